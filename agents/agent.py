@@ -1,0 +1,141 @@
+"""What an agent is to the rest: it acts, and it learns from data. It is not a loop.
+
+An agent opens no environment, counts no episodes and writes no file. The `Trainer` brings it together with
+environments and a memory; finders build agents from an `AgentSpec`, never from another live agent's parts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from agents import seeding
+from agents.config import AgentConfig
+from agents.environments import EnvironmentSpec
+from agents.optimizers import OptimizerSpec
+from agents.replay import Batches, Memory
+
+Array = np.ndarray[Any, Any]
+ActionSpace = spaces.Discrete | spaces.Box
+
+
+class UpdateMetrics(NamedTuple):
+    """What the gradient steps of one update gave. Values are of those steps, not running means."""
+
+    losses: dict[str, Array]  # optimizer name -> [K] loss of each gradient step
+    metrics: dict[str, Array]  # anything else that the agent's loss named, [K]
+
+    @property
+    def loss(self) -> float:
+        """Mean over the gradient steps of the losses of all optimizers together."""
+        return float(sum(values.mean() for values in self.losses.values()))
+
+    @property
+    def finite(self) -> bool:
+        """Whether every loss is a number."""
+        return all(bool(np.isfinite(values).all()) for values in self.losses.values())
+
+
+class Agent(ABC):
+    """An agent, whatever library its networks are written in.
+
+    Args:
+        observation_space: What it sees; see `agents.environments` for the kinds.
+        action_space: `Discrete`, or a `Box` within [-1, 1] (or without bounds).
+        config: Its hyperparameters, an instance of `config_class`.
+        seed: Seed of its weights, its exploration and the order of its minibatches.
+        environment: What it was made for, kept so that finders need not be told again. It is not opened.
+    """
+
+    config_class: ClassVar[type[AgentConfig]] = AgentConfig
+
+    def __init__(
+        self,
+        observation_space: spaces.Box,
+        action_space: ActionSpace,
+        config: AgentConfig | None = None,
+        *,
+        seed: int = 0,
+        environment: EnvironmentSpec | None = None,
+    ) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.config = config if config is not None else self.config_class()
+        self.seed = seed
+        self.environment = environment
+        self.rng = seeding.generator(seed, "exploration")
+        self.env_steps = 0
+        self.gradient_steps = 0
+        self.fresh = True  # as its seed made it: never updated, and no state from elsewhere
+
+    @abstractmethod
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        """Chooses an action for each observation.
+
+        Args:
+            observations: [N, ...].
+            explore: False takes the action that is thought best.
+
+        Returns:
+            [N] int64 for discrete actions, [N, D] float32 for continuous ones.
+        """
+
+    @abstractmethod
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> Memory:
+        """The memory that this agent learns from, empty."""
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds what the loss needs to the data of an update (advantages, say), before it is cut into minibatches."""
+        return data
+
+    @abstractmethod
+    def update(self, batches: Batches) -> UpdateMetrics:
+        """Makes one gradient step a minibatch."""
+
+    @property
+    @abstractmethod
+    def optimizers(self) -> Mapping[str, Any]:
+        """The live optimizers by name."""
+
+    def advance(self, env_steps: int) -> None:
+        """Is told that `env_steps` more steps were made in the environments; schedules go on."""
+        self.env_steps += env_steps
+
+    def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
+        """The specification of the optimizer `name`, from the config and its overrides."""
+        override = dict(self.config.optimizers.get(name, {}))
+        rate = override.pop("learning_rate", self.config.learning_rate)
+        other = override.pop("optimizer", None)
+        if other is not None and other != self.config.optimizer:
+            return OptimizerSpec(name=other, learning_rate=rate, arguments=override)
+        arguments = {**self.config.optimizer_kwargs, **override}
+        return OptimizerSpec(name=self.config.optimizer, learning_rate=rate, arguments=arguments)
+
+    @abstractmethod
+    def get_learning_rate(self, optimizer: str = "default") -> float:
+        """The learning rate that is in force."""
+
+    @abstractmethod
+    def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
+        """Sets the learning rate of one optimizer, or of all."""
+
+    @abstractmethod
+    def set_hyperparameter(self, name: str, value: float) -> None:
+        """Changes a live hyperparameter while the agent trains."""
+
+    @abstractmethod
+    def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
+        """Makes the agent what building it with `seed` (and other live values) would give, keeping compiled code."""
+
+    @abstractmethod
+    def get_state(self) -> dict[str, Any]:
+        """Everything that changes while it trains, as arrays and plain values: weights, optimizer slots and rates,
+        target networks, normalisers, counters, live numbers and random generators."""
+
+    @abstractmethod
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on exactly where `get_state` was called."""

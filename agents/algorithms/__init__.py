@@ -1,0 +1,1 @@
+"""The algorithms, one paper a file. `registry` knows them by name without importing them."""

@@ -1,0 +1,145 @@
+"""Deep Q-learning: Mnih et al. 2015 ("Human-level control through deep reinforcement learning").
+
+With its usual parts as options: double Q-learning (van Hasselt et al. 2015, arXiv 1509.06461), the dueling network
+(Wang et al. 2015, arXiv 1511.06581) and n-step targets (Hessel et al. 2017, arXiv 1710.02298).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from gymnasium import spaces
+from keras import ops
+
+from agents.config import AgentConfig, hyperparameter
+from agents.errors import ConfigurationError
+from agents.exploration import AdaptiveEpsilonGreedy, Policy, greedy, make_policy
+from agents.keras_agent import KerasAgent
+from agents.networks import DuelingHead, network
+from agents.replay import UniformReplay
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNConfig(AgentConfig):
+    """Hyperparameters of DQN."""
+
+    learning_rate: float = hyperparameter(
+        1e-3, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    )
+    buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
+    learning_starts: int = hyperparameter(1_000, "Environment steps before the first update.", low=0)
+    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
+    train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
+    gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
+    gamma: float = hyperparameter(0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999))
+    tau: float = hyperparameter(
+        1.0, "Share of the online network that an update of the target network takes.", above=0.0, high=1.0, live=True
+    )
+    target_update_interval: int = hyperparameter(
+        250, "Gradient steps between updates of the target network.", low=1, search=(10, 1000), log=True
+    )
+    exploration_initial_eps: float = hyperparameter(1.0, "Probability of a random action at first.", low=0.0, high=1.0)
+    exploration_final_eps: float = hyperparameter(0.05, "The same at the end.", low=0.0, high=1.0, search=(0.01, 0.2))
+    exploration_steps: int = hyperparameter(
+        10_000, "Environment steps from the first to the final probability.", low=1, search=(1000, 50_000), log=True
+    )
+    policy: str | None = hyperparameter(
+        None, "Another exploration policy by name (see agents.exploration); null: the epsilon schedule above."
+    )
+    policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.")
+    double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
+    dueling: bool = hyperparameter(False, "Separate state value and advantages.")
+    n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
+    max_grad_norm: float | None = hyperparameter(
+        10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0
+    )
+    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
+    activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+
+
+class DQN(KerasAgent):
+    """DQN for discrete actions. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not discrete.
+    """
+
+    config_class = DQNConfig
+    config: DQNConfig
+    target_networks = {"target": "q"}
+
+    def build(self) -> Mapping[str, keras.Model]:
+        if not isinstance(self.action_space, spaces.Discrete):
+            raise ConfigurationError(
+                f"DQN takes discrete actions, not {self.action_space}; PPO takes continuous ones."
+            )
+        return {"q": self._network("q"), "target": self._network("target")}
+
+    def _network(self, name: str) -> keras.Sequential:
+        config, n_actions = self.config, int(self.action_space.n)
+        head = DuelingHead(n_actions) if config.dueling else None
+        shared: dict[str, Any] = {"activation": config.activation, "head": head, "name": name}
+        return network(self.observation_space, config.hidden_sizes, n_actions, **shared)
+
+    def start(self) -> None:
+        config = self.config
+        self.policy: Policy = (
+            AdaptiveEpsilonGreedy(
+                config.exploration_initial_eps, config.exploration_final_eps, n_steps=config.exploration_steps
+            )
+            if config.policy is None
+            else make_policy(config.policy, **config.policy_kwargs)
+        )
+
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
+        config = self.config
+        return UniformReplay(
+            buffer_size=config.buffer_size,
+            batch_size=config.batch_size,
+            learning_starts=config.learning_starts,
+            train_freq=config.train_freq,
+            gradient_steps=config.gradient_steps,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            n_envs=n_envs,
+            rng=rng,
+        )
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        values = self.infer("q", observations)  # [N, A]
+        return self.policy.select(values, self.rng) if explore else greedy(values)
+
+    def advance(self, env_steps: int) -> None:
+        super().advance(env_steps)
+        self.policy.step(env_steps)
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        values = self.networks["q"](batch["observations"], training=True)  # [B, A]
+        next_values = self.networks["target"](batch["next_observations"])  # [B, A]
+        if self.config.double:
+            chooser = self.networks["q"](batch["next_observations"])  # [B, A]
+            best = ops.expand_dims(ops.argmax(chooser, axis=1), 1)  # [B, 1]
+            bootstrap = ops.take_along_axis(next_values, best, 1)[:, 0]  # [B]
+        else:
+            bootstrap = ops.max(next_values, axis=1)  # [B]
+        discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
+        going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
+        targets = ops.stop_gradient(batch["rewards"] + discount * going * bootstrap)  # [B]
+        chosen = ops.take_along_axis(values, ops.expand_dims(batch["actions"], 1), 1)[:, 0]  # [B]
+        errors = targets - chosen  # [B]
+        huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)
+        return {"default": ops.mean(huber), "q_mean": ops.mean(chosen), "td_error": ops.mean(ops.abs(errors))}
+
+    def extra_state(self) -> dict[str, Any]:
+        return {"policy": self.policy.get_state()}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        self.policy.set_state(state["policy"])
+
+

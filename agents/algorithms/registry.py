@@ -1,0 +1,58 @@
+"""Algorithms by name, imported only when one is wanted."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from agents.agent import Agent
+from agents.errors import ConfigurationError, unknown_name
+
+ALGORITHMS = {
+    "dqn": "agents.algorithms.dqn:DQN",
+    "ppo": "agents.algorithms.ppo:PPO",
+}
+"""Name on the command line -> where the class is."""
+
+
+def agent_class(agent: str | type[Agent]) -> type[Agent]:
+    """The class that a name stands for.
+
+    Args:
+        agent: A name of `ALGORITHMS`; a class; ``"module:Class"``; or ``"path/to/file.py:Class"``.
+
+    Raises:
+        ConfigurationError: Nothing of that name (nearest names are given), or it is not an agent.
+    """
+    if isinstance(agent, str):
+        found = _load(ALGORITHMS[agent.lower()] if agent.lower() in ALGORITHMS else agent)
+    else:
+        found = agent
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise ConfigurationError(f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent.")
+    return found
+
+
+def _load(path: str) -> Any:
+    module_name, colon, class_name = path.rpartition(":")
+    if not colon:
+        raise unknown_name("agent", path, ALGORITHMS)
+    try:
+        module = _load_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
+        return getattr(module, class_name)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        raise ConfigurationError(f"The agent {path!r} cannot be loaded: {error}") from error
+
+
+def _load_file(path: Path) -> Any:
+    name = f"agent_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"no Python file {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

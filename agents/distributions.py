@@ -1,0 +1,118 @@
+"""Distributions over actions, twice: in NumPy for acting, in Keras operations for losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Array = np.ndarray[Any, Any]
+
+_LOG_SQRT_2PI = 0.5 * float(np.log(2 * np.pi))
+
+
+class Categorical:
+    """Actions 0..A-1 with the probabilities softmax(logits). Parameters are logits [N, A]."""
+
+    @staticmethod
+    def sample(logits: Array, rng: np.random.Generator) -> Array:
+        """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out."""
+        return np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+
+    @staticmethod
+    def mode(logits: Array) -> Array:
+        """[N] int64: the most probable actions."""
+        return np.argmax(logits, axis=1)
+
+    @staticmethod
+    def log_prob_numpy(logits: Array, actions: Array) -> Array:
+        """[N] log-probabilities of the actions [N]."""
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        chosen = np.take_along_axis(shifted, np.asarray(actions)[:, None], 1)[:, 0]
+        return chosen - np.log(np.exp(shifted).sum(axis=1))
+
+    @staticmethod
+    def log_prob(logits: Any, actions: Any) -> Any:
+        """[B] log-probabilities, differentiable in the logits."""
+        log_probs = ops.log_softmax(logits)  # [B, A]
+        return ops.take_along_axis(log_probs, ops.expand_dims(actions, 1), 1)[:, 0]
+
+    @staticmethod
+    def entropy(logits: Any) -> Any:
+        """[B] entropies in nats."""
+        log_probs = ops.log_softmax(logits)
+        return -ops.sum(ops.exp(log_probs) * log_probs, axis=1)
+
+
+class DiagonalGaussian:
+    """Independent normal actions. Parameters are [N, 2 D]: means, then logarithms of standard deviations."""
+
+    @staticmethod
+    def sample(parameters: Array, rng: np.random.Generator) -> Array:
+        """[N, D] float32."""
+        mean, log_std = np.split(parameters, 2, axis=1)
+        return (mean + np.exp(log_std) * rng.standard_normal(mean.shape)).astype(np.float32)
+
+    @staticmethod
+    def mode(parameters: Array) -> Array:
+        """[N, D] float32: the means."""
+        return np.split(parameters, 2, axis=1)[0]
+
+    @staticmethod
+    def log_prob_numpy(parameters: Array, actions: Array) -> Array:
+        """[N] log-densities of the actions [N, D]."""
+        mean, log_std = np.split(parameters, 2, axis=1)
+        z = (actions - mean) * np.exp(-log_std)
+        return np.asarray(np.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI, axis=1))
+
+    @staticmethod
+    def log_prob(parameters: Any, actions: Any) -> Any:
+        """[B] log-densities, differentiable in the parameters."""
+        mean, log_std = ops.split(parameters, 2, axis=1)
+        z = (actions - mean) * ops.exp(-log_std)
+        return ops.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI, axis=1)
+
+    @staticmethod
+    def entropy(parameters: Any) -> Any:
+        """[B] entropies in nats."""
+        _, log_std = ops.split(parameters, 2, axis=1)
+        return ops.sum(log_std + 0.5 + _LOG_SQRT_2PI, axis=1)
+
+
+@keras.saving.register_keras_serializable("agents")
+class GaussianHead(keras.layers.Layer):
+    """Last layer of a Gaussian policy: a mean that depends on the state, a spread that does not."""
+
+    def __init__(self, n_dimensions: int, initial_log_std: float = 0.0, output_scale: float = 0.01, **kwargs: Any):
+        """Args: n_dimensions: D; initial_log_std: of every dimension; output_scale: gain of the means' weights."""
+        super().__init__(**kwargs)
+        self.n_dimensions = n_dimensions
+        self.initial_log_std = initial_log_std
+        self.output_scale = output_scale
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Makes the kernel, the bias and the spread."""
+        shape = (input_shape[-1], self.n_dimensions)
+        self.kernel = self.add_weight(shape=shape, initializer=keras.initializers.Orthogonal(self.output_scale))
+        self.bias = self.add_weight(shape=(self.n_dimensions,), initializer="zeros")
+        self.log_std = self.add_weight(
+            shape=(self.n_dimensions,), initializer=keras.initializers.Constant(self.initial_log_std)
+        )
+
+    def call(self, features: Any) -> Any:
+        """[B, F] -> [B, 2 D]."""
+        mean = ops.matmul(features, self.kernel) + self.bias
+        return ops.concatenate([mean, ops.zeros_like(mean) + self.log_std], axis=1)
+
+    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
+        """The same in NumPy, for acting."""
+        kernel, bias, log_std = weights
+        mean = features @ kernel + bias
+        return np.concatenate([mean, np.broadcast_to(log_std, mean.shape)], axis=1)
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        own = {"initial_log_std": self.initial_log_std, "output_scale": self.output_scale}
+        return {**super().get_config(), "n_dimensions": self.n_dimensions, **own}

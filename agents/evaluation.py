@@ -1,0 +1,54 @@
+"""How good an agent is, without exploring and without learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.collector import Collector
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+
+Array = np.ndarray[Any, Any]
+
+
+def evaluate(
+    agent: Agent,
+    environment: EnvironmentSpec | None = None,
+    *,
+    n_episodes: int = 100,
+    seed: int = 1_000_000,
+    explore: bool = False,
+    n_envs: int = 10,
+) -> Array:
+    """Returns of whole episodes, played by the agent as it is.
+
+    Every copy of the environment plays the same number of episodes, so that short episodes are not favoured.
+
+    Args:
+        agent: Who plays. Its state does not change but for its exploration stream when `explore` is set.
+        environment: Where. Defaults to what the agent was made for.
+        n_episodes: How many, >= 1; rounded up to a multiple of `n_envs`.
+        seed: Seed of the environments; the default is one that training does not use.
+        explore: Whether actions are drawn as in training.
+        n_envs: Copies that are stepped together, at most `n_episodes`.
+
+    Returns:
+        [n_episodes] float64.
+    """
+    spec = environment or agent.environment
+    if spec is None:
+        raise ConfigurationError("Say where to evaluate: the agent was made without an environment.")
+    n_envs = min(n_envs, n_episodes)
+    wanted = -(-n_episodes // n_envs)
+    collector = Collector(spec, n_envs, seed)
+    played: list[list[float]] = [[] for _ in range(n_envs)]
+    try:
+        while min(map(len, played)) < wanted:
+            for ended in collector.step(agent, explore)[1]:
+                played[ended.environment].append(ended.episode_return)
+    finally:
+        collector.close()
+    return np.array([returns[:wanted] for returns in played]).ravel()

@@ -1,0 +1,54 @@
+"""Policies: from action values or logits to discrete actions, all of them by name.
+
+A policy sees the values of N environments at once and draws its random numbers from the generator it is given, never
+from a global one and never more or fewer because of what came out: the same seed gives the same stream. Schedules
+advance by environment steps through `Policy.step`; everything a policy remembers goes out by `get_state` and comes back
+by `set_state`. In every policy a value of -inf forbids an action.
+"""
+
+from typing import Any
+
+from agents.exploration.boltzmann import Boltzmann, BoltzmannGumbel, GumbelSoftmax
+from agents.exploration.epsilon_greedy import AdaptiveEpsilonGreedy, EpsilonGreedy, MaxBoltzmann
+from agents.exploration.policy import Greedy, Policy, Softmax, greedy
+from agents.exploration.registry import make_by_name
+
+__all__ = [
+    "POLICIES",
+    "AdaptiveEpsilonGreedy",
+    "Boltzmann",
+    "BoltzmannGumbel",
+    "EpsilonGreedy",
+    "Greedy",
+    "GumbelSoftmax",
+    "MaxBoltzmann",
+    "Policy",
+    "Softmax",
+    "greedy",
+    "make_policy",
+]
+
+POLICIES: dict[str, type[Policy]] = {
+    "adaptive-epsilon-greedy": AdaptiveEpsilonGreedy,
+    "boltzmann": Boltzmann,
+    "boltzmann-gumbel": BoltzmannGumbel,
+    "epsilon-greedy": EpsilonGreedy,
+    "greedy": Greedy,
+    "gumbel-softmax": GumbelSoftmax,
+    "max-boltzmann": MaxBoltzmann,
+    "softmax": Softmax,
+}
+"""Every policy by name."""
+
+
+def make_policy(name_or_policy: str | Policy, **kwargs: Any) -> Policy:
+    """Makes the policy of that name; a policy is returned as it is.
+
+    Args:
+        name_or_policy: A name in `POLICIES` (case, hyphens and underscores do not matter) or a policy.
+        **kwargs: Arguments of that policy.
+
+    Raises:
+        ConfigurationError: Unknown name or argument (the nearest ones are given), or an argument out of range.
+    """
+    return make_by_name("policy", POLICIES, name_or_policy, Policy, kwargs)  # type: ignore[type-abstract]

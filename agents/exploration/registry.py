@@ -1,0 +1,81 @@
+"""From a name and arguments to an exploration object, with errors that say what would have been right."""
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from agents.errors import ConfigurationError, unknown_name
+
+__all__ = ["make_by_name", "require_keys", "require_positive"]
+
+T = TypeVar("T")
+
+
+def make_by_name(
+    family: str, registry: Mapping[str, type[T]], name_or_object: str | T, base: type[T], kwargs: dict[str, Any]
+) -> T:
+    """Makes an object of a registered class, or passes a ready-made one on.
+
+    Args:
+        family: What the registry holds, in the singular, for messages ("policy").
+        registry: Classes by name.
+        name_or_object: A name (case, hyphens and underscores do not matter, so that "EpsilonGreedy" and
+            "epsilon_greedy" both find "epsilon-greedy"), or an object of the family.
+        base: The class that all objects of the family have.
+        kwargs: Arguments of the class's constructor; empty with a ready-made object.
+
+    Raises:
+        ConfigurationError: Unknown name or argument (the nearest ones are given), a missing argument, arguments beside
+            a ready-made object, or something that is neither a name nor an object of the family.
+    """
+    if isinstance(name_or_object, base):
+        if kwargs:
+            raise ConfigurationError(
+                f"{_list(kwargs)} cannot be set on a {family} that is made already; give the {family}'s name instead"
+            )
+        return name_or_object
+    if not isinstance(name_or_object, str):
+        raise ConfigurationError(f"a {family} is one of {_list(registry)} or a {base.__name__}, got {name_or_object!r}")
+    plain = {_plain(name): name for name in registry}
+    name = plain.get(_plain(name_or_object))
+    if name is None:
+        raise unknown_name(family, name_or_object, registry)
+    made_class = registry[name]
+    parameters = inspect.signature(made_class).parameters
+    for given in kwargs:
+        if given not in parameters:
+            raise unknown_name(f"argument of the {family} {name!r}", given, parameters)
+    missing = [key for key, par in parameters.items() if par.default is par.empty and key not in kwargs]
+    if missing:
+        raise ConfigurationError(f"the {family} {name!r} needs {_list(missing)}")
+    return made_class(**kwargs)
+
+
+def require_keys(owner: str, state: Mapping[str, Any], keys: set[str]) -> None:
+    """Refuses a saved state that belongs to something else.
+
+    Raises:
+        ValueError: The state has not exactly these keys.
+    """
+    if set(state) != keys:
+        raise ValueError(f"a state of {owner} has the keys {sorted(keys)}, got {sorted(map(str, state))}")
+
+
+def require_positive(name: str, value: float) -> float:
+    """Gives the parameter as a float, or refuses it.
+
+    Raises:
+        ConfigurationError: The value is not a finite number > 0.
+    """
+    if not 0.0 < value < math.inf:
+        raise ConfigurationError(f"{name} must be a finite number > 0, got {value!r}")
+    return float(value)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _list(names: Any) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,292 @@
+"""Agents whose networks are Keras models: say what the networks are, how to act, and what the loss is.
+
+A subclass writes `build`, `act`, `make_memory` and `loss`; about 30 lines make a complete agent
+(`examples/your_own_agent.py`). Compilation, optimizers, target networks, seeds, resets and the saving of state
+are done here, once for all.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from gymnasium import spaces
+
+from agents import seeding
+from agents.agent import ActionSpace, Agent, UpdateMetrics
+from agents.config import AgentConfig
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError, unknown_name
+from agents.inference import Forward, NumpyMirror, is_dense, make_forward
+from agents.learning import CompiledUpdate, Learnable
+from agents.optimizers import variables_of
+from agents.replay import Batches
+
+Array = np.ndarray[Any, Any]
+
+
+class Live:
+    """The live numbers of an agent as scalar variables: ``self.live.gamma`` inside a loss."""
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self._variables = {
+            name: keras.Variable(value, dtype="float32", trainable=False, name=name) for name, value in values.items()
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_variables"][name]
+        except KeyError:
+            raise AttributeError(f"no live hyperparameter {name!r}") from None
+
+    def assign(self, name: str, value: float) -> None:
+        """Sets one number."""
+        self._variables[name].assign(value)
+
+
+class KerasAgent(Agent):
+    """An agent made of Keras networks. See `Agent` for the arguments.
+
+    Class attributes:
+        target_networks: Target network name -> name of the online network that it follows. Their config has
+            `tau` (share taken at an update of the targets) and `target_update_interval` (gradient steps between).
+    """
+
+    target_networks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        observation_space: spaces.Box,
+        action_space: ActionSpace,
+        config: AgentConfig | None = None,
+        *,
+        seed: int = 0,
+        environment: EnvironmentSpec | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, seed=seed, environment=environment)
+        self.networks = self._build_networks(seed)
+        self.live = Live(self.config.live_values())
+        self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
+        self._variables = self._optimized_variables(self.networks)
+        self._optimizers = self._build_optimizers(self._variables)
+        self._forwards: dict[str, Forward] = {}
+        self._update: CompiledUpdate | None = None
+        self._mirrored: list[str] = []
+        self.start()
+
+    @abstractmethod
+    def build(self) -> Mapping[str, keras.Model]:
+        """Makes the networks, by name. Target networks are made here too; they start equal to their online ones."""
+
+    @abstractmethod
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """The losses of one minibatch, traced once into a compiled function.
+
+        Args:
+            batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
+
+        Returns:
+            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded.
+        """
+
+    def start(self) -> None:
+        """Makes what else the agent keeps (exploration policy, normaliser). Called when built and when reset."""
+
+    def optimized_networks(self) -> Mapping[str, Sequence[str]]:
+        """Optimizer name -> names of the networks that it trains. One for all but the targets unless overridden."""
+        return {"default": [name for name in self.networks if name not in self.target_networks]}
+
+    def extra_state(self) -> dict[str, Any]:
+        """State that `start` made and that changes in training; goes through `get_state`."""
+        return {}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Puts back what `extra_state` gave."""
+
+    # Acting ---------------------------------------------------------------------------------------------------
+
+    def infer(self, name: str, observations: Array) -> Array:
+        """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way."""
+        forward = self._forwards.get(name)
+        if forward is None:
+            forward = self._forwards[name] = make_forward(self.networks[name])
+        return forward(observations)
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    def update(self, batches: Batches) -> UpdateMetrics:
+        if self._update is None:
+            self._update = self._compile_update()
+        values, watched = self._update(batches)
+        self.fresh = False
+        self.gradient_steps += len(batches.indices)
+        self._refresh_forwards(watched)
+        losses = {name: values.pop(name) for name in self._optimizers}
+        return UpdateMetrics(losses, values)
+
+    def _compile_update(self) -> CompiledUpdate:
+        self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
+        config: Any = self.config
+        trained = [network for name, network in self.networks.items() if name not in self.target_networks]
+        learnable = Learnable(
+            loss=self.loss,
+            variables=self._variables,
+            optimizers=self._optimizers,
+            targets=[
+                pair
+                for target, online in self.target_networks.items()
+                for pair in zip(self.networks[target].variables, self.networks[online].variables, strict=True)
+            ],
+            tau=self.live.tau if self.target_networks else None,
+            target_update_interval=config.target_update_interval if self.target_networks else 1,
+            gradient_steps=self._gradient_steps,
+            max_grad_norm=config.max_grad_norm,
+            watched=[variable for name in self._mirrored for variable in self.networks[name].weights],
+        )
+        wanted = config.jit_compile
+        jit_compile = is_dense(trained) if wanted is None else wanted
+        return CompiledUpdate(learnable, jit_compile=jit_compile, strict=wanted is True)
+
+    def _refresh_forwards(self, watched: Array | None = None) -> None:
+        for name, forward in self._forwards.items():
+            if watched is not None and name in self._mirrored and isinstance(forward, NumpyMirror):
+                watched = forward.load(watched)
+            else:
+                forward.refresh()
+
+    # Optimizers and numbers -----------------------------------------------------------------------------------
+
+    @property
+    def optimizers(self) -> Mapping[str, Any]:
+        return self._optimizers
+
+    def get_learning_rate(self, optimizer: str = "default") -> float:
+        return float(keras.ops.convert_to_numpy(self._named_optimizer(optimizer).learning_rate))
+
+    def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
+        for name in self._optimizers if optimizer is None else [optimizer]:
+            self._check_rate_is_a_number(name)
+            self._named_optimizer(name).learning_rate = learning_rate
+
+    def set_hyperparameter(self, name: str, value: float) -> None:
+        owner, dot, argument = name.partition(".")
+        if name == "learning_rate":
+            self.set_learning_rate(value)
+        elif dot and argument == "learning_rate":
+            self.set_learning_rate(value, owner)
+        elif name not in self.config.live_values():
+            live = ["learning_rate", *self.config.live_values()]
+            raise ConfigurationError(
+                f"{name!r} cannot change while a {type(self).__name__} trains; these can: {', '.join(live)}."
+            )
+        self.config = self.config.replace({name: value})
+        if name in self.config.live_values():
+            self.live.assign(name, value)
+
+    def _named_optimizer(self, name: str) -> Any:
+        if name not in self._optimizers:
+            raise unknown_name(f"optimizer of {type(self).__name__}", name, self._optimizers)
+        return self._optimizers[name]
+
+    def _check_rate_is_a_number(self, name: str) -> None:
+        if isinstance(self.optimizer_spec(name).learning_rate, Mapping):
+            raise ConfigurationError(
+                f"The optimizer {name!r} follows a learning-rate schedule; give it a number to change its rate."
+            )
+
+    # Building, resetting, saving ------------------------------------------------------------------------------
+
+    def _build_networks(self, seed: int) -> dict[str, keras.Model]:
+        with seeding.seeded_initializers(seed):
+            networks = dict(self.build())
+        for network in networks.values():
+            if not network.built:
+                network.build((None, *self.observation_space.shape))
+        for target, online in self.target_networks.items():
+            _assign_all(networks[target].variables, values_of(networks[online].variables))
+            networks[target].trainable = False
+        return networks
+
+    def _optimized_variables(self, networks: Mapping[str, keras.Model]) -> dict[str, list[Any]]:
+        return {
+            name: [variable for network in names for variable in networks[network].trainable_variables]
+            for name, names in self.optimized_networks().items()
+        }
+
+    def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
+        for name in self.config.optimizers:
+            if name not in variables:
+                raise unknown_name(f"optimizer of {type(self).__name__}", name, variables)
+        optimizers = {name: self.optimizer_spec(name).build() for name in variables}
+        for name, optimizer in optimizers.items():
+            optimizer.build(variables[name])
+        return optimizers
+
+    def structure(self) -> str:
+        """What this agent was built from; an agent can be reset to any seed and numbers of the same structure."""
+        cls = type(self)
+        return repr((cls.__module__, cls.__qualname__, self.observation_space, self.action_space, self.config.structure()))
+
+    def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
+        before = self.structure()
+        self.config = self.config.replace(values or {})
+        if self.structure() != before:
+            raise ConfigurationError(f"An agent can be reset to other live numbers only, not to {dict(values or {})!r}.")
+        self.seed = seed
+        fresh = self._build_networks(seed)
+        optimizers = self._build_optimizers(self._optimized_variables(fresh))
+        for name, network in self.networks.items():
+            _assign_all(network.variables, values_of(fresh[name].variables))
+        for name, optimizer in self._optimizers.items():
+            _assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
+        for name, value in self.config.live_values().items():
+            self.live.assign(name, value)
+        self._gradient_steps.assign(0)
+        self.rng = seeding.generator(seed, "exploration")
+        self.env_steps = self.gradient_steps = 0
+        self.fresh = True
+        self._refresh_forwards()
+        self.start()
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "networks": {name: values_of(network.variables) for name, network in self.networks.items()},
+            "optimizers": {name: values_of(variables_of(optimizer)) for name, optimizer in self._optimizers.items()},
+            "config": self.config.to_dict(),
+            "rng": self.rng.bit_generator.state,
+            "seed": self.seed,
+            "env_steps": self.env_steps,
+            "gradient_steps": self.gradient_steps,
+            "fresh": self.fresh,
+            "extra": self.extra_state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        for name, network in self.networks.items():
+            _assign_all(network.variables, state["networks"][name])
+        for name, optimizer in self._optimizers.items():
+            _assign_all(variables_of(optimizer), state["optimizers"][name])
+        self.config = type(self.config).from_dict(state["config"])
+        for name, value in self.config.live_values().items():
+            self.live.assign(name, value)
+        self.rng.bit_generator.state = state["rng"]
+        self.seed = state["seed"]
+        self.env_steps = state["env_steps"]
+        self.gradient_steps = state["gradient_steps"]
+        self._gradient_steps.assign(self.gradient_steps)
+        self.fresh = state["fresh"]
+        self._refresh_forwards()
+        self.set_extra_state(state["extra"])
+
+
+def values_of(variables: Sequence[Any]) -> list[Array]:
+    """Copies of the values of Keras variables."""
+    return [np.array(variable.numpy()) for variable in variables]
+
+
+def _assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

@@ -1,0 +1,173 @@
+"""The compiled update: all gradient steps of one update in one call into TensorFlow.
+
+An agent says what its loss is; here that becomes gradients, clipping, optimizer steps and target networks. The
+loop over minibatches runs inside the compiled function, so that an update of 160 gradient steps crosses from
+Python into TensorFlow once. Numbers that may change are variables, so nothing is ever traced a second time for
+the same shapes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from agents.errors import ConfigurationError
+from agents.packing import Layout, layout_of, pack, unpack
+from agents.replay import Batches
+
+Array = np.ndarray[Any, Any]
+Losses = Mapping[str, Any]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learnable:
+    """What an update needs to know of an agent.
+
+    Attributes:
+        loss: minibatch -> {name: scalar}; one scalar for every optimizer, others are metrics.
+        variables: Optimizer name -> the variables that it updates.
+        optimizers: Optimizer name -> Keras optimizer, built on those variables.
+        targets: Pairs (target variable, online variable).
+        tau: Share of the online variables that a target update takes, or None without targets.
+        target_update_interval: Gradient steps between target updates.
+        gradient_steps: Counter of gradient steps, an int64 variable.
+        max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, or None.
+        watched: Variables whose values are wanted after the update, as one flat vector.
+    """
+
+    loss: Callable[[dict[str, Any]], Losses]
+    variables: Mapping[str, Sequence[Any]]
+    optimizers: Mapping[str, Any]
+    targets: Sequence[tuple[Any, Any]]
+    tau: Any | None
+    target_update_interval: int
+    gradient_steps: Any
+    max_grad_norm: float | None
+    watched: Sequence[Any]
+
+
+class CompiledUpdate:
+    """Runs K gradient steps in one call.
+
+    Args:
+        learnable: The agent's parts.
+        jit_compile: Compile with XLA. When XLA cannot compile the loss, the update falls back to a plain graph,
+            unless `strict`.
+        strict: Raise instead of falling back.
+    """
+
+    def __init__(self, learnable: Learnable, *, jit_compile: bool, strict: bool = False) -> None:
+        self._parts = learnable
+        self._names: tuple[str, ...] = ()
+        self._strict = strict
+        self.jit_compile = jit_compile
+        self._compiled: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
+        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
+        data, indices = batches
+        layout = layout_of(data, contiguous=batches.contiguous)
+        columns = [pack(data, layout), *(data[name] for name in layout.images)]
+        inputs = [indices, *columns] if not layout.contiguous else columns
+        key = (layout, indices.shape, len(columns[0]))
+        try:
+            if key not in self._compiled:
+                self._compiled[key] = self._compile(layout, indices.shape, inputs)
+            values, watched = self._compiled[key](*map(tf.constant, inputs))
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if not self.jit_compile or self._strict or not _is_compile_error(error):
+                raise
+            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
+            self.jit_compile = False
+            self._compiled.clear()
+            return self(batches)
+        return dict(zip(self._names, values.numpy().T, strict=True)), watched.numpy()
+
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
+        """One function for data of this layout and number of gradient steps."""
+
+        def run(*tensors: Any) -> tuple[Any, Any]:
+            if layout.contiguous:
+                matrix, *images = tensors
+                columns = [tf.reshape(column, [*shape, *column.shape[1:]]) for column in (matrix, *images)]
+
+                def minibatch(k: Any) -> list[Any]:
+                    return [column[k] for column in columns]
+            else:
+                indices, *columns = tensors
+
+                def minibatch(k: Any) -> list[Any]:
+                    return [tf.gather(column, indices[k]) for column in columns]
+
+            def columns_of(k: Any) -> dict[str, Any]:
+                matrix, *images = minibatch(k)
+                return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
+
+            return self._steps(shape[0], columns_of)
+
+        specs = [tf.TensorSpec(array.shape, array.dtype) for array in inputs]
+        return tf.function(run, jit_compile=self.jit_compile).get_concrete_function(*specs)
+
+    def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> tuple[Any, Any]:
+        if n_steps == 1:
+            history = self._step(minibatch(0))[None]  # [1, names]
+        else:
+            array = tf.TensorArray(tf.float32, size=n_steps)
+
+            def body(k: Any, array: Any) -> tuple[Any, Any]:
+                return k + 1, array.write(k, self._step(minibatch(k)))
+
+            _, array = tf.while_loop(lambda k, _: k < n_steps, body, (tf.constant(0), array))
+            history = array.stack()  # [K, names]
+        watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._parts.watched]
+        return history, tf.concat(watched, 0) if watched else tf.zeros([0])
+
+    def _step(self, minibatch: dict[str, Any]) -> Any:
+        parts = self._parts
+        with tf.GradientTape(persistent=len(parts.optimizers) > 1) as tape:
+            losses = dict(parts.loss(minibatch))
+        for name, optimizer in parts.optimizers.items():
+            if name not in losses:
+                raise ConfigurationError(
+                    f"loss() must give a value for the optimizer {name!r}; it gave {sorted(losses)}."
+                )
+            variables = [variable.value for variable in parts.variables[name]]
+            gradients = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            if parts.max_grad_norm is not None:
+                gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
+            optimizer.apply(gradients, parts.variables[name])
+        parts.gradient_steps.assign_add(1)
+        self._update_targets()
+        self._names = tuple(losses)
+        return tf.stack([_scalar(name, value) for name, value in losses.items()])
+
+    def _update_targets(self) -> None:
+        parts = self._parts
+        if not parts.targets:
+            return
+        is_due = keras.ops.equal(parts.gradient_steps % parts.target_update_interval, 0)
+        share = keras.ops.where(is_due, parts.tau, 0.0)
+        for target, online in parts.targets:
+            target.assign(share * online + (1.0 - share) * target)
+
+
+def _scalar(name: str, value: Any) -> Any:
+    value = tf.cast(tf.convert_to_tensor(value), tf.float32)
+    if value.shape.rank != 0:
+        raise ConfigurationError(
+            f"loss() must give one number for {name!r} (take the mean over the minibatch); it gave shape {value.shape}."
+        )
+    return value
+
+
+def _is_compile_error(error: Exception) -> bool:
+    text = str(error).lower()
+    return "xla" in text or "compile" in text or "unsupported" in text

@@ -1,0 +1,105 @@
+"""Builders of the usual networks, chosen by the observation space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from gymnasium import spaces
+
+from agents.errors import ConfigurationError
+
+Array = np.ndarray[Any, Any]
+
+
+def network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int],
+    outputs: int,
+    *,
+    activation: str = "tanh",
+    output_scale: float | None = None,
+    head: keras.layers.Layer | None = None,
+    name: str | None = None,
+) -> keras.Sequential:
+    """A network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
+
+    Args:
+        observation_space: Box; uint8 with three axes is an image [height, width, channels].
+        hidden_sizes: Units of the hidden dense layers.
+        outputs: Size of the last axis of the result.
+        activation: Keras activation of the hidden layers.
+        output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it),
+            as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990); None for Keras's own.
+        head: The last layer, in place of a dense one.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: An image too small for the convolutions.
+    """
+    orthogonal = output_scale is not None
+    layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape)]
+    if is_image(observation_space):
+        layers += _nature_convolutions(observation_space.shape)
+    elif len(observation_space.shape) != 1:
+        layers.append(keras.layers.Flatten())
+    for size in hidden_sizes:
+        init = keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
+        layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=init))
+    if head is None:
+        last_init = keras.initializers.Orthogonal(output_scale) if orthogonal else "glorot_uniform"
+        head = keras.layers.Dense(outputs, kernel_initializer=last_init)
+    return keras.Sequential([*layers, head], name=name)
+
+
+def is_image(space: spaces.Box) -> bool:
+    """Whether observations are stacks of pixels: uint8 with three axes."""
+    return space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def _nature_convolutions(shape: tuple[int, ...]) -> list[keras.layers.Layer]:
+    """The convolutions of Mnih et al. 2015 ("Human-level control through deep reinforcement learning")."""
+    if min(shape[0], shape[1]) < 36:
+        raise ConfigurationError(
+            f"An image must be uint8 [height, width, channels] with at least 36 pixels a side, got {shape}."
+        )
+    return [
+        keras.layers.Rescaling(1.0 / 255.0),
+        keras.layers.Conv2D(32, 8, 4, activation="relu"),
+        keras.layers.Conv2D(64, 4, 2, activation="relu"),
+        keras.layers.Conv2D(64, 3, 1, activation="relu"),
+        keras.layers.Flatten(),
+    ]
+
+
+@keras.saving.register_keras_serializable("agents")
+class DuelingHead(keras.layers.Layer):
+    """Action values as a state value plus advantages of mean zero (Wang et al. 2015, arXiv 1511.06581)."""
+
+    def __init__(self, n_actions: int, **kwargs: Any) -> None:
+        """Args: n_actions: number of actions."""
+        super().__init__(**kwargs)
+        self.n_actions = n_actions
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Makes one kernel for value and advantages together."""
+        self.kernel = self.add_weight(shape=(input_shape[-1], 1 + self.n_actions), initializer="glorot_uniform")
+        self.bias = self.add_weight(shape=(1 + self.n_actions,), initializer="zeros")
+
+    def call(self, features: Any) -> Any:
+        """[B, F] -> [B, A]."""
+        both = keras.ops.matmul(features, self.kernel) + self.bias  # [B, 1 + A]
+        value, advantages = both[:, :1], both[:, 1:]
+        return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
+
+    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
+        """The same in NumPy, for acting."""
+        both = features @ weights[0] + weights[1]
+        result: Array = both[:, :1] + both[:, 1:] - both[:, 1:].mean(axis=1, keepdims=True)
+        return result
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        return {**super().get_config(), "n_actions": self.n_actions}

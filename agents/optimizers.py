@@ -1,0 +1,152 @@
+"""Optimizers as data: a name, a learning rate and arguments, from which a fresh Keras optimizer can be built.
+
+A Keras optimizer binds to the variables that it updates and cannot be shared between agents or sent to another
+process. An `OptimizerSpec` can. It is made from whatever people have at hand: a name, a Keras optimizer object,
+or a serialised Keras config.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from agents.errors import ConfigurationError, unknown_name
+
+KERAS_OPTIMIZERS: Mapping[str, str] = {
+    name.lower(): name
+    for name in (
+        "Adadelta Adafactor Adagrad Adam AdamW Adamax Ftrl Lamb Lion Muon Nadam RMSprop SGD ScheduleFreeAdamW"
+    ).split()
+}
+"""Lower-case name -> Keras class name, known without importing Keras."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSpec:
+    """An optimizer that is not built yet.
+
+    Attributes:
+        name: A Keras optimizer in lower case (``"adamw"``) or a class of your own as ``"module:Class"``.
+        learning_rate: Step size, > 0; or a serialised Keras learning-rate schedule.
+        arguments: Further arguments, as the Keras class names them.
+    """
+
+    name: str = "adam"
+    learning_rate: float | Mapping[str, Any] = 1e-3
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Normalises the name and checks name and rate."""
+        name = self.name.lower()
+        if name in KERAS_OPTIMIZERS:
+            object.__setattr__(self, "name", name)
+        elif ":" not in self.name:
+            raise unknown_name("optimizer", self.name, KERAS_OPTIMIZERS)
+        if not isinstance(self.learning_rate, Mapping):
+            rate = float(self.learning_rate)
+            if not (np.isfinite(rate) and rate > 0):
+                raise ConfigurationError(f"learning_rate must be a finite number > 0, got {self.learning_rate!r}.")
+            object.__setattr__(self, "learning_rate", rate)
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Makes a spec from a name, a Keras optimizer object, a serialised Keras config, or a spec.
+
+        Raises:
+            ConfigurationError: `value` is none of these, or names an optimizer that does not exist.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls(name=value)
+        if isinstance(value, Mapping) and "class_name" in value:
+            return cls._of_serialised(value)
+        if hasattr(value, "get_config") and hasattr(value, "apply"):
+            import keras
+
+            return cls._of_serialised(keras.optimizers.serialize(value))
+        raise ConfigurationError(
+            f"An optimizer must be a name such as 'adamw', a Keras optimizer, or a serialised one "
+            f"({{'class_name': ..., 'config': ...}}), got {value!r}."
+        )
+
+    @classmethod
+    def _of_serialised(cls, value: Mapping[str, Any]) -> Self:
+        config = dict(value.get("config", {}))
+        class_name = str(value["class_name"])
+        if class_name.lower() in KERAS_OPTIMIZERS:
+            name = class_name.lower()
+        else:
+            name = f"{value.get('module') or '__main__'}:{class_name.rpartition('>')[2]}"
+        rate = config.pop("learning_rate", 1e-3)
+        config.pop("name", None)
+        return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)
+
+    def with_rate(self, learning_rate: float) -> Self:
+        """The same optimizer at another learning rate."""
+        return type(self)(name=self.name, learning_rate=learning_rate, arguments=self.arguments)
+
+    def build(self) -> Any:
+        """A fresh Keras optimizer that is bound to no variable yet.
+
+        Raises:
+            ConfigurationError: An argument does not exist or has a value that Keras refuses.
+        """
+        import keras
+
+        rate = self.learning_rate
+        if isinstance(rate, Mapping):
+            rate = keras.optimizers.schedules.deserialize(dict(rate))
+        try:
+            return self.optimizer_class()(learning_rate=rate, **self.arguments)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"Optimizer {self.name!r} cannot be built with {dict(self.arguments)!r}: {error}"
+            ) from error
+
+    def optimizer_class(self) -> Any:
+        """The Keras class that `name` stands for."""
+        import keras
+
+        if self.name in KERAS_OPTIMIZERS:
+            return getattr(keras.optimizers, KERAS_OPTIMIZERS[self.name])
+        module_name, _, class_name = self.name.partition(":")
+        try:
+            module = sys.modules.get(module_name) or importlib.import_module(module_name)
+            return getattr(module, class_name)
+        except (ImportError, AttributeError) as error:
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {error}.") from error
+
+    def serialised(self) -> dict[str, Any]:
+        """The complete Keras config, as `keras.optimizers.deserialize` takes it, with every default spelled out."""
+        import keras
+
+        config: dict[str, Any] = keras.optimizers.serialize(self.build())
+        if not isinstance(self.learning_rate, Mapping):
+            config["config"]["learning_rate"] = self.learning_rate
+        return config
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """Every variable that a Keras optimizer keeps: counter, rate and slots.
+
+    `optimizer.variables` leaves out variables that an optimizer holds in an attribute only (Nadam's running
+    momentum product in Keras 3.15), and a state that is saved without them does not go on as it should.
+    """
+    import keras
+
+    known = list(optimizer.variables)
+    seen = {id(variable) for variable in known}
+    hidden = [v for v in vars(optimizer).values() if isinstance(v, keras.Variable) and id(v) not in seen]
+    return known + hidden
+
+
+def _shortest(rate: Any) -> float:
+    """The shortest decimal of a rate that Keras has kept in 32 bits: 0.001, not 0.0010000000474974513."""
+    single = np.float32(rate)
+    return float(str(single)) if float(single) == float(rate) else float(rate)

@@ -1,0 +1,7 @@
+"""Memories: where transitions wait until an update wants them."""
+
+from agents.replay.memory import Batches, Memory, Transition
+from agents.replay.rollout import RolloutMemory
+from agents.replay.uniform import UniformReplay
+
+__all__ = ["Batches", "Memory", "RolloutMemory", "Transition", "UniformReplay"]

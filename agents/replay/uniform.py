@@ -1,0 +1,140 @@
+"""Uniform experience replay (Lin 1992; Mnih et al. 2015), with n-step targets computed when sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.errors import ConfigurationError
+from agents.replay.memory import Array, Batches, Memory, Transition
+from agents.replay.n_step import n_step_returns
+
+
+class UniformReplay(Memory):
+    """A ring of the newest transitions, sampled uniformly with replacement.
+
+    Args:
+        buffer_size: Transitions kept, over all environments.
+        batch_size: Rows a minibatch.
+        learning_starts: Environment steps (over all environments) before the first update.
+        train_freq: Steps of the environments (all N together count as one) between updates.
+        gradient_steps: Minibatches an update.
+        n_envs: Environments that are stepped together.
+        rng: Draws the samples.
+        n_step: Steps until the bootstrap.
+        gamma: Discount of the rewards within those steps.
+    """
+
+    def __init__(
+        self,
+        *,
+        buffer_size: int,
+        batch_size: int,
+        n_envs: int,
+        rng: np.random.Generator,
+        learning_starts: int = 0,
+        train_freq: int = 1,
+        gradient_steps: int = 1,
+        n_step: int = 1,
+        gamma: float = 0.99,
+    ) -> None:
+        self.capacity = buffer_size // n_envs
+        if self.capacity <= n_step:
+            raise ConfigurationError(
+                f"buffer_size must be more than n_envs * n_step = {n_envs * n_step}, got {buffer_size}."
+            )
+        self.batch_size = batch_size
+        self.learning_starts = learning_starts
+        self.train_freq = train_freq
+        self.gradient_steps = gradient_steps
+        self.n_envs = n_envs
+        self.n_step = n_step
+        self.gamma = gamma
+        self.rng = rng
+        self._arrays: dict[str, Array] = {}
+        self._ended = np.zeros((self.capacity, n_envs), bool)
+        self._added = 0  # time slots ever written
+        self._since_update = 0
+
+    def __len__(self) -> int:
+        """Transitions that are stored."""
+        return min(self._added, self.capacity) * self.n_envs
+
+    def add(self, transition: Transition) -> None:
+        if not self._arrays:
+            self._arrays = {
+                name: np.zeros((self.capacity, *np.shape(values)), np.asarray(values).dtype)
+                for name, values in transition._asdict().items()
+            }
+        slot = self._added % self.capacity
+        for name, values in transition._asdict().items():
+            self._arrays[name][slot] = values
+        self._ended[slot] = transition.terminated | transition.truncated
+        self._added += 1
+        self._since_update += 1
+
+    @property
+    def due(self) -> bool:
+        return (
+            self._since_update >= self.train_freq
+            and self._added * self.n_envs > self.learning_starts
+            and self._added >= self.n_step
+        )
+
+    def take(self) -> dict[str, Array]:
+        self._since_update = 0
+        return self.sample(self.batch_size * self.gradient_steps)
+
+    def sample(self, n: int) -> dict[str, Array]:
+        """Draws `n` transitions; `rewards` are n-step sums and `lengths` says over how many steps."""
+        stored = min(self._added, self.capacity)
+        oldest = self._added - stored
+        # The newest n_step - 1 slots have no complete future yet.
+        age = self.rng.integers(0, stored - self.n_step + 1, n)
+        slots = (oldest + age) % self.capacity
+        environments = self.rng.integers(0, self.n_envs, n)
+        arrays = self._arrays
+        rows = (slots, environments)
+        data = {"observations": arrays["observations"][rows], "actions": arrays["actions"][rows]}
+        if self.n_step == 1:
+            rewards, lengths, ends = arrays["rewards"][rows], np.ones(n, np.int32), rows
+        else:
+            rewards, lengths, last = n_step_returns(
+                arrays["rewards"], self._ended, slots, environments, n=self.n_step, gamma=self.gamma
+            )
+            ends = (last, environments)
+        return data | {
+            "rewards": rewards,
+            "lengths": lengths,
+            "next_observations": arrays["next_observations"][ends],
+            "terminated": arrays["terminated"][ends],
+        }
+
+    def batches(self, data: dict[str, Array]) -> Batches:
+        rows = len(data["rewards"])
+        return Batches(data, np.arange(rows, dtype=np.int32).reshape(-1, self.batch_size))
+
+    def set_hyperparameter(self, name: str, value: float) -> None:
+        if name == "gamma":
+            self.gamma = value
+
+    def get_state(self) -> dict[str, Any]:
+        stored = min(self._added, self.capacity)
+        return {
+            "arrays": {name: values[:stored].copy() for name, values in self._arrays.items()},
+            "added": self._added,
+            "since_update": self._since_update,
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._arrays = {}
+        for name, values in state["arrays"].items():
+            self._arrays[name] = np.zeros((self.capacity, *values.shape[1:]), values.dtype)
+            self._arrays[name][: len(values)] = values
+        if self._arrays:
+            self._ended = self._arrays["terminated"] | self._arrays["truncated"]
+        self._added = state["added"]
+        self._since_update = state["since_update"]
+        self.rng.bit_generator.state = state["rng"]

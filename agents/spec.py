@@ -1,0 +1,118 @@
+"""An agent as data: its class, its hyperparameters and its environment. This is what crosses processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.agent import Agent
+from agents.algorithms.registry import agent_class
+from agents.config import AgentConfig
+from agents.environments import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """An agent that is not built yet.
+
+    Attributes:
+        agent: A name of the registry, a class, ``"module:Class"`` or ``"file.py:Class"``.
+        environment: What it is for.
+        config: Its hyperparameters, complete.
+        state: Weights to start from instead of those that a seed draws: the `get_state` of an agent, or None.
+    """
+
+    agent: str | type[Agent]
+    environment: EnvironmentSpec
+    config: AgentConfig
+    state: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        agent: Any,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> AgentSpec:
+        """Makes a spec from whatever people have: a name, a class, an agent that is built, or a spec.
+
+        An agent that has been trained, or whose state was set, is started from its own weights; a fresh one is
+        taken as a recipe, and every seed draws weights of its own.
+
+        Args:
+            agent: Name, class, `Agent` or `AgentSpec`.
+            environment: What it is for; may be left out where the agent knows it.
+            params: Hyperparameters that differ from the agent's own, by the names of `AgentConfig.from_dict`.
+
+        Raises:
+            ConfigurationError: Unknown names, bad values, or no environment.
+        """
+        from agents.errors import ConfigurationError
+
+        if isinstance(agent, AgentSpec):
+            spec = agent if environment is None else cls(agent.agent, EnvironmentSpec.of(environment), agent.config)
+            return spec.with_params(params or {})
+        if isinstance(agent, Agent):
+            where = agent.environment if environment is None else EnvironmentSpec.of(environment)
+            if where is None:
+                raise ConfigurationError("Say which environment the agent is for: it was made without one.")
+            state = None if agent.fresh else agent.get_state()
+            return cls(type(agent), where, agent.config, state).with_params(params or {})
+        if environment is None:
+            raise ConfigurationError(f"Say which environment {agent!r} is for, such as environment='CartPole-v1'.")
+        config = agent_class(agent).config_class.from_dict(params or {})
+        return cls(agent, EnvironmentSpec.of(environment), config)
+
+    @property
+    def label(self) -> str:
+        """A short name for people and for the study."""
+        return self.agent if isinstance(self.agent, str) else self.agent.__name__
+
+    def with_params(self, params: Mapping[str, Any]) -> AgentSpec:
+        """The same agent with other hyperparameters."""
+        return AgentSpec(self.agent, self.environment, self.config.replace(params), self.state)
+
+    def build(self, seed: int = 0) -> Agent:
+        """The agent, as `seed` makes it.
+
+        Raises:
+            ConfigurationError: It cannot take the environment's spaces.
+        """
+        observation_space, action_space = self.environment.spaces()
+        agent = agent_class(self.agent)(
+            observation_space, action_space, self.config, seed=seed, environment=self.environment
+        )
+        if self.state is not None:
+            start_from(agent, self.state)
+        return agent
+
+
+def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
+    """Gives a fresh agent the networks of another one, leaving its optimizer, counters and generators fresh."""
+    own = agent.get_state()
+    agent.set_state({**own, "networks": state["networks"], "extra": state["extra"]})
+    agent.fresh = True
+
+
+def make(
+    agent: str | type[Agent],
+    environment: str | Callable[..., Any] | EnvironmentSpec,
+    *,
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **params: Any,
+) -> Agent:
+    """Builds an agent: ``agents.make("ppo", "CartPole-v1", seed=0, learning_rate=1e-3)``.
+
+    Args:
+        agent: A name (``"dqn"``, ``"ppo"``), a class of your own, ``"module:Class"`` or ``"file.py:Class"``.
+        environment: A Gymnasium id, or a function that makes an environment.
+        seed: Seed of its weights, exploration and minibatches. Defaults to 0.
+        env_kwargs: Arguments for the environment.
+        **params: Hyperparameters; see the agent's `config_class`.
+
+    Raises:
+        ConfigurationError: An unknown name, a bad value, or spaces that the agent cannot take.
+    """
+    return AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params).build(seed)

@@ -1,0 +1,95 @@
+"""A curve over learning rates: what may be one, its smoothing, and its change per decade."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Floats", "Numbers", "changes", "check_curve", "smooth"]
+
+Numbers = Sequence[float] | npt.NDArray[np.floating]
+Floats = npt.NDArray[np.float64]
+
+
+def smooth(values: Numbers, sma: int) -> Floats:
+    """Smooths by a simple moving average of the current and earlier values.
+
+    No later value is looked at, so that a divergence does not leak back into the rates before it. At the beginning the
+    average is over the values that there are, not over padding, so the start is not pulled anywhere. Values that are
+    not finite are left out of the averages of others and come back as NaN.
+
+    Args:
+        values: [M].
+        sma: Window length in points, >= 1; 1 changes nothing but infinities to NaN.
+
+    Returns:
+        Smoothed values, float64 [M].
+
+    Raises:
+        ValueError: `values` has another shape than [M], or `sma` < 1.
+    """
+    given = _vector("values", values)
+    if sma < 1:
+        raise ValueError(f"sma must be >= 1 point, got {sma!r}")
+    finite = np.isfinite(given)
+    if given.size == 0:
+        return given
+    width = min(int(sma), given.size)
+    before = np.full(width - 1, np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([before, given]), width)  # [M, width]
+    used = np.isfinite(windows)
+    n_used = np.maximum(used.sum(axis=1, keepdims=True), 1)
+    smoothed = np.where(used, windows, 0.0) / n_used  # divided before the sum, which could overflow: [M, width]
+    return np.where(finite, smoothed.sum(axis=1), np.nan)
+
+
+def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
+    """Computes the change of the smoothed value per decade of the learning rate.
+
+    Each change is from the previous finite point to this one; no later value is looked at.
+
+    Args:
+        rates: Learning rates, ascending and > 0, [M].
+        values: Losses or returns, [M]; may hold NaN and infinities.
+        sma: Window of `smooth`, >= 1.
+
+    Returns:
+        Changes in the unit of the values per factor 10 of the rate, [M]; NaN at the first finite point and where the
+        value is not finite.
+
+    Raises:
+        ValueError: Shapes differ, rates do not ascend or are not > 0, or `sma` < 1.
+    """
+    checked, given = check_curve(rates, values)
+    smoothed = smooth(given, sma)
+    result = np.full(len(smoothed), np.nan)
+    points = np.flatnonzero(np.isfinite(smoothed))
+    with np.errstate(over="ignore"):  # values of opposite huge size: an infinite change is the right word for it
+        result[points[1:]] = np.diff(smoothed[points]) / np.diff(np.log10(checked[points]))
+    return result
+
+
+def check_curve(rates: Numbers, values: Numbers) -> tuple[Floats, Floats]:
+    """Gives both as float64 arrays of the same shape [M].
+
+    Raises:
+        ValueError: Shapes differ or are not [M], or rates do not ascend or are not finite and > 0.
+    """
+    checked, given = _vector("rates", rates), _vector("values", values)
+    if len(checked) != len(given):
+        raise ValueError(f"rates and values must be equally many, got {len(checked)} rates and {len(given)} values")
+    allowed = np.isfinite(checked) & (checked > 0.0)
+    if not allowed.all():
+        raise ValueError(f"rates must be finite and > 0, got {float(checked[~allowed][0])!r}")
+    steps = np.diff(np.log10(checked))  # a step too small for the log axis is none
+    if (steps <= 0.0).any():
+        at = int(np.flatnonzero(steps <= 0.0)[0])
+        raise ValueError(f"rates must ascend, got {float(checked[at])!r} before {float(checked[at + 1])!r}")
+    return checked, given
+
+
+def _vector(name: str, numbers: Numbers) -> Floats:
+    vector = np.asarray(numbers, dtype=np.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have the shape [M], got {list(vector.shape)}")
+    return vector

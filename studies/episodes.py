@@ -1,0 +1,162 @@
+"""Every episode of every trial, in a table beside Optuna's: the full curves that a study's few reports only sketch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from studies.errors import StudyError
+from studies.records import EpisodeRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+"""Version of our tables. Raised whenever their meaning changes."""
+
+_metadata = sa.MetaData()
+
+_schema = sa.Table("finder_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
+
+_episodes = sa.Table(
+    "finder_episodes",
+    _metadata,
+    # 450 characters of 4 bytes and three numbers fit into MySQL's largest index key.
+    sa.Column("study_name", sa.String(450), primary_key=True),
+    sa.Column("trial_number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seed", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("episode", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("env_steps", sa.BigInteger, nullable=False),
+    sa.Column("episode_return", sa.Double),
+    sa.Column("length", sa.Integer, nullable=False),
+    sa.Column("loss", sa.Double),
+    sa.Column("wall_seconds", sa.Double, nullable=False),
+    sqlite_with_rowid=False,  # the key is the order in which curves are read: a third less file, and no second lookup
+)
+
+_KEY = ("study_name", "trial_number", "seed", "episode")
+_VALUES = tuple(column.name for column in _episodes.columns if column.name not in _KEY)
+
+
+class EpisodeStore:
+    """Reads and writes the episodes of a storage's studies.
+
+    Only the process that runs a study writes; any process may read.
+
+    Args:
+        engine: The database. Missing tables are created.
+        place: How the database is called in error messages.
+
+    Raises:
+        StudyError: If the tables were made by a newer version.
+    """
+
+    def __init__(self, engine: sa.Engine, place: str) -> None:
+        self.engine = engine
+        _metadata.create_all(engine)
+        with engine.begin() as connection:
+            version = connection.execute(sa.select(sa.func.max(_schema.c.version))).scalar()
+            if version is None:
+                connection.execute(_schema.insert().values(version=SCHEMA_VERSION))
+            elif version > SCHEMA_VERSION:
+                raise StudyError(
+                    f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): "
+                    "upgrade with pip install -U agentfinder."
+                )
+        self._insert = _upsert(engine.dialect.name)
+
+    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        """Writes a batch in one transaction.
+
+        Args:
+            study_name: The study.
+            batch: Pairs of trial number and episode. An episode that is there already is replaced, so that a trial
+                that goes on from a checkpoint may send its last episodes again.
+        """
+        if not batch:
+            return
+        rows = [
+            {
+                "study_name": study_name,
+                "trial_number": number,
+                "seed": record.seed,
+                "episode": record.episode,
+                "env_steps": record.env_steps,
+                "episode_return": _finite(record.episode_return),
+                "length": record.length,
+                "loss": _finite(record.loss),
+                "wall_seconds": record.wall_seconds,
+            }
+            for number, record in batch
+        ]
+        with self.engine.begin() as connection:
+            connection.execute(self._insert, rows)
+
+    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        """Returns a trial's episodes, ordered by seed, then by episode. A return that was not finite reads as NaN."""
+        return [
+            EpisodeRecord(
+                seed=row.seed,
+                episode=row.episode,
+                env_steps=row.env_steps,
+                episode_return=math.nan if row.episode_return is None else row.episode_return,
+                length=row.length,
+                loss=row.loss,
+                wall_seconds=row.wall_seconds,
+            )
+            for row in self._rows(study_name, trial_number)
+        ]
+
+    def frame(self, study_name: str) -> pd.DataFrame:
+        """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
+        import pandas as pd
+
+        rows = self._rows(study_name, None)
+        names = [column.name for column in _episodes.columns if column.name != "study_name"]
+        table = pd.DataFrame.from_records([tuple(row) for row in rows], columns=names)
+        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
+
+    def count(self, study_name: str) -> int:
+        """Returns how many episodes a study has."""
+        statement = sa.select(sa.func.count()).select_from(_episodes).where(_episodes.c.study_name == study_name)
+        with self.engine.connect() as connection:
+            return int(connection.execute(statement).scalar_one())
+
+    def delete(self, study_name: str) -> None:
+        """Deletes all episodes of a study."""
+        with self.engine.begin() as connection:
+            connection.execute(_episodes.delete().where(_episodes.c.study_name == study_name))
+
+    def _rows(self, study_name: str, trial_number: int | None) -> Sequence[sa.Row[Any]]:
+        columns = [column for column in _episodes.columns if column.name != "study_name"]
+        statement = sa.select(*columns).where(_episodes.c.study_name == study_name)
+        if trial_number is not None:
+            statement = statement.where(_episodes.c.trial_number == trial_number)
+        statement = statement.order_by(_episodes.c.trial_number, _episodes.c.seed, _episodes.c.episode)
+        with self.engine.connect() as connection:
+            return connection.execute(statement).all()
+
+
+def _finite(value: float | None) -> float | None:
+    """Returns None for NaN and infinities: SQL has no portable way to write them."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _upsert(dialect: str) -> sa.Insert:
+    """Returns an insert that replaces a row of the same key; every SQL dialect spells it in its own way."""
+    if dialect == "sqlite":
+        lite = sqlite.insert(_episodes)
+        return lite.on_conflict_do_update(index_elements=_KEY, set_={name: lite.excluded[name] for name in _VALUES})
+    if dialect == "postgresql":
+        postgres = postgresql.insert(_episodes)
+        return postgres.on_conflict_do_update(
+            index_elements=_KEY, set_={name: postgres.excluded[name] for name in _VALUES}
+        )
+    if dialect in ("mysql", "mariadb"):
+        my = mysql.insert(_episodes)
+        return my.on_duplicate_key_update({name: my.inserted[name] for name in _VALUES})
+    return _episodes.insert()

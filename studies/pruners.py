@@ -1,0 +1,119 @@
+"""Pruners by name: who stops trials that fall behind. Their steps are environment steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from studies.errors import StudyError, nearest
+from studies.samplers import check_arguments
+from studies.spaces import Json
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+
+    from studies.spec import StudySpec
+
+_NAMES = {
+    "none": "none",
+    "nop": "none",
+    "median": "median",
+    "percentile": "percentile",
+    "successivehalving": "successive-halving",
+    "sha": "successive-halving",
+    "hyperband": "hyperband",
+    "patient": "patient",
+    "threshold": "threshold",
+    "wilcoxon": "wilcoxon",
+}
+
+PRUNERS = ("none", "median", "percentile", "successive-halving", "sha", "hyperband", "patient", "threshold", "wilcoxon")
+"""Every name that `make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
+
+
+def canonical_pruner_name(name: str) -> str | None:
+    """Returns the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are one), or None if it is unknown."""
+    return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
+
+
+def check_pruner_name(name: Any) -> str:
+    """Returns `name` if it is a pruner's.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_pruner_name(name) is None:
+        raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")
+    return name
+
+
+def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BasePruner:
+    """Builds a pruner with defaults that suit noisy learning curves.
+
+    Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
+
+    - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), after 4 complete
+      trials and half of the budget, because noisy early curves kill good trials.
+    - `successive-halving`: first rung at a sixteenth of the budget, factor 4.
+    - `hyperband`: first rung at a twenty-seventh, factor 3; it needs a budget in environment steps.
+    - `patient`: `patience` (5 reports) without an improvement of `min_delta`, then it asks the pruner that is named in
+      `wrapped` (none: it prunes).
+    - `threshold` (`lower`, `upper`) and `wilcoxon`: as in Optuna.
+
+    Args:
+        name: A name out of `PRUNERS`, or an Optuna class name, in any case.
+        kwargs: The pruner's arguments, as JSON values; they replace the defaults.
+        spec: The study, for its budget.
+
+    Raises:
+        StudyError: If the name is unknown or an argument is unknown or refused.
+    """
+    canonical = canonical_pruner_name(check_pruner_name(name))
+    assert canonical is not None
+    what = f"the pruner {name!r}"
+    try:
+        return _build(canonical, dict(kwargs), spec, what)
+    except StudyError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"{what} refused {dict(kwargs)!r}: {error}") from error
+
+
+def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> BasePruner:
+    from optuna import pruners
+
+    from studies.equal_steps import EqualStepsPruner
+
+    budget = spec.env_steps
+    target: type[BasePruner]
+    defaults: dict[str, Json] = {}
+    taken: set[str] = set()
+    if name == "none":
+        target = pruners.NopPruner
+        if kwargs:
+            raise StudyError(f"{what} takes no arguments, but {sorted(kwargs)} was given: leave it out.")
+    elif name in ("median", "percentile"):
+        target = EqualStepsPruner
+        defaults = {"percentile": 50.0 if name == "median" else 25.0}
+        defaults["n_warmup_steps"] = None if budget is None else budget // 2
+        taken = {"percentile"} if name == "median" else set()
+    elif name == "successive-halving":
+        target = pruners.SuccessiveHalvingPruner
+        defaults = {"min_resource": "auto" if budget is None else max(1, budget // 16)}
+    elif name == "hyperband":
+        target = pruners.HyperbandPruner
+        if budget is None and "min_resource" not in kwargs:
+            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or min_resource.")
+        if budget is not None:
+            defaults = {"min_resource": max(1, budget // 27), "max_resource": budget}
+    elif name == "patient":
+        wrapped = make_pruner(kwargs.pop("wrapped", "none"), {}, spec)
+        check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
+        inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped
+        return pruners.PatientPruner(inner, **{"patience": 5, **kwargs})
+    elif name == "threshold":
+        target = pruners.ThresholdPruner
+    else:
+        target = pruners.WilcoxonPruner
+    check_arguments(target, kwargs, what, taken)
+    return target(**{**defaults, **kwargs})

@@ -1,0 +1,372 @@
+"""The study's only writer: events of running trials become Optuna trials and episode rows."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from studies.errors import StudyError
+from studies.lease import REFRESH_SECONDS, sign_of_life
+from studies.plan import pending_rows
+from studies.records import EpisodeRecord
+from studies.spaces import Fixed, Json, check_json, decode_params, distribution, encode
+from studies.study import INTERRUPTED, REASON_ATTR, RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, is_interrupted
+
+FLUSH_ROWS = 5_000
+FLUSH_SECONDS = 1.0
+TRACEBACK_BYTES = 8_192
+REASON_CHARACTERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The next trial to run.
+
+    Attributes:
+        number: Its number in the study.
+        params: What it sets: the spec's fixed parameters and the proposed ones.
+    """
+
+    number: int
+    params: dict[str, Json]
+
+
+class Recorder:
+    """Hands out trials and records what happens to them.
+
+    Exactly one recorder writes a study, in the parent process; trials in other processes send it events. Many trials
+    may be in flight. Every method may be called from any thread. A context manager; see `close`.
+
+    Args:
+        study: A study from `open_study`.
+        retry_failed: Whether a plan's trials that failed in an earlier run are run again, as interrupted ones always
+            are. Defaults to `False`: a diverging learning rate diverges again.
+    """
+
+    def __init__(self, study: OpenStudy, *, retry_failed: bool = False) -> None:
+        self._study = study
+        self._spec = study.spec
+        self._spaces = study.spec.search_space()
+        self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
+        self._lock = threading.RLock()
+        self._running: dict[int, Trial] = {}
+        self._rows: dict[int, dict[str, Json]] = {}
+        self._finished: set[int] = set()
+        self._buffer: list[tuple[int, EpisodeRecord]] = []
+        self._flushed_at = time.monotonic()
+        self._seen_at = -math.inf
+        self._failures = 0
+        self._stop_reason: str | None = None
+        self._closed = False
+        self.seconds = 0.0
+        """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
+        with self._entered():
+            trials = study.trials()
+            self._waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+            counted = [trial for trial in trials if not is_interrupted(trial)]
+            self._n_counted = len(counted) - len(self._waiting)
+            done = [trial for trial in counted if not (retry_failed and trial.state == TrialState.FAIL)]
+            self._planned = bool(self._spec.plan())
+            plan = [_encoded(row) for row in self._spec.plan()]
+            self._pending = pending_rows(plan, [row for row in map(_planned_row, done) if row])
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the study should stop before its last trial: too many failures in a row; None while it should go on."""
+        return self._stop_reason
+
+    def ask(self) -> Ask | None:
+        """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
+        with self._entered():
+            if self._closed or self._stop_reason is not None:
+                return None
+            row: dict[str, Json] | None = None
+            if self._waiting:
+                row = _planned_row(self._waiting.pop(0))
+            elif self._planned:
+                if not self._pending:
+                    return None
+                row = self._pending.pop(0)
+                self._study.study.enqueue_trial(row)
+            elif self._n_counted >= self._spec.n_trials:
+                return None
+            trial = self._ask_optuna(row)
+            self._n_counted += 1
+            self._running[trial.number] = trial
+            if row:
+                self._rows[trial.number] = row
+            return Ask(trial.number, {**self._spec.fixed, **decode_params(trial.params, self._spaces)})
+
+    def started(self, number: int, configuration: Mapping[str, Json]) -> None:
+        """Keeps what is needed to run a trial again, as its attribute `configuration`.
+
+        Raises:
+            StudyError: If the trial is not running or the configuration is not JSON.
+        """
+        with self._entered():
+            check_json(dict(configuration))
+            self._trial(number).set_user_attr("configuration", dict(configuration))
+
+    def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
+
+        Episodes that arrive after the trial has ended are kept too.
+
+        Raises:
+            StudyError: If this recorder never handed out the trial.
+        """
+        with self._entered():
+            if number not in self._finished:
+                self._trial(number)
+            self._buffer.extend((number, record) for record in records)
+            if len(self._buffer) >= FLUSH_ROWS or time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+                self._flush()
+
+    def report(self, number: int, env_steps: int, value: float) -> bool:
+        """Records an intermediate value and asks the pruner.
+
+        Args:
+            number: The trial.
+            env_steps: Environment steps that each seed has taken. Trials are compared at equal steps, so report at
+                `StudySpec.report_marks` where the budget is in steps.
+            value: The value over seeds. NaN and infinities say that nothing is known yet: they are not kept.
+
+        Returns:
+            Whether to stop the trial: True if it fell behind, and for a trial that has been ended already.
+
+        Raises:
+            StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
+        """
+        with self._entered():
+            if number in self._finished:
+                return True
+            trial = self._trial(number)
+            if env_steps < 0:
+                raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
+            if not math.isfinite(value) or not self._is_due(trial, env_steps):
+                return False
+            trial.report(float(value), step=int(env_steps))
+            return bool(trial.should_prune())
+
+    def completed(
+        self,
+        number: int,
+        value: float,
+        seed_values: Mapping[int, float] | None = None,
+        extra: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Ends a trial that trained to its end.
+
+        A value, or a seed's value, that is NaN or infinite is no result: the trial is recorded as failed with that
+        reason, and the study goes on.
+
+        Args:
+            number: The trial.
+            value: Its value: the mean over seeds.
+            seed_values: Each seed's value.
+            extra: Small JSON attributes, such as `wall_seconds` and `env_steps`.
+
+        Raises:
+            StudyError: If the trial is not running or `extra` is not JSON.
+        """
+        with self._entered():
+            values = {"value": value, **{f"value of seed {seed}": each for seed, each in (seed_values or {}).items()}}
+            wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
+            if wrong:
+                self._fail(number, f"no usable result: {wrong[0]}", "", extra)
+                return
+            self._end(number, TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra))
+            self._failures = 0
+
+    def pruned(
+        self,
+        number: int,
+        env_steps: int,
+        value: float,
+        seed_values: Mapping[int, float] | None = None,
+        extra: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Ends a trial that was stopped because it fell behind; its value is the last one reported.
+
+        Args:
+            number: The trial.
+            env_steps: Environment steps that each seed has taken.
+            value: The value when it was stopped; kept as the last intermediate value if it is finite.
+            seed_values: Each seed's value then; those that are not finite are left out.
+            extra: Small JSON attributes.
+
+        Raises:
+            StudyError: If the trial is not running or `extra` is not JSON.
+        """
+        with self._entered():
+            trial = self._trial(number)
+            if math.isfinite(value) and env_steps not in self._reported(trial):
+                trial.report(float(value), step=int(env_steps))
+            known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
+            self._end(number, TrialState.PRUNED, None, {"pruned_at": int(env_steps), **_seed_attrs(known, extra)})
+            self._failures = 0
+
+    def failed(self, number: int, reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None) -> None:
+        """Ends a trial that raised, diverged or lost its process. It is told FAIL, never PRUNED.
+
+        Args:
+            number: The trial.
+            reason: One sentence for a person.
+            traceback: The traceback; its last 8 KB are kept, where the cause is.
+            extra: Small JSON attributes.
+
+        Raises:
+            StudyError: If the trial is not running or `extra` is not JSON.
+        """
+        with self._entered():
+            self._fail(number, reason, traceback, extra)
+
+    def interrupted(self, number: int) -> None:
+        """Ends a trial that was stopped from outside (Ctrl-C). A plan runs it again; it does not count to `n_trials`.
+
+        Raises:
+            StudyError: If the trial is not running.
+        """
+        with self._entered():
+            self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
+            self._n_counted -= 1
+            if self._planned and number in self._rows:
+                self._pending.insert(0, self._rows[number])
+
+    def set_study_attr(self, key: str, value: Json) -> None:
+        """Keeps a JSON value as an attribute of the study.
+
+        Raises:
+            StudyError: If the value is not JSON.
+        """
+        with self._entered():
+            check_json(value)
+            self._study.study.set_user_attr(key, value)
+
+    def flush(self) -> None:
+        """Writes the episodes that are waiting and gives a sign of life. Call it now and then in a long silence."""
+        with self._entered():
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is waiting and ends the trials that are still running as interrupted. May be called twice."""
+        with self._entered():
+            if self._closed:
+                return
+            self._closed = True
+            for number in list(self._running):
+                # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
+                with contextlib.suppress(ValueError):
+                    self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
+            self._flush()
+            self._study.study.set_user_attr(RUNNER_ATTR, None)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _entered(self) -> Iterator[None]:
+        """Every public call runs in here: one at a time, its time measured, a sign of life given when it is due."""
+        with self._lock:
+            begun = time.perf_counter()
+            try:
+                if not self._closed and time.monotonic() - self._seen_at >= REFRESH_SECONDS:
+                    self._study.study.set_user_attr(RUNNER_ATTR, sign_of_life())
+                    self._seen_at = time.monotonic()
+                yield
+            finally:
+                self.seconds += time.perf_counter() - begun
+
+    def _ask_optuna(self, row: Mapping[str, Json] | None) -> Trial:
+        names = self._distributions if not self._planned or not row else row
+        wanted = {
+            name: self._distributions[name]
+            for name, space in self._spaces.items()
+            if name in names or isinstance(space, Fixed)
+        }
+        with warnings.catch_warnings():
+            # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
+            warnings.filterwarnings("ignore", message="Fixed parameter")
+            return self._study.study.ask(fixed_distributions=wanted)
+
+    def _trial(self, number: int) -> Trial:
+        try:
+            return self._running[number]
+        except KeyError:
+            state = "has ended already" if number in self._finished else "was never handed out by this recorder"
+            raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
+
+    def _is_due(self, trial: Trial, env_steps: int) -> bool:
+        """Returns whether a report is kept: one a step, and so few that storages and dashboards stay fast."""
+        reported = self._reported(trial)
+        if env_steps in reported:
+            return False
+        if self._spec.env_steps is None:
+            return len(reported) < 2 * self._spec.n_reports
+        spacing = self._spec.env_steps / self._spec.n_reports
+        return not reported or env_steps - max(reported) >= spacing / 2
+
+    @staticmethod
+    def _reported(trial: Trial) -> Mapping[int, float]:
+        reported: Mapping[int, float] = trial._cached_frozen_trial.intermediate_values
+        return reported
+
+    def _fail(self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None) -> None:
+        attrs: dict[str, Json] = dict(extra or {})
+        attrs[REASON_ATTR] = reason[:REASON_CHARACTERS]
+        if traceback:
+            attrs[TRACEBACK_ATTR] = _end_of(traceback)
+        self._end(number, TrialState.FAIL, None, attrs)
+        self._failures += 1
+        if self._failures >= self._spec.max_failures_in_a_row and self._stop_reason is None:
+            self._stop_reason = f"{self._failures} trials failed in a row; the last one: {attrs[REASON_ATTR]}"
+
+    def _end(self, number: int, state: TrialState, value: float | None, attrs: Mapping[str, Json]) -> None:
+        trial = self._trial(number)
+        check_json(dict(attrs))
+        self._flush()
+        for key, attr in attrs.items():
+            trial.set_user_attr(key, attr)
+        self._study.study.tell(trial, value, state=state)
+        del self._running[number]
+        self._finished.add(number)
+
+    def _flush(self) -> None:
+        self._study.storage.episodes.add(self._study.episodes_key, self._buffer)
+        self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
+        self._flushed_at = time.monotonic()
+
+
+def _encoded(row: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: encode(value) for name, value in row.items()}
+
+
+def _planned_row(trial: FrozenTrial) -> dict[str, Json]:
+    """Returns the parameters that a trial was enqueued with, {} if a sampler proposed them."""
+    return dict(trial.system_attrs.get("fixed_params", {}))
+
+
+def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:
+    attrs: dict[str, Json] = dict(extra or {})
+    if seed_values:
+        attrs["seed_values"] = {str(seed): float(value) for seed, value in seed_values.items()}
+    return attrs
+
+
+def _end_of(traceback: str) -> str:
+    encoded = traceback.encode()
+    if len(encoded) <= TRACEBACK_BYTES:
+        return traceback
+    mark = "... (beginning cut)\n"
+    return mark + encoded[-(TRACEBACK_BYTES - len(mark)) :].decode(errors="ignore")

@@ -1,0 +1,96 @@
+"""Samplers by name: who proposes the next parameters of a study that has no plan."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from studies.errors import StudyError, nearest
+from studies.spaces import Json
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+    from studies.spec import StudySpec
+
+GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
+"""Samplers that are plans: the study runs `studies.plan.grid_rows` in order, which also survives interruptions."""
+
+_CLASSES = {
+    "tpe": "TPESampler",
+    "random": "RandomSampler",
+    "cmaes": "CmaEsSampler",
+    "gp": "GPSampler",
+    "qmc": "QMCSampler",
+    "nsgaii": "NSGAIISampler",
+    "nsgaiii": "NSGAIIISampler",
+}
+_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}
+
+SAMPLERS = (*_CLASSES, *sorted(GRID_SAMPLERS))
+"""Every name that `make_sampler` takes, besides Optuna's class names such as `TPESampler`."""
+
+
+def canonical_sampler_name(name: str) -> str:
+    """Returns the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
+    return name.lower().replace("-", "").replace("_", "").removesuffix("sampler")
+
+
+def check_sampler_name(name: Any) -> str:
+    """Returns `name` if it is a sampler's.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_sampler_name(name) not in SAMPLERS:
+        raise StudyError(f"there is no sampler {name!r}. {nearest(str(name), SAMPLERS)}")
+    return name
+
+
+def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySpec) -> BaseSampler:
+    """Builds a sampler.
+
+    Args:
+        name: A name out of `SAMPLERS`, or an Optuna class name, with or without "Sampler", in any case.
+        kwargs: The sampler's own arguments, as JSON values.
+        seed: Seed of its random numbers. `studies.study` derives it from the spec's seed and the number of trials
+            that exist already, because a sampler that starts again with the same seed proposes the same again.
+        spec: The study. Low-discrepancy sequences (`qmc`) take its own seed, since they remember in the storage how
+            far they got and continue only under the same seed.
+
+    Returns:
+        The sampler. Studies with a plan never ask it, so they get a random one, which costs nothing.
+
+    Raises:
+        StudyError: If the name is unknown, an argument is unknown or refused, or the package it needs is missing.
+    """
+    from optuna import samplers
+
+    canonical = canonical_sampler_name(check_sampler_name(name))
+    if canonical in GRID_SAMPLERS:
+        return samplers.RandomSampler(seed=seed)
+    package = _PACKAGES.get(canonical)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise StudyError(
+            f"the sampler {name!r} needs the package {package!r}, which is not installed: "
+            "pip install 'agentfinder[samplers]'."
+        )
+    sampler_class = getattr(samplers, _CLASSES[canonical])
+    check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken={"seed"})
+    try:
+        sampler: BaseSampler = sampler_class(**kwargs, seed=spec.seed if canonical == "qmc" else seed)
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
+    return sampler
+
+
+def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
+    """Raises `StudyError` for an argument that `target` does not have, or that is set in another place (`taken`)."""
+    allowed = set(inspect.signature(target).parameters) - taken
+    for key in kwargs:
+        if key in taken:
+            raise StudyError(f"{what} takes {key!r} from the study, not from its arguments: set it there.")
+        if key not in allowed:
+            raise StudyError(f"{what} has no argument {key!r}. {nearest(key, allowed)}")

@@ -1,0 +1,198 @@
+"""A study as data: what is searched, on what, with which budget. Made in Python, from TOML or by the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from studies.checked_model import CheckedModel
+from studies.errors import StudyError
+from studies.plan import grid_rows, inferred_spaces, settled_rows
+from studies.pruners import check_pruner_name
+from studies.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
+from studies.spaces import Choice, Json, Space, SpaceField, check_json
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Text = Annotated[str, Field(min_length=1, max_length=400)]
+
+IDENTITY_FIELDS = (
+    "kind",
+    "agents",
+    "env",
+    "env_kwargs",
+    "params",
+    "fixed",
+    "seeds",
+    "env_steps",
+    "episodes",
+    "metric",
+)
+"""The fields that make trials comparable. A study is continued only with all of them unchanged."""
+
+
+class StudySpec(CheckedModel):
+    """What a study searches and how. It holds data only, so it travels through files, processes and storages.
+
+    Args:
+        name: The study's name. A study that exists under this name is continued.
+        storage: Where the study lives: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a
+            path ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
+        agents: Labels of the agents. With more than one, `agent` is searched as a choice.
+        env: Gymnasium environment id.
+        env_kwargs: Arguments of the environment. Defaults to none.
+        params: What is searched: hyperparameter name to space (see `studies.spaces.parse_space` for the short forms).
+        fixed: What every trial sets to the same value. Defaults to none.
+        trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
+            in `params` gets a space that spans the planned values. Defaults to none.
+        n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
+            length. Defaults to `20`.
+        seeds: Every trial trains once with each; distinct, from 0. Defaults to `(0, 1, 2)`.
+        env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
+        episodes: Budget of each seed of a trial in episodes, at least 1.
+        n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
+        metric: `return` is maximised, `loss` is minimised. Defaults to `return`.
+        sampler: Name of a sampler (`studies.samplers`). Defaults to `tpe`.
+        sampler_kwargs: The sampler's arguments. Defaults to none.
+        pruner: Name of a pruner (`studies.pruners`). Defaults to `median`.
+        pruner_kwargs: The pruner's arguments. Defaults to none.
+        executor: Where trials run: `inline` or `process`. Defaults to `process`.
+        n_jobs: Trials at the same time, at least 1. Defaults to `1`.
+        seed: Seed of the sampler, from 0. Defaults to `0`.
+        max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
+        kind: Which question the study answers. Defaults to `tune`.
+
+    Raises:
+        StudyError: Naming every wrong field, the value given and what is allowed.
+    """
+
+    name: Text
+    storage: Text = "sqlite:///finder.db"
+    agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    env: Text
+    env_kwargs: dict[str, Json] = Field(default_factory=dict)
+    params: dict[str, SpaceField] = Field(default_factory=dict)
+    fixed: dict[str, Json] = Field(default_factory=dict)
+    trials: tuple[dict[str, Json], ...] = ()
+    n_trials: Count = 20
+    seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (0, 1, 2)
+    env_steps: Count | None = None
+    episodes: Count | None = None
+    n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
+    metric: Literal["return", "loss"] = "return"
+    sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
+    sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
+    pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
+    pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
+    executor: Literal["inline", "process"] = "process"
+    n_jobs: Count = 1
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    max_failures_in_a_row: Count = 3
+    kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_planned_trials(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("trials") and "n_trials" not in data:
+            return {**data, "n_trials": len(data["trials"])}
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> StudySpec:
+        if (self.env_steps is None) == (self.episodes is None):
+            given = "both" if self.env_steps is not None else "neither"
+            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+        for name, values in (("agents", self.agents), ("seeds", self.seeds)):
+            if len(set(values)) != len(values):
+                raise StudyError(f"{name} is {list(values)}: give each one once.")
+        for field in ("env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
+            for key, value in getattr(self, field).items():
+                try:
+                    check_json(value)
+                except StudyError as error:
+                    raise StudyError(f"{field}.{key}: {error}") from None
+        both = sorted(set(self.fixed) & {*self.params, *(key for row in self.trials for key in row)})
+        if both:
+            raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
+        self._check_agent_param()
+        # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
+        # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
+        object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
+        if self.trials and self.n_trials != len(self.trials):
+            raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
+        if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+            self.plan()  # an impossible grid is refused here, where it was written
+        return self
+
+    def _check_agent_param(self) -> None:
+        if len(self.agents) > 1 and any("agent" not in row for row in self.trials):
+            raise StudyError(f"a planned trial does not say its agent: give 'agent' as one of {list(self.agents)}.")
+        searched = self.params.get("agent")
+        if isinstance(searched, Choice) and set(searched.values) != set(self.agents):
+            raise StudyError(f"agent is searched over {list(searched.values)} but agents is {list(self.agents)}.")
+        if len(self.agents) > 1 and "agent" in self.fixed:
+            raise StudyError(f"agent is fixed to {self.fixed['agent']!r} but agents is {list(self.agents)}.")
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """Optuna's direction: returns are maximised, losses minimised."""
+        return "maximize" if self.metric == "return" else "minimize"
+
+    @property
+    def budget(self) -> int:
+        """Each seed's budget, in environment steps or in episodes, whichever was given."""
+        return self.env_steps if self.env_steps is not None else self.episodes or 1
+
+    @property
+    def report_marks(self) -> tuple[int, ...]:
+        """Where a trial reports: up to `n_reports` evenly spaced points of the budget, in its unit, its end included.
+
+        Trials that report at these marks are compared at equal points whatever their rollout lengths.
+        """
+        marks = {round(self.budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
+        return tuple(sorted(marks - {0}))
+
+    def search_space(self) -> dict[str, Space]:
+        """Returns every searched parameter's space: `params`, `agent` where there are several, and the plan's own."""
+        spaces: dict[str, Space] = dict(self.params)
+        if len(self.agents) > 1:
+            spaces.setdefault("agent", Choice(values=self.agents))
+        return {**spaces, **inferred_spaces(self.trials, known=spaces)}
+
+    def plan(self) -> tuple[dict[str, Json], ...]:
+        """Returns the parameter sets to run in order: the explicit ones or a grid's; empty for any other sampler."""
+        if self.trials or canonical_sampler_name(self.sampler) not in GRID_SAMPLERS:
+            return self.trials
+        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed)[: self.n_trials]
+
+    def to_json_dict(self) -> dict[str, Json]:
+        """Returns the spec as JSON values; `from_json_dict` gives an equal spec back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json_dict(cls, data: Mapping[str, Json]) -> StudySpec:
+        """Reads what `to_json_dict` returned.
+
+        Raises:
+            StudyError: If a key is unknown, missing or wrong.
+        """
+        return cls(**data)
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str]) -> StudySpec:
+        """Reads a spec from a TOML file, with tables `[params]`, `[fixed]`, `[env_kwargs]`, `[[trials]]` and so on.
+
+        Raises:
+            StudyError: If the file cannot be read or a key is unknown or mistyped; names the file, the key, its line
+                and, for an unknown key, the nearest one.
+        """
+        from studies.spec_file import read_spec
+
+        return read_spec(path, cls)

@@ -1,0 +1,157 @@
+"""Opening what remembers: an Optuna storage and the episodes beside it, from a URL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
+
+from studies.episodes import EpisodeStore
+from studies.errors import StudyError
+from studies.storage_url import StorageAddress, check_file, parse_storage_url
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+_BUSY_SECONDS = 30
+
+_DRIVERS = {"psycopg": "postgresql", "psycopg2": "postgresql", "pymysql": "mysql", "MySQLdb": "mysql"}
+
+
+@dataclass(slots=True)
+class StudyStorage:
+    """An open storage. A context manager; closing it twice does no harm.
+
+    Attributes:
+        url: The URL it was opened from, with a password if it has one.
+        label: The URL for people, without a password.
+        optuna: The Optuna storage.
+        episodes: The episodes table beside it.
+    """
+
+    url: str
+    label: str
+    optuna: BaseStorage
+    episodes: EpisodeStore
+    _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Ends all database connections."""
+        while self._closers:
+            self._closers.pop()()
+
+    def __enter__(self) -> StudyStorage:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def open_storage(url: str, *, create: bool = True) -> StudyStorage:
+    """Opens a storage, creating it and its tables where they are missing.
+
+    SQLite files are put into write-ahead mode, where readers such as the dashboard never block the study, and wait
+    up to 30 seconds for a lock. `synchronous=NORMAL` syncs at checkpoints instead of at every commit: a killed process
+    loses nothing, a power cut may lose the last moments but never damages the file.
+
+    Args:
+        url: See `studies.storage_url.parse_storage_url`.
+        create: Whether a missing file is created. Defaults to `True`.
+
+    Returns:
+        The open storage. Journals keep their episodes in `<journal>.episodes.db`, `memory` keeps them in memory.
+
+    Raises:
+        StudyError: If it cannot be opened; says why and what to do.
+    """
+    address = parse_storage_url(url)
+    check_file(address, create)
+    try:
+        if address.kind == "memory":
+            return _open_memory(address)
+        if address.kind == "journal":
+            return _open_journal(address)
+        return _open_sql(address)
+    except StudyError:
+        raise
+    except NoSuchModuleError as error:
+        raise StudyError(f"the storage {address.label!r} names an unknown database driver: {error}") from None
+    except ImportError as error:
+        raise StudyError(_missing_driver(address, error)) from None
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip()
+        raise StudyError(
+            f"the storage {address.label!r} cannot be opened: {reason}. Check that it is there, that nobody else has "
+            "locked it, and that you may write to it."
+        ) from error
+    except (RuntimeError, ValueError, KeyError) as error:
+        # Optuna: tables of another Optuna version, a journal with broken lines.
+        raise StudyError(f"the storage {address.label!r} cannot be used: {error}") from error
+
+
+def _open_memory(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import InMemoryStorage
+
+    # One shared connection: every new one would see its own empty database.
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+    return StudyStorage(
+        address.url, address.label, InMemoryStorage(), EpisodeStore(engine, address.label), [engine.dispose]
+    )
+
+
+def _open_journal(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    path = address.path
+    assert path is not None
+    optuna_storage = JournalStorage(JournalFileBackend(str(path)))
+    beside = Path(f"{path}.episodes.db")
+    check_file(StorageAddress("sqlite", f"sqlite:///{beside}", beside, str(beside)), create=True)
+    engine = sa.create_engine(f"sqlite:///{beside}", connect_args={"timeout": _BUSY_SECONDS})
+    _tune_sqlite(engine)
+    return StudyStorage(address.url, address.label, optuna_storage, EpisodeStore(engine, str(beside)), [engine.dispose])
+
+
+def _open_sql(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import RDBStorage, get_storage
+
+    sqlite = address.kind == "sqlite"
+    options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else {"pool_pre_ping": True}
+    rdb = RDBStorage(address.url, engine_kwargs=options)
+    try:
+        if sqlite:
+            # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
+            rdb.engine.dispose()
+            _tune_sqlite(rdb.engine)
+        episodes = EpisodeStore(rdb.engine, address.label)
+    except BaseException:
+        rdb.engine.dispose()
+        raise
+    # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
+    return StudyStorage(
+        address.url, address.label, get_storage(rdb), episodes, [rdb.engine.dispose, rdb.remove_session]
+    )
+
+
+def _tune_sqlite(engine: sa.Engine) -> None:
+    @sa.event.listens_for(engine, "connect")
+    def set_pragmas(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+
+def _missing_driver(address: StorageAddress, error: ImportError) -> str:
+    cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+    module = (cause.name or "").partition(".")[0]
+    extra = _DRIVERS.get(module)
+    how = f"pip install 'agentfinder[{extra}]'" if extra else f"pip install {module or 'the driver of that database'}"
+    return f"the storage {address.label!r} needs the driver {module or str(error)!r}, which is not installed: {how}."

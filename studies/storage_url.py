@@ -1,0 +1,136 @@
+"""What a person writes after `--storage`, taken apart and checked before anything is created."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from studies.errors import StudyError, nearest
+
+_SQLITE_HEADER = b"SQLite format 3\x00"
+_SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
+_EXAMPLES = (
+    "finder.db or sqlite:///finder.db (a file), memory, journal:///finder.log, "
+    "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database"
+)
+_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAddress:
+    """Where a storage is.
+
+    Attributes:
+        kind: How it is opened.
+        url: The SQLAlchemy URL, or the journal's URL, or `memory`. May hold a password.
+        path: The file, for SQLite files and journals; otherwise None.
+        label: The URL for people, without a password.
+    """
+
+    kind: Literal["memory", "sqlite", "journal", "server"]
+    url: str
+    path: Path | None
+    label: str
+
+
+def parse_storage_url(url: str) -> StorageAddress:
+    """Takes a storage's URL or path apart.
+
+    Args:
+        url: `memory`; a SQLAlchemy URL; `journal:///file.log` (four slashes for an absolute path, as SQLite's URLs
+            have it); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal (journal).
+
+    Raises:
+        StudyError: If it is none of these.
+    """
+    if not isinstance(url, str) or not url.strip():
+        raise StudyError(f"the storage is {url!r}: give one of {_EXAMPLES}.")
+    url = url.strip()
+    if url in ("memory", "memory://", "sqlite://", "sqlite:///:memory:"):
+        return StorageAddress("memory", "memory", None, "memory")
+    if "://" not in url:
+        path = Path(url).expanduser()
+        if path.suffix in _SQLITE_SUFFIXES:
+            return StorageAddress("sqlite", f"sqlite:///{path}", path, str(path))
+        if path.suffix in _JOURNAL_SUFFIXES:
+            return StorageAddress("journal", f"journal:///{path}", path, str(path))
+        raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
+    scheme = url.partition("://")[0].partition("+")[0].lower()
+    if scheme not in _SCHEMES:
+        raise StudyError(
+            f"the storage scheme {scheme!r} is unknown. {nearest(scheme, _SCHEMES)} For example {_EXAMPLES}."
+        )
+    if scheme == "journal":
+        location = url.partition("://")[2].removeprefix("/")
+        if not location:
+            raise StudyError(f"the storage {url!r} names no file: write journal:///finder.log.")
+        return StorageAddress("journal", url, Path(location), url)
+    try:
+        parsed = sa.make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise StudyError(f"the storage URL cannot be read ({error}): give one of {_EXAMPLES}.") from None
+    label = parsed.render_as_string(hide_password=True)
+    if scheme != "sqlite":
+        return StorageAddress("server", url, None, label)
+    if not parsed.database:
+        raise StudyError(f"the storage {url!r} names no file: write sqlite:///finder.db.")
+    # A database that begins with "file:" is SQLite's own URI, whose options (mode=ro, ...) only SQLite understands.
+    file = None if parsed.database.startswith("file:") else Path(parsed.database)
+    return StorageAddress("sqlite", url, file, label)
+
+
+def check_file(address: StorageAddress, create: bool) -> None:
+    """Checks that a SQLite or journal file can be used, so that the error is about the file, not about a driver.
+
+    Args:
+        address: A file's address.
+        create: Whether a missing file may be created. Defaults to `True` in `open_storage`; readers must not leave
+            an empty database behind a mistyped name.
+
+    Raises:
+        StudyError: Saying what is wrong with the file and what to do.
+    """
+    path = address.path
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir():
+        raise StudyError(f"the storage {str(path)!r} is a directory: give a file in it, such as {path / 'finder.db'}.")
+    if not folder.is_dir():
+        raise StudyError(f"the storage {str(path)!r} cannot be created: make the directory {str(folder)!r} first.")
+    if not path.exists():
+        if not create:
+            raise StudyError(f"there is no storage {str(path)!r}: check the path, or run a study with it first.")
+        if not os.access(folder, os.W_OK):
+            raise StudyError(f"the storage {str(path)!r} cannot be created: the directory is not writable for you.")
+        return
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StudyError(f"the storage {str(path)!r} is not readable and writable for you: copy it or change its mode.")
+    if address.kind == "sqlite" and not os.access(folder, os.W_OK):
+        raise StudyError(f"SQLite writes files beside {str(path)!r}, but {str(folder)!r} is not writable: copy it.")
+    try:
+        with path.open("rb") as file:
+            first_line = file.readline(1_000_000)
+    except OSError as error:
+        raise StudyError(f"the storage {str(path)!r} cannot be read: {error}") from None
+    is_sqlite = first_line.startswith(_SQLITE_HEADER)
+    if address.kind == "sqlite" and first_line and not is_sqlite:
+        raise StudyError(f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is.")
+    if address.kind == "journal" and first_line and not _is_journal_line(first_line):
+        hint = f"it is an SQLite database, use sqlite:///{path}" if is_sqlite else "it was left as it is"
+        raise StudyError(f"{str(path)!r} is not an Optuna journal: give another file; {hint}.")
+
+
+def _is_journal_line(line: bytes) -> bool:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(entry, dict) and "op_code" in entry

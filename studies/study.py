@@ -1,0 +1,340 @@
+"""Opening, continuing, loading and listing studies."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.errors import StudyError, nearest
+from studies.lease import is_running_elsewhere
+from studies.pruners import make_pruner
+from studies.samplers import make_sampler
+from studies.spaces import Choice, Fixed, Json, Space, decode_params
+from studies.spec import IDENTITY_FIELDS, StudySpec
+from studies.storage import StudyStorage, open_storage
+
+if TYPE_CHECKING:
+    from studies.ranking import Direction
+
+SPEC_ATTR = "finder_spec"
+"""Study attribute: the spec as JSON. A study without it was not made by this package."""
+
+EPISODES_ATTR = "finder_episodes"
+"""Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
+
+RUNNER_ATTR = "finder_runner"
+"""Study attribute: the process that runs the study (`studies.lease`)."""
+
+REASON_ATTR = "reason"
+TRACEBACK_ATTR = "traceback"
+INTERRUPTED = "interrupted"
+"""Reason of a trial that was stopped from outside and is no failure of its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStudy:
+    """A study that is open for running or for reading. A context manager.
+
+    Attributes:
+        spec: What the study searches.
+        study: The Optuna study.
+        storage: Where it lives.
+        episodes_key: The name that its episodes are stored under.
+        owns_storage: Whether closing the study closes the storage.
+    """
+
+    spec: StudySpec
+    study: optuna.Study
+    storage: StudyStorage
+    episodes_key: str
+    owns_storage: bool
+
+    @property
+    def name(self) -> str:
+        """The study's name in the storage."""
+        return self.study.study_name
+
+    @property
+    def direction(self) -> Direction:
+        """Whether high (`maximize`) or low values are good."""
+        return self.spec.direction
+
+    def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        """Returns the trials in these states (all if none is given) by number. They are no copies: do not change them."""
+        return self.study.get_trials(deepcopy=False, states=states or None)
+
+    def params(self, trial: FrozenTrial) -> dict[str, Json]:
+        """Returns a trial's searched parameters as they were given (lists as lists)."""
+        return decode_params(trial.params, self.spec.search_space())
+
+    def close(self) -> None:
+        """Ends the storage's connections if this study opened them."""
+        if self.owns_storage:
+            self.storage.close()
+
+    def __enter__(self) -> OpenStudy:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySummary:
+    """A line in a list of studies.
+
+    Attributes:
+        name: The study's name.
+        kind: Which question it answers.
+        agents: Labels of its agents.
+        env: The environment.
+        metric: `return` or `loss`.
+        direction: `maximize` or `minimize`.
+        n_trials: Trials wanted.
+        n_complete: Trials that trained to the end.
+        n_pruned: Trials that were stopped because they fell behind.
+        n_failed: Trials that raised, diverged or were interrupted.
+        n_running: Trials that run, or ran when their process died.
+        best_value: The best complete trial's value, None if there is none.
+        started: When the first trial started, None if none did.
+    """
+
+    name: str
+    kind: str
+    agents: tuple[str, ...]
+    env: str
+    metric: str
+    direction: str
+    n_trials: int
+    n_complete: int
+    n_pruned: int
+    n_failed: int
+    n_running: int
+    best_value: float | None
+    started: datetime | None
+
+
+def open_study(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStudy:
+    """Creates a study, or continues the one of the same name.
+
+    Trials that a dead run left RUNNING are told FAIL with the reason "interrupted". The sampler's seed depends on the
+    number of trials that exist, so that a continued study does not propose the same parameters again.
+
+    Args:
+        spec: What to search. `n_trials` is the total wanted, including the trials that exist.
+        storage: An open storage, which stays open when the study is closed. Defaults to `None`: `spec.storage`.
+
+    Raises:
+        StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
+            metric, seeds or budget (names the field); if another living process runs it; if a sampler's or pruner's
+            argument is wrong.
+    """
+    with _opened(storage or spec.storage, create=True) as opened:
+        backend = opened.optuna
+        try:
+            study_id: int | None = backend.get_study_id_from_name(spec.name)
+        except KeyError:
+            study_id = None
+        existing = [] if study_id is None else backend.get_all_trials(study_id, deepcopy=False)
+        seed = int(np.random.SeedSequence([spec.seed, len(existing)]).generate_state(1)[0])
+        sampler_name = "random" if spec.plan() else spec.sampler
+        sampler = make_sampler(sampler_name, {} if spec.plan() else spec.sampler_kwargs, seed, spec)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
+        if study_id is None:
+            study = _create(spec, opened, sampler, pruner)
+        else:
+            study = optuna.load_study(study_name=spec.name, storage=backend, sampler=sampler, pruner=pruner)
+            _check_continues(study, spec, has_trials=bool(existing))
+            _refuse_if_running(study)
+            _fail_leftovers(study)
+        attrs = study.user_attrs
+        if EPISODES_ATTR not in attrs:
+            study.set_user_attr(EPISODES_ATTR, _free_episodes_key(opened, spec.name, study._study_id))
+        if attrs.get(SPEC_ATTR) != spec.to_json_dict():
+            study.set_user_attr(SPEC_ATTR, spec.to_json_dict())
+        return OpenStudy(spec, study, opened, study.user_attrs[EPISODES_ATTR], owns_storage=storage is None)
+
+
+def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
+    """Opens a study for reading; nothing is changed.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), or it was not made by this package.
+    """
+    with _opened(storage, create=False) as opened:
+        names = optuna.get_all_study_names(opened.optuna)
+        if name not in names:
+            raise StudyError(f"there is no study {name!r} in {opened.label}. {nearest(name, names)}")
+        study = optuna.load_study(study_name=name, storage=opened.optuna)
+        attrs = study.user_attrs
+        if SPEC_ATTR not in attrs:
+            raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
+        spec = StudySpec.from_json_dict(attrs[SPEC_ATTR])
+        return OpenStudy(spec, study, opened, attrs.get(EPISODES_ATTR, name), owns_storage=isinstance(storage, str))
+
+
+def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
+    """Returns a line for each study that this package made, ordered by name.
+
+    Raises:
+        StudyError: If the storage cannot be opened.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        return sorted(
+            (
+                _summary(
+                    frozen.study_name, frozen.user_attrs[SPEC_ATTR], opened.optuna.get_all_trials(frozen._study_id)
+                )
+                for frozen in opened.optuna.get_all_studies()
+                if SPEC_ATTR in frozen.user_attrs
+            ),
+            key=lambda summary: summary.name,
+        )
+
+
+def is_interrupted(trial: FrozenTrial) -> bool:
+    """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
+    return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
+
+
+@contextlib.contextmanager
+def _opened(storage: StudyStorage | str, create: bool) -> Iterator[StudyStorage]:
+    """Gives an open storage, which is closed again only if it was opened here and an error follows."""
+    opened = open_storage(storage, create=create) if isinstance(storage, str) else storage
+    try:
+        yield opened
+    except BaseException:
+        if isinstance(storage, str):
+            opened.close()
+        raise
+
+
+def _create(
+    spec: StudySpec, storage: StudyStorage, sampler: optuna.samplers.BaseSampler, pruner: optuna.pruners.BasePruner
+) -> optuna.Study:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
+    try:
+        return optuna.create_study(
+            study_name=spec.name, storage=storage.optuna, direction=spec.direction, sampler=sampler, pruner=pruner
+        )
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+def _check_continues(study: optuna.Study, spec: StudySpec, has_trials: bool) -> None:
+    stored = study.user_attrs.get(SPEC_ATTR)
+    if stored is None:
+        # A run that died right after creating the study leaves it without a spec, and empty: it is ours to take.
+        if has_trials or study.direction.name.lower() != spec.direction:
+            raise StudyError(f"there is a study {spec.name!r} already, not made by Finder: choose another name.")
+        return
+    old = StudySpec.from_json_dict(stored)
+    for field in IDENTITY_FIELDS:
+        before, after = getattr(old, field), getattr(spec, field)
+        if before != after:
+            raise _differs(spec.name, field, *_narrowed(before, after))
+    old_spaces, new_spaces = old.search_space(), spec.search_space()
+    for name in sorted(set(old_spaces) & set(new_spaces)):
+        if not _compatible(old_spaces[name], new_spaces[name]):
+            raise _differs(spec.name, f"trials ({name})", old_spaces[name], new_spaces[name])
+
+
+def _narrowed(before: Any, after: Any) -> tuple[Any, Any]:
+    """Returns only the differing entries of two dicts, so that the message shows the difference, not two tables."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return before, after
+    keys = [
+        key for key in {**before, **after} if before.get(key) != after.get(key) or (key in before) != (key in after)
+    ]
+    return {key: before[key] for key in keys if key in before}, {key: after[key] for key in keys if key in after}
+
+
+def _differs(name: str, field: str, before: Any, after: Any) -> StudyError:
+    return StudyError(
+        f"the study {name!r} exists with another {field}: it has {_shown(before)}, now {_shown(after)} is asked for. "
+        "Give the study a new name, or ask for what it has."
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shown(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, tuple):
+        return str(list(value))
+    if hasattr(value, "model_dump"):
+        return str({key: entry for key, entry in value.model_dump().items() if entry not in (None, False)})
+    return repr(value)
+
+
+def _compatible(before: Space, after: Space) -> bool:
+    """Returns whether Optuna lets trials of both spaces live in one study: ranges may move, choices may not change."""
+    if isinstance(before, Choice | Fixed) or isinstance(after, Choice | Fixed):
+        return before == after
+    return type(before) is type(after) and before.log == after.log
+
+
+def _refuse_if_running(study: optuna.Study) -> None:
+    mark = study.user_attrs.get(RUNNER_ATTR)
+    if mark and is_running_elsewhere(mark):
+        ago = max(0, round(time.time() - float(mark["seen"])))
+        raise StudyError(
+            f"the study {study.study_name!r} is being run by process {mark['pid']} on {mark['host']} (last seen "
+            f"{ago} s ago): wait for it, stop it, or choose another name."
+        )
+
+
+def _fail_leftovers(study: optuna.Study) -> None:
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        # Trial objects of a dead process are gone; the storage takes attributes by id.
+        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, INTERRUPTED)
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
+    """Returns a name to store episodes under, free of a deleted study's rows and of a renamed study's key."""
+    taken = {
+        frozen.user_attrs.get(EPISODES_ATTR)
+        for frozen in storage.optuna.get_all_studies()
+        if frozen._study_id != study_id
+    }
+    if name in taken:
+        return f"{name}#{study_id}"
+    storage.episodes.delete(name)
+    return name
+
+
+def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
+    spec = StudySpec.from_json_dict(spec_json)
+    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
+    starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
+    return StudySummary(
+        name=name,
+        kind=spec.kind,
+        agents=spec.agents,
+        env=spec.env,
+        metric=spec.metric,
+        direction=spec.direction,
+        n_trials=spec.n_trials,
+        n_complete=counts[TrialState.COMPLETE],
+        n_pruned=counts[TrialState.PRUNED],
+        n_failed=counts[TrialState.FAIL],
+        n_running=counts[TrialState.RUNNING],
+        best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
+        started=min(starts) if starts else None,
+    )

@@ -1,0 +1,188 @@
+"""Policies: hand-worked choices and frequencies. What all have in common is in test_policy_contract.py."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents.exploration import (
+    AdaptiveEpsilonGreedy,
+    Boltzmann,
+    BoltzmannGumbel,
+    EpsilonGreedy,
+    GumbelSoftmax,
+    MaxBoltzmann,
+    Policy,
+    Softmax,
+    greedy,
+)
+from agents.exploration.sampling import uniform
+from agents.schedules import ExponentialSchedule
+
+ALMOST_ONE = 1.0 - 2.0**-53  # the largest number that Generator.random gives
+
+
+class GivenUniforms:
+    """Stands in for a generator: gives the uniform numbers it was made with."""
+
+    def __init__(self, *draws):
+        self.draws = [np.asarray(draw, dtype=np.float64) for draw in draws]
+
+    def random(self, shape):
+        draw = self.draws.pop(0)
+        assert draw.shape == (shape if isinstance(shape, tuple) else (shape,))
+        return draw
+
+
+# Uniform numbers whose Gumbel number -log(-log u) is 0 and 1:
+# u = 1/e gives -log u = 1, -log 1 = 0; u = e^(-1/e) gives -log u = 1/e, -log(1/e) = 1.
+GUMBEL_0, GUMBEL_1 = math.exp(-1.0), math.exp(-math.exp(-1.0))
+
+
+# --- tier 0: worked out by hand
+
+
+def test_greedy_takes_the_first_of_equal_values():
+    actions = greedy(np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [-1.0, -2.0, -0.5]]))
+    assert actions.tolist() == [1, 0, 2]
+    assert actions.dtype == np.int64
+
+
+def test_softmax_inverts_the_cumulative_probability():
+    # exp(0) : exp(ln 3) = 1 : 3, so action 0 has the first quarter of [0, 1).
+    logits = np.tile([0.0, math.log(3.0)], (4, 1))
+    assert Softmax().select(logits, GivenUniforms([0.0, 0.24, 0.26, ALMOST_ONE])).tolist() == [0, 0, 1, 1]
+
+
+def test_boltzmann_divides_by_the_temperature():
+    # exp(2 ln 3 / 2) = 3: again a quarter and three quarters. With temperature 1 it would be 1 : 9.
+    values = np.tile([0.0, 2.0 * math.log(3.0)], (2, 1))
+    assert Boltzmann(temperature=2.0).select(values, GivenUniforms([0.24, 0.26])).tolist() == [0, 1]
+    assert Boltzmann().select(values, GivenUniforms([0.09, 0.11])).tolist() == [0, 1]
+
+
+def test_boltzmann_clip_bounds_the_odds():
+    # The exponent of action 0 is -1000, kept at -ln 3: a quarter instead of nothing.
+    values = np.tile([0.0, 1000.0], (2, 1))
+    assert Boltzmann(clip=math.log(3.0)).select(values, GivenUniforms([0.24, 0.26])).tolist() == [0, 1]
+
+
+def test_boltzmann_tells_large_values_apart():
+    # Both are beyond ±500; exp(-100) is never drawn.
+    values = np.tile([900.0, 1000.0], (1000, 1))
+    assert (Boltzmann().select(values, np.random.default_rng(0)) == 1).all()
+
+
+def test_epsilon_greedy_explores_below_epsilon_only():
+    values = np.tile([1.0, 5.0, 2.0, 3.0], (4, 1))
+    coins, choices = [0.49, 0.5, 0.0, 0.9], [ALMOST_ONE, 0.0, 0.26, 0.99]
+    # Rows 0 and 2 explore: floor(0.999.. * 4) = 3 and floor(0.26 * 4) = 1; the others take the best, 1.
+    assert EpsilonGreedy(0.5).select(values, GivenUniforms([coins, choices])).tolist() == [3, 1, 1, 1]
+
+
+def test_max_boltzmann_explores_as_boltzmann():
+    values = np.tile([0.0, math.log(3.0)], (3, 1))
+    uniforms = [[0.0, 0.0, 0.9], [0.24, 0.26, 0.24]]  # only the first two explore
+    assert MaxBoltzmann(0.5).select(values, GivenUniforms(uniforms)).tolist() == [0, 1, 1]
+
+
+def test_boltzmann_gumbel_disturbs_less_what_was_chosen_often():
+    # Scores with C = 2 are 1 + 0 for action 0 and 0 + 2 / sqrt(count) for action 1: 2, 1.41, 1.15, then 1 (the Gumbel
+    # number is a little below 1, so just less): action 1 three times, then action 0.
+    policy = BoltzmannGumbel(C=2.0)
+    chosen = [policy.select(np.array([[1.0, 0.0]]), GivenUniforms([[GUMBEL_0, GUMBEL_1 - 1e-6]]))[0] for _ in range(4)]
+    assert chosen == [1, 1, 1, 0]
+    assert policy.counts.tolist() == [2, 4]
+
+
+def test_gumbel_softmax_relaxes_by_its_temperature():
+    # logits + Gumbel = [0, 1]: softmax of [0, 1] and of [0, 2].
+    logits, uniforms = np.zeros((1, 2)), [[GUMBEL_0, GUMBEL_1]]
+    e = math.e
+    relaxed = GumbelSoftmax().relaxed(logits, GivenUniforms(uniforms))
+    np.testing.assert_allclose(relaxed, [[1 / (1 + e), e / (1 + e)]], rtol=1e-12)
+    relaxed = GumbelSoftmax(temperature=0.5).relaxed(logits, GivenUniforms(uniforms))
+    np.testing.assert_allclose(relaxed, [[1 / (1 + e**2), e**2 / (1 + e**2)]], rtol=1e-12)
+    assert GumbelSoftmax(temperature=9.0).select(logits, GivenUniforms(uniforms)).tolist() == [1]
+
+
+def test_gumbel_softmax_eps_keeps_the_logarithms_finite():
+    relaxed = GumbelSoftmax(eps=0.01).relaxed(np.zeros((1, 2)), GivenUniforms([[0.0, ALMOST_ONE]]))
+    # u is kept in [0.01, 0.99]: Gumbel numbers -log(-log 0.01) = -1.5272 and -log(-log 0.99) = 4.6001.
+    assert math.log(relaxed[0, 1] / relaxed[0, 0]) == pytest.approx(4.6001 + 1.5272, abs=1e-3)
+    assert np.isfinite(GumbelSoftmax().relaxed(np.zeros((1, 2)), GivenUniforms([[0.0, ALMOST_ONE]]))).all()
+
+
+@pytest.mark.parametrize(("env_steps", "epsilon"), [(0, 1.0), (1, 0.9999), (1000, 0.9), (9000, 0.1), (50_000, 0.1)])
+def test_adaptive_epsilon_falls_by_decay_each_environment_step(env_steps, epsilon):
+    policy = AdaptiveEpsilonGreedy()
+    policy.step(env_steps)
+    assert policy.epsilon == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_adaptive_epsilon_takes_the_number_of_steps_instead():
+    policy = AdaptiveEpsilonGreedy(start=1.0, end=0.05, n_steps=10_000)
+    for _ in range(625):
+        policy.step(8)  # 5000 steps in all: halfway, (1 + 0.05) / 2
+    assert policy.epsilon == pytest.approx(0.525)
+    policy.step(5000)
+    assert policy.epsilon == 0.05
+
+
+def test_adaptive_epsilon_may_stand_still():
+    policy = AdaptiveEpsilonGreedy(start=0.2, end=0.2)
+    policy.step(10)
+    assert policy.epsilon == 0.2
+
+
+def test_epsilon_greedy_takes_any_schedule_or_its_json():
+    for epsilon in (
+        ExponentialSchedule(1.0, 0.01, 100),
+        {"schedule": "exponential", "start": 1.0, "end": 0.01, "n_steps": 100},
+    ):
+        policy = EpsilonGreedy(epsilon)
+        policy.step(50)
+        assert policy.epsilon == pytest.approx(0.1)  # halfway between 1 and 0.01 on a log axis
+
+
+def test_exploration_chooses_among_allowed_actions():
+    values = np.tile([-np.inf, 1.0, -np.inf, 0.0], (4, 1))
+    # Two allowed actions: the lower half is action 1, the upper half action 3.
+    assert uniform(values, np.array([0.0, 0.49, 0.51, ALMOST_ONE])).tolist() == [1, 1, 3, 3]
+
+
+# --- frequencies: chi-square at fixed seeds; a right policy fails one in 10,000 seeds
+
+VALUES = np.array([0.0, 0.5, 1.0, -1.0])
+SOFT = np.exp(VALUES) / np.exp(VALUES).sum()
+BEST = np.array([0.0, 0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("policy", "probabilities"),
+    [
+        (Softmax(), SOFT),
+        (Boltzmann(), SOFT),
+        (Boltzmann(temperature=0.5), np.exp(2 * VALUES) / np.exp(2 * VALUES).sum()),
+        (EpsilonGreedy(0.3), 0.7 * BEST + 0.3 / 4),
+        (EpsilonGreedy(1.0), np.full(4, 0.25)),
+        (AdaptiveEpsilonGreedy(start=0.5), 0.5 * BEST + 0.5 / 4),
+        (MaxBoltzmann(0.4), 0.6 * BEST + 0.4 * SOFT),
+        (BoltzmannGumbel(), SOFT),  # while all counts are 1, the largest value + C · Gumbel follows softmax(values / C)
+        (GumbelSoftmax(temperature=5.0), SOFT),  # the temperature does not change the action's distribution
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Policy) else "",
+)
+def test_frequencies(policy, probabilities):
+    n = 40_000
+    counts = np.bincount(policy.select(np.tile(VALUES, (n, 1)), np.random.default_rng(3)), minlength=4)
+    statistic = ((counts - n * probabilities) ** 2 / (n * probabilities)).sum()
+    assert statistic < stats.chi2.ppf(0.9999, df=3)
+
+
+def test_epsilon_zero_never_and_one_always_explores():
+    values = np.tile(VALUES, (5000, 1))
+    assert (EpsilonGreedy(0.0).select(values, np.random.default_rng(0)) == 2).all()
+    coins = np.array([[ALMOST_ONE], [ALMOST_ONE]])
+    assert EpsilonGreedy(1.0).select(values[:1], GivenUniforms(coins)).tolist() == [3]
