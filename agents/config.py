@@ -18,6 +18,7 @@ from typing import Any, Self
 import pydantic
 
 from agents.errors import ConfigurationError, unknown_name
+from agents.optimizers import OptimizerSpec
 
 _METADATA = "hyperparameter"
 
@@ -81,11 +82,18 @@ class AgentConfig:
     `optimizer_kwargs` for all of them; `optimizers` overrides any of the three for one of them by name.
     """
 
-    learning_rate: float = hyperparameter(
-        3e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        3e-4,
+        "Step size of the optimizer; or a serialised Keras schedule over gradient steps.",
+        above=0.0,
+        live=True,
+        search=(1e-5, 1e-1),
+        log=True,
     )
     optimizer: str = hyperparameter(
-        "adam", "Keras optimizer, by name or as module:Class.", search=("adam", "adamw", "rmsprop", "sgd")
+        "adam",
+        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        search=("adam", "adamw", "rmsprop", "sgd"),
     )
     optimizer_kwargs: Mapping[str, Any] = hyperparameter({}, "Further arguments of the optimizer, as Keras names them.")
     optimizers: Mapping[str, Mapping[str, Any]] = hyperparameter(
@@ -137,6 +145,12 @@ class AgentConfig:
                 raise unknown_name(f"hyperparameter of {cls.__name__}", name, names)
             else:
                 plain[name] = value
+        if "optimizer" in plain:
+            spec = OptimizerSpec.of(plain["optimizer"])
+            plain["optimizer"] = spec.name
+            optimizer_kwargs = {**spec.arguments, **optimizer_kwargs}
+            if not isinstance(values["optimizer"], str):
+                plain.setdefault("learning_rate", spec.learning_rate)
         plain |= {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers}
         try:
             return pydantic.TypeAdapter(cls).validate_python(plain)
@@ -150,8 +164,17 @@ class AgentConfig:
             raise ConfigurationError("; ".join(own or problems)) from error
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """A copy with other values, by the same names that `from_dict` takes."""
-        return type(self).from_dict(self.to_dict() | dict(values))
+        """A copy with other values, by the same names that `from_dict` takes.
+
+        Another optimizer does not inherit the arguments of the one before it.
+        """
+        own = self.to_dict()
+        if "optimizer" in values:
+            own.pop("optimizer")
+            own.pop("optimizer_kwargs")
+            if not isinstance(values["optimizer"], str):
+                own.pop("learning_rate")
+        return type(self).from_dict(own | dict(values))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; `from_dict` gives an equal config back."""
@@ -169,7 +192,9 @@ class AgentConfig:
 
         Two configs of equal structure can share one built and compiled agent.
         """
-        live = {"learning_rate", *self.live_values()}
+        live = set(self.live_values())
+        if not isinstance(self.learning_rate, Mapping):
+            live.add("learning_rate")
         fixed = {name: value for name, value in self.to_dict().items() if name not in live}
         fixed["optimizers"] = {
             name: {key: value for key, value in override.items() if key != "learning_rate" or isinstance(value, dict)}

@@ -7,6 +7,7 @@ are done here, once for all.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -79,7 +80,10 @@ class KerasAgent(Agent):
 
     @abstractmethod
     def build(self) -> Mapping[str, keras.Model]:
-        """Makes the networks, by name. Target networks are made here too; they start equal to their online ones."""
+        """Makes the networks, by name. Target networks are made here too; they start equal to their online ones.
+
+        Anything else that an agent keeps is made in `start`.
+        """
 
     @abstractmethod
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
@@ -236,7 +240,8 @@ class KerasAgent(Agent):
         if self.structure() != before:
             raise ConfigurationError(f"An agent can be reset to other live numbers only, not to {dict(values or {})!r}.")
         self.seed = seed
-        fresh = self._build_networks(seed)
+        # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled.
+        fresh = copy.copy(self)._build_networks(seed)
         optimizers = self._build_optimizers(self._optimized_variables(fresh))
         for name, network in self.networks.items():
             _assign_all(network.variables, values_of(fresh[name].variables))

@@ -8,6 +8,8 @@ or a serialised Keras config.
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,10 @@ KERAS_OPTIMIZERS: Mapping[str, str] = {
     ).split()
 }
 """Lower-case name -> Keras class name, known without importing Keras."""
+
+_TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0), "adadelta": (1e-2, 1e1)} | {
+    "lion": (1e-6, 1e-2)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +69,7 @@ class OptimizerSpec:
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            return cls(name=value)
+            return cls._of_label(value)
         if isinstance(value, Mapping) and "class_name" in value:
             return cls._of_serialised(value)
         if hasattr(value, "get_config") and hasattr(value, "apply"):
@@ -74,6 +80,42 @@ class OptimizerSpec:
             f"An optimizer must be a name such as 'adamw', a Keras optimizer, or a serialised one "
             f"({{'class_name': ..., 'config': ...}}), got {value!r}."
         )
+
+    @classmethod
+    def _of_label(cls, label: str) -> Self:
+        name, parenthesis, rest = label.strip().partition("(")
+        if not parenthesis:
+            return cls(name=name)
+        arguments = {}
+        for part in rest.rstrip().removesuffix(")").split(","):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
+            try:
+                arguments[key.strip()] = json.loads(value.strip().lower())
+            except json.JSONDecodeError:
+                arguments[key.strip()] = value.strip()
+        rate = arguments.pop("learning_rate", 1e-3)
+        return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
+
+    @property
+    def label(self) -> str:
+        """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` takes it back."""
+        if not self.arguments:
+            return self.name
+        defaults = {name: p.default for name, p in inspect.signature(self.optimizer_class()).parameters.items()}
+        own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
+        told = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
+        return f"{self.name}({told})" if told else self.name
+
+    @property
+    def typical_rates(self) -> tuple[float, float]:
+        """The range of learning rates in which this optimizer is usually at its best.
+
+        Optimizers that divide by the size of past gradients take steps of about the learning rate; the others
+        take steps in proportion to the gradient and want larger ones.
+        """
+        return _TYPICAL_RATES.get(self.name, (1e-5, 1e-1))
 
     @classmethod
     def _of_serialised(cls, value: Mapping[str, Any]) -> Self:

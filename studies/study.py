@@ -69,7 +69,7 @@ class OpenStudy:
         return self.spec.direction
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """Returns the trials in these states (all if none is given) by number. They are no copies: do not change them."""
+        """Returns the trials in these states (all if none is given) by number, not copied: do not change them."""
         return self.study.get_trials(deepcopy=False, states=states or None)
 
     def params(self, trial: FrozenTrial) -> dict[str, Json]:

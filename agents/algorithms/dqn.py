@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 class DQNConfig(AgentConfig):
     """Hyperparameters of DQN."""
 
-    learning_rate: float = hyperparameter(
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
         1e-3, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
     buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)

@@ -1,0 +1,220 @@
+"""A search: asks the study what to try, runs it on an executor, and records what comes back.
+
+Every finder ends here. What differs between them is the plan of trials and what is concluded from the results.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+from agents.spec import AgentSpec
+from finder.executors import Executor, make_executor
+from finder.trial import Outcome, TrialSpec
+from studies.records import EpisodeRecord
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import OpenStudy, open_study
+
+
+class Observer(Protocol):
+    """Who watches a search: a progress display, say. It cannot change anything."""
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        """A trial was handed to the executor."""
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        """Episodes of a trial have ended."""
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        """A trial has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingredients:
+    """What a study's words stand for where they are more than words.
+
+    Attributes:
+        agents: Label -> agent, for agents that are not names of the registry.
+        optimizers: Label -> optimizer, for optimizers whose label says too little.
+        environment: The environment, where it is not a Gymnasium id.
+    """
+
+    agents: Mapping[str, AgentSpec]
+    optimizers: Mapping[str, OptimizerSpec]
+    environment: EnvironmentSpec
+
+    @classmethod
+    def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
+        """Looks up every name in a study, and so finds unknown ones before anything runs."""
+        environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
+        agents = dict(given.get("agents") or {})
+        for label in spec.agents:
+            agents.setdefault(label, AgentSpec.of(label, environment))
+        return cls(agents=agents, optimizers=dict(given.get("optimizers") or {}), environment=environment)
+
+    def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
+        """The agent that a trial's parameters describe."""
+        rest = dict(params)
+        agent = self.agents[rest.pop("agent", default)]
+        if rest.get("optimizer") in self.optimizers:
+            optimizer = self.optimizers[rest.pop("optimizer")]
+            rest.setdefault("learning_rate", optimizer.learning_rate)
+            rest["optimizer"] = optimizer
+        return agent.with_params(rest)
+
+
+class Search:
+    """Runs a study. It is the executors' listener, and the only one who writes the study.
+
+    Args:
+        study: The open study.
+        ingredients: What its words stand for.
+        executor: Where trials run. Defaults to what the study says.
+        observer: Who watches.
+    """
+
+    def __init__(
+        self,
+        study: OpenStudy,
+        ingredients: Ingredients,
+        executor: Executor | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.study = study
+        self.spec = study.spec
+        self.recorder = Recorder(study)
+        self._ingredients = ingredients
+        self._executor = executor or make_executor(self.spec.executor, self.spec.n_jobs)
+        self._observer = observer
+
+    def run(self) -> str | None:
+        """Runs every trial that is left; returns why it stopped early, or None.
+
+        Raises:
+            KeyboardInterrupt: Goes through, after everything learned so far has been written.
+        """
+        try:
+            self._executor.run(self._next_trial, self)
+        finally:
+            self.recorder.close()
+        return self.recorder.stop_reason
+
+    def _next_trial(self) -> TrialSpec | None:
+        while (ask := self.recorder.ask()) is not None:
+            try:
+                agent = self._ingredients.agent(ask.params, self.spec.agents[0])
+            except ConfigurationError as error:
+                # A combination that cannot be built is this trial's failure, not the study's.
+                self.recorder.failed(ask.number, str(error), traceback.format_exc())
+                continue
+            trial = TrialSpec(
+                number=ask.number,
+                agent=agent,
+                seeds=self.spec.seeds,
+                env_steps=self.spec.env_steps,
+                episodes=self.spec.episodes,
+                report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
+                metric=self.spec.metric,
+            )
+            if self._observer:
+                self._observer.trial_started(trial, ask.params)
+            return trial
+        return None
+
+    # The executor's listener ----------------------------------------------------------------------------------
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        """See `StudyListener`."""
+        self.recorder.started(number, {"executor": self.spec.executor, **configuration})
+
+    def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
+        """See `StudyListener`."""
+        self.recorder.episodes(number, records)
+        if self._observer:
+            self._observer.trial_episodes(number, records)
+
+    def report(self, number: int, env_steps: int, value: float) -> bool:
+        """See `StudyListener`."""
+        return self.recorder.report(number, env_steps, value)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """See `StudyListener`."""
+        extra = {"wall_seconds": round(outcome.wall_seconds, 3), "env_steps": outcome.env_steps}
+        value = float("nan") if outcome.value is None else outcome.value
+        if outcome.state == "complete":
+            self.recorder.completed(number, value, outcome.seed_values, extra)
+        elif outcome.state == "pruned":
+            self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
+        elif outcome.state == "failed":
+            self.recorder.failed(number, outcome.reason, outcome.traceback, extra)
+        else:
+            self.recorder.interrupted(number)
+        if self._observer:
+            self._observer.trial_ended(number, outcome)
+
+
+def run_search(
+    spec: StudySpec,
+    *,
+    ingredients: Ingredients | None = None,
+    executor: Executor | None = None,
+    observer: Observer | None = None,
+    storage: StudyStorage | None = None,
+) -> tuple[OpenStudy, str | None]:
+    """Opens a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
+
+    Args:
+        spec: The study.
+        ingredients: What its words stand for; by default every word is a name.
+        executor: Where trials run; by default what the study says.
+        observer: Who watches.
+        storage: An open storage; by default the study's own is opened.
+
+    Raises:
+        ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
+        StudyError: A storage that cannot be opened, or a study of that name with another space.
+    """
+    ingredients = ingredients or Ingredients.of(spec)
+    check_plan(spec, ingredients)
+    study = open_study(spec, storage)
+    try:
+        stopped = Search(study, ingredients, executor, observer).run()
+    except BaseException:
+        study.close()
+        raise
+    return study, stopped
+
+
+def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
+    """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
+    for label in spec.agents:
+        agent = ingredients.agents[label]
+        agent.environment.spaces()
+        ingredients.agent({**spec.fixed, "agent": label}, label)
+    for name, space in spec.search_space().items():
+        if name == "agent":
+            continue
+        values = getattr(space, "values", None) or [getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)]
+        for value in values:
+            _check_value(name, value, spec, ingredients)
+
+
+def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
+    """A value must suit at least one of the agents that are compared."""
+    errors = []
+    for label in spec.agents:
+        params = {**spec.fixed, "agent": label, name: value}
+        try:
+            ingredients.agent(params, label)
+        except ConfigurationError as error:
+            errors.append(error)
+        else:
+            return
+    raise errors[0]

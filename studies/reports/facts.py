@@ -1,0 +1,51 @@
+"""What every figure needs to know of a study: its ranking, its pick and how its trials are called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.pick import candidate
+from studies.ranking import Ranked, rank
+from studies.reports.theme import params_text
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+LABEL_PARAMS = ("agent", "optimizer")
+"""Parameters that name a line or a bar, in this order."""
+
+
+class Ranking(NamedTuple):
+    """The complete trials, best first, with their trials by number.
+
+    Attributes:
+        ranked: Complete trials, best first.
+        trials: Every trial of the study by number.
+    """
+
+    ranked: list[Ranked]
+    trials: dict[int, FrozenTrial]
+
+    @property
+    def pick(self) -> Ranked | None:
+        """The best one, None if no trial is complete."""
+        return self.ranked[0] if self.ranked else None
+
+
+def ranking(study: OpenStudy) -> Ranking:
+    """Returns the ranking of a study's complete trials."""
+    trials = study.trials()
+    complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
+    return Ranking(rank(complete, study.direction), {trial.number: trial for trial in trials})
+
+
+def group_label(params: dict[str, Any]) -> str:
+    """Returns the agent and the optimizer of a trial, such as `ppo · adam`, where they were searched; otherwise ``""``."""
+    return " · ".join(str(params[name]) for name in LABEL_PARAMS if params.get(name) is not None)
+
+
+def trial_label(number: int, params: dict[str, Any]) -> str:
+    """Returns a trial's name for a legend, such as `#12 optimizer adam, learning_rate 1e-3`."""
+    return f"#{number} {params_text(params)}"

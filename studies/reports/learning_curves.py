@@ -1,0 +1,194 @@
+"""How the trials learned: return (or loss) against environment steps, the best trials with their seeds as a band."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.reports.facts import ranking, trial_label
+from studies.reports.theme import ACCENT, PALETTE, QUIET, faded, new_figure, number_text, plain, rounded, say_empty
+
+if TYPE_CHECKING:
+    from studies.records import EpisodeRecord
+    from studies.study import OpenStudy
+
+MAX_POINTS = 200
+"""Points of a curve: more than a screen shows."""
+
+_WINDOW = 0.05
+_MAX_QUIET = 60
+_QUIET_POINTS = 40
+
+
+class Curve(NamedTuple):
+    """A trial's curve.
+
+    Attributes:
+        number: The trial.
+        label: Its name in the legend.
+        steps: Environment steps of each point, [n].
+        mean: Mean over seeds, [n].
+        low: The lowest seed, [n]; equal to the mean where seeds were not recorded apart.
+        high: The highest seed, [n].
+        n_seeds: How many seeds.
+    """
+
+    number: int
+    label: str
+    steps: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    n_seeds: int
+
+
+class LearningCurvesData(NamedTuple):
+    """What the figure shows.
+
+    Attributes:
+        metric: `return` or `loss`.
+        curves: The best trials, best first, from all their episodes.
+        others: The other trials, thinly, from their intermediate values.
+        n_left_out: Trials that are not shown at all.
+    """
+
+    metric: str
+    curves: tuple[Curve, ...]
+    others: tuple[Curve, ...]
+    n_left_out: int
+
+
+def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurvesData:
+    """Returns what `plot_learning_curves` draws.
+
+    Args:
+        study: The study.
+        max_curves: How many of the best trials are shown in full. Defaults to `6`.
+    """
+    facts = ranking(study)
+    order = [entry.number for entry in facts.ranked]
+    stopped = [trial for trial in facts.trials.values() if trial.state in (TrialState.PRUNED, TrialState.RUNNING)]
+    order += [trial.number for trial in sorted(stopped, key=lambda trial: -(trial.last_step or 0))]
+    curves: list[Curve] = []
+    others: list[Curve] = []
+    n_left_out = 0
+    for number in order:
+        trial = facts.trials[number]
+        if len(curves) < max_curves:
+            curve = _full_curve(study, trial)
+            if curve is not None:
+                curves.append(curve)
+        elif len(others) < _MAX_QUIET and trial.intermediate_values:
+            others.append(_reported_curve(study, trial, _QUIET_POINTS))
+        else:
+            n_left_out += 1
+    return LearningCurvesData(study.spec.metric, tuple(curves), tuple(others), n_left_out)
+
+
+def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
+    """Draws the learning curves: the pick in front, the next best in colour, all others as thin grey lines.
+
+    A point is the mean over the episodes that ended in the 5% of the budget before it, then over seeds; the band goes
+    from the worst to the best seed.
+
+    Args:
+        study: The study.
+        max_curves: How many of the best trials are shown in full. Defaults to `6`.
+    """
+    data = learning_curves_data(study, max_curves)
+    figure = new_figure("Learning curves", "environment steps", f"{data.metric}, mean over seeds", height=480)
+    if not data.curves and not data.others:
+        return say_empty(figure, "No trial has recorded an episode yet.")
+    for index, curve in enumerate(data.others):
+        figure.add_scatter(
+            x=curve.steps,
+            y=rounded(curve.mean),
+            mode="lines",
+            name=f"{len(data.others)} other trials",
+            legendgroup="others",
+            showlegend=index == 0,
+            line={"color": faded(QUIET, 0.45), "width": 1},
+            hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
+        )
+    # Last drawn lies on top: the pick must not hide behind the others.
+    for index, curve in reversed(list(enumerate(data.curves))):
+        _add_curve(figure, curve, ACCENT if index == 0 else PALETTE[(index - 1) % len(PALETTE)], is_pick=index == 0)
+    # One entry a line: the labels are long, and side by side they would be cut on a phone.
+    figure.update_layout(legend={"traceorder": "reversed", "orientation": "v"}, margin={"b": 60})
+    figure.update_xaxes(rangemode="tozero", tickformat="~s")
+    return figure
+
+
+def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> None:
+    group = f"trial-{curve.number}"
+    if curve.n_seeds > 1:
+        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": group, "mode": "lines"}
+        figure.add_scatter(x=curve.steps, y=rounded(curve.high), **band)
+        fill = faded(color, 0.2 if is_pick else 0.1)
+        figure.add_scatter(x=curve.steps, y=rounded(curve.low), fill="tonexty", fillcolor=fill, **band)
+    figure.add_scatter(
+        x=curve.steps,
+        y=rounded(curve.mean),
+        mode="lines",
+        name=plain(f"{curve.label} (the pick)" if is_pick else curve.label),
+        legendgroup=group,
+        line={"color": color, "width": 3 if is_pick else 1.75},
+        text=[f"{number_text(low)} to {number_text(high)}" for low, high in zip(curve.low, curve.high, strict=True)],
+        hovertemplate=f"<b>{plain(curve.label)}</b><br>%{{x:,}} steps: %{{y:.4g}}<br>seeds %{{text}}<extra></extra>",
+    )
+
+
+def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
+    episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+    by_seed: dict[int, list[EpisodeRecord]] = defaultdict(list)
+    for episode in episodes:
+        value = episode.loss if study.spec.metric == "loss" else episode.episode_return
+        if value is not None and np.isfinite(value):
+            by_seed[episode.seed].append(episode)
+    if not by_seed:
+        return _reported_curve(study, trial, MAX_POINTS) if trial.intermediate_values else None
+    # Seeds end at slightly different steps; the curve ends with the shortest, so that its mean is over all of them.
+    end = min(max(episode.env_steps for episode in seed) for seed in by_seed.values())
+    start = max(min(episode.env_steps for episode in seed) for seed in by_seed.values())
+    if start > end:
+        return _reported_curve(study, trial, MAX_POINTS) if trial.intermediate_values else None
+    grid = np.unique(np.linspace(start, end, MAX_POINTS).round())
+    width = _WINDOW * (study.spec.env_steps or end)
+    table = np.stack([_smoothed(seed, grid, width, study.spec.metric) for seed in by_seed.values()])  # [S, n]
+    return Curve(
+        trial.number,
+        trial_label(trial.number, study.params(trial)),
+        [int(step) for step in grid],
+        table.mean(axis=0).tolist(),
+        table.min(axis=0).tolist(),
+        table.max(axis=0).tolist(),
+        len(by_seed),
+    )
+
+
+def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, metric: str) -> np.ndarray:
+    """Returns the mean of the episodes that ended in `(at - width, at]` for each grid point, [n]; gaps hold the last mean."""
+    ordered = sorted(episodes, key=lambda episode: episode.env_steps)
+    steps = np.array([episode.env_steps for episode in ordered], dtype=float)
+    values = np.array(
+        [episode.loss if metric == "loss" else episode.episode_return for episode in ordered], dtype=float
+    )
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    upper = np.searchsorted(steps, grid, side="right")
+    lower = np.searchsorted(steps, grid - width, side="right")
+    # A window without an episode (episodes longer than it) takes the last episode before it.
+    lower = np.where(lower == upper, np.maximum(upper - 1, 0), lower)
+    upper = np.maximum(upper, lower + 1)
+    return np.asarray((sums[upper] - sums[lower]) / (upper - lower))
+
+
+def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Curve:
+    steps = sorted(trial.intermediate_values)
+    chosen = [steps[index] for index in np.unique(np.linspace(0, len(steps) - 1, max_points).round().astype(int))]
+    values = [trial.intermediate_values[step] for step in chosen]
+    label = trial_label(trial.number, study.params(trial))
+    return Curve(trial.number, label, [float(step) for step in chosen], values, values, values, 1)

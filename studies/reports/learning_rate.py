@@ -1,0 +1,339 @@
+"""Which learning rate: the value against the rate, a line an optimizer, the seeds as a band, the pick marked."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import plotly.graph_objects as go
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.errors import StudyError, nearest
+from studies.pick import seed_values
+from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
+from studies.reports.theme import (
+    ACCENT,
+    QUIET,
+    colors,
+    faded,
+    log_axis,
+    new_figure,
+    number_text,
+    plain,
+    rate_text,
+    rounded,
+    say_empty,
+    spread_text,
+    value_title,
+)
+from studies.spaces import Fixed
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+RANGE_TEST_ATTR = "range_test"
+
+
+class RatePoint(NamedTuple):
+    """One trial in the figure: its rate, mean, least and greatest seed, spread, number of seeds and trial number."""
+
+    rate: float
+    mean: float
+    low: float
+    high: float
+    spread: float
+    n_seeds: int
+    number: int
+
+
+class StoppedPoint(NamedTuple):
+    """A pruned or failed trial: its rate, last value (NaN if none), number and reason."""
+
+    rate: float
+    value: float
+    number: int
+    reason: str
+
+
+class RateLine(NamedTuple):
+    """The complete trials of one optimizer (or agent), ordered by rate."""
+
+    label: str
+    points: tuple[RatePoint, ...]
+
+
+class RangeTest(NamedTuple):
+    """A range test's curve, with its suggestion (None: no safe suggestion)."""
+
+    label: str
+    metric: str
+    rates: tuple[float, ...]
+    values: tuple[float, ...]
+    suggestion: float | None
+    rule: str
+
+
+class LearningRateData(NamedTuple):
+    """What the figure shows.
+
+    Attributes:
+        param: The parameter's name.
+        metric: `return` or `loss`.
+        lines: Complete trials, a line an optimizer.
+        pruned: Trials that were stopped because they fell behind.
+        failed: Trials that raised or diverged.
+        pick: The picked trial, None if none is complete or it has no such parameter.
+        pick_label: Its line.
+        connected: Whether the points of a line differ in nothing but the rate, so that a line may join them.
+        range_tests: Range tests, none in a study of whole trainings.
+    """
+
+    param: str
+    metric: str
+    lines: tuple[RateLine, ...]
+    pruned: tuple[StoppedPoint, ...]
+    failed: tuple[StoppedPoint, ...]
+    pick: RatePoint | None
+    pick_label: str
+    connected: bool
+    range_tests: tuple[RangeTest, ...]
+
+
+def learning_rate_params(study: OpenStudy) -> list[str]:
+    """Returns the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
+    return [name for name in study.spec.search_space() if name.rpartition(".")[2] == "learning_rate"]
+
+
+def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRateData:
+    """Returns what `plot_learning_rate` draws.
+
+    Args:
+        study: The study.
+        param: Which learning rate. Defaults to `None`, the study's first.
+
+    Raises:
+        StudyError: If the study did not search `param`.
+    """
+    searched = learning_rate_params(study)
+    if param is not None and param not in searched:
+        raise StudyError(f"the study {study.name!r} has no learning rate {param!r}. {nearest(param, searched)}")
+    name = param or (searched[0] if searched else "learning_rate")
+    facts = ranking(study)
+    points: dict[str, list[RatePoint]] = defaultdict(list)
+    pick, pick_label = None, ""
+    for entry in facts.ranked:
+        rate = _positive(entry.params.get(name))
+        if rate is None:
+            continue
+        seeds = seed_values(facts.trials[entry.number]).values() or (entry.mean,)
+        point = RatePoint(rate, entry.mean, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
+        label = group_label(dict(entry.params))
+        points[label].append(point)
+        if entry is facts.ranked[0]:
+            pick, pick_label = point, label
+    varied = {key for key, space in study.spec.search_space().items() if not isinstance(space, Fixed)}
+    return LearningRateData(
+        param=name,
+        metric=study.spec.metric,
+        lines=tuple(RateLine(label, tuple(sorted(points[label]))) for label in sorted(points)),
+        pruned=_stopped(study, facts, name, TrialState.PRUNED),
+        failed=_stopped(study, facts, name, TrialState.FAIL),
+        pick=pick,
+        pick_label=pick_label,
+        connected=varied <= {name, *LABEL_PARAMS},
+        range_tests=_range_tests(study, facts.trials),
+    )
+
+
+def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
+    """Draws the value against the learning rate.
+
+    Each complete trial is a point at its mean over seeds, with a band from its worst to its best seed; pruned trials
+    are hollow at the value they had when they were stopped, failed ones are crosses at the bottom. A study of range
+    tests shows their curves and suggestions.
+
+    Args:
+        study: The study.
+        param: Which learning rate. Defaults to `None`, the study's first.
+
+    Raises:
+        StudyError: If the study did not search `param`.
+    """
+    data = learning_rate_data(study, param)
+    if data.range_tests and not data.lines:
+        return _plot_range_tests(data)
+    figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", value_title(data.metric))
+    rates = [point.rate for line in data.lines for point in line.points]
+    rates += [point.rate for point in (*data.pruned, *data.failed)]
+    if not rates:
+        return say_empty(figure, "No trial with a searched learning rate has ended yet.")
+    palette = colors([line.label for line in data.lines])
+    for line in data.lines:
+        _add_line(figure, line, palette[line.label], data.connected)
+    _add_stopped(figure, data)
+    if data.pick is not None:
+        _mark_pick(figure, data.pick, data.pick_label)
+    figure.update_xaxes(**log_axis(rates))
+    return figure
+
+
+def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) -> None:
+    rates = [point.rate for point in line.points]
+    lows, highs = rounded([point.low for point in line.points]), rounded([point.high for point in line.points])
+    name = plain(line.label) if line.label else "mean over seeds"
+    bars: dict[str, Any] = {}
+    if connected and len(rates) > 1:
+        band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
+        figure.add_scatter(x=rates, y=highs, **band)
+        figure.add_scatter(x=rates, y=lows, fill="tonexty", fillcolor=faded(color, 0.16), **band)
+    else:
+        bars["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [point.high - point.mean for point in line.points],
+            "arrayminus": [point.mean - point.low for point in line.points],
+            "color": faded(color, 0.5),
+            "thickness": 1.5,
+            "width": 3,
+        }
+    figure.add_scatter(
+        x=rates,
+        y=rounded([point.mean for point in line.points]),
+        mode="lines+markers" if connected else "markers",
+        name=name,
+        legendgroup=name,
+        line={"color": color, "width": 2.5},
+        marker={"color": color, "size": 8},
+        text=[
+            f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
+            f"mean {spread_text(point.mean, point.spread)} over {point.n_seeds} seed{'s' * (point.n_seeds != 1)}<br>"
+            f"worst {number_text(point.low)}, best {number_text(point.high)}"
+            for point in line.points
+        ],
+        hovertemplate=f"<b>{name}</b><br>%{{text}}<extra></extra>",
+        **bars,
+    )
+
+
+def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
+    pruned = [point for point in data.pruned if not math.isnan(point.value)]
+    if pruned:
+        figure.add_scatter(
+            x=[point.rate for point in pruned],
+            y=rounded([point.value for point in pruned]),
+            mode="markers",
+            name="pruned (value when stopped)",
+            marker={"symbol": "circle-open", "size": 8, "color": QUIET, "line": {"width": 1.5}},
+            text=[
+                f"trial #{p.number}<br>learning rate {rate_text(p.rate)}<br>stopped at {number_text(p.value)}"
+                for p in pruned
+            ],
+            hovertemplate="<b>pruned</b><br>%{text}<extra></extra>",
+        )
+    if data.failed:
+        shown = [value for line in data.lines for point in line.points for value in (point.low, point.high)]
+        shown += [point.value for point in pruned]
+        floor = min(shown) - 0.06 * ((max(shown) - min(shown)) or abs(min(shown)) or 1.0) if shown else 0.0
+        figure.add_scatter(
+            x=[point.rate for point in data.failed],
+            y=rounded([floor] * len(data.failed)),
+            mode="markers",
+            name="failed (no value)",
+            marker={"symbol": "x-thin", "size": 9, "color": QUIET, "line": {"width": 2, "color": QUIET}},
+            text=[
+                f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>{plain(point.reason[:120])}"
+                for point in data.failed
+            ],
+            hovertemplate="<b>failed</b><br>%{text}<extra></extra>",
+        )
+
+
+def _mark_pick(figure: go.Figure, pick: RatePoint, label: str) -> None:
+    figure.add_vline(x=pick.rate, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+    figure.add_scatter(
+        x=[pick.rate],
+        y=rounded([pick.mean]),
+        mode="markers",
+        name="the pick",
+        marker={"symbol": "star", "size": 16, "color": ACCENT, "line": {"color": "#ffffff", "width": 1}},
+        hoverinfo="skip",
+    )
+    _annotate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}")
+
+
+def _annotate(figure: go.Figure, rate: float, text: str) -> None:
+    """Writes above the plot at a rate. Annotations on a logarithmic axis take the exponent, unlike every trace."""
+    figure.add_annotation(
+        x=math.log10(rate), xref="x", y=1.0, yref="paper", yanchor="bottom", showarrow=False,
+        text=f"<b>{plain(text)}</b>", font={"color": ACCENT, "size": 12},
+    )  # fmt: skip
+
+
+def _plot_range_tests(data: LearningRateData) -> go.Figure:
+    metric = data.range_tests[0].metric
+    y_title = "normalised return" if metric == "return" else "loss of the update"
+    figure = new_figure("Learning-rate range test", "learning rate (log scale)", y_title)
+    palette = colors([test.label for test in data.range_tests])
+    for test in data.range_tests:
+        figure.add_scatter(
+            x=list(test.rates),
+            y=rounded(test.values),
+            mode="lines",
+            name=plain(test.label),
+            line={"color": palette[test.label], "width": 2},
+            hovertemplate=f"<b>{plain(test.label)}</b><br>learning rate %{{x:.3g}}<br>{metric} %{{y:.4g}}<extra></extra>",
+        )
+        if test.suggestion is not None:
+            figure.add_vline(x=test.suggestion, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+    suggestions = [test for test in data.range_tests if test.suggestion is not None]
+    for test in suggestions[:1]:
+        assert test.suggestion is not None
+        _annotate(figure, test.suggestion, f"suggestion ({test.rule}): {rate_text(test.suggestion)}")
+    if not suggestions:
+        figure.add_annotation(
+            text="no safe suggestion", x=0.5, y=1.0, xref="paper", yref="paper", yanchor="bottom", showarrow=False,
+            font={"color": ACCENT, "size": 12},
+        )  # fmt: skip
+    figure.update_xaxes(**log_axis([rate for test in data.range_tests for rate in test.rates]))
+    return figure
+
+
+def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> tuple[StoppedPoint, ...]:
+    points = []
+    for trial in facts.trials.values():
+        rate = _positive(trial.params.get(name))
+        if trial.state == state and rate is not None:
+            value = trial.value if trial.value is not None else math.nan
+            points.append(StoppedPoint(rate, value, trial.number, str(trial.user_attrs.get("reason", ""))))
+    return tuple(points)
+
+
+def _range_tests(study: OpenStudy, trials: Mapping[int, FrozenTrial]) -> tuple[RangeTest, ...]:
+    raw = [
+        (f"#{trial.number}", trial.user_attrs[RANGE_TEST_ATTR])
+        for trial in trials.values()
+        if RANGE_TEST_ATTR in trial.user_attrs
+    ]
+    kept = study.study.user_attrs.get(RANGE_TEST_ATTR)
+    raw += [("", test) for test in (kept if isinstance(kept, list) else [kept]) if test]
+    tests = []
+    for number, test in raw:
+        pairs = [(rate, value) for rate, value in zip(test["rates"], test["values"], strict=True) if rate and rate > 0]
+        if pairs:
+            rates, values = zip(*pairs, strict=True)
+            label = f"{test.get('optimizer', '')} {number}".strip() or "range test"
+            numbers = tuple(math.nan if value is None else float(value) for value in values)
+            tests.append(
+                RangeTest(
+                    label, test.get("metric", "loss"), rates, numbers, test.get("suggestion"), test.get("rule", "rule")
+                )
+            )
+    return tuple(tests)
+
+
+def _positive(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or not math.isfinite(value):
+        return None
+    return float(value)

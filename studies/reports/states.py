@@ -1,0 +1,124 @@
+"""What became of the trials: values in the order of the search, and what failed and why."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import plotly.graph_objects as go
+from optuna.trial import TrialState
+
+from studies.reports.theme import (
+    ACCENT,
+    PALETTE,
+    QUIET,
+    new_figure,
+    number_text,
+    params_text,
+    plain,
+    rounded,
+    say_empty,
+    value_title,
+)
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+
+class TrialRow(NamedTuple):
+    """A trial: its number, state name, value (NaN if none), parameters, reason and traceback if it failed."""
+
+    number: int
+    state: str
+    value: float
+    params: dict[str, Any]
+    reason: str
+    traceback: str
+
+
+class StatesData(NamedTuple):
+    """What the figure and the table of failures show.
+
+    Attributes:
+        metric: `return` or `loss`.
+        trials: Every trial, by number.
+        best_so_far: For each complete trial, in order, its number and the best value until then.
+    """
+
+    metric: str
+    trials: tuple[TrialRow, ...]
+    best_so_far: tuple[tuple[int, float], ...]
+
+    def of(self, state: str) -> list[TrialRow]:
+        """Returns the trials in a state: `COMPLETE`, `PRUNED`, `FAIL`, `RUNNING` or `WAITING`."""
+        return [row for row in self.trials if row.state == state]
+
+
+def states_data(study: OpenStudy) -> StatesData:
+    """Returns every trial's state, value and, if it failed, reason."""
+    rows = tuple(
+        TrialRow(
+            trial.number,
+            trial.state.name,
+            math.nan if trial.value is None else trial.value,
+            study.params(trial),
+            str(trial.user_attrs.get("reason", "no reason was recorded")) if trial.state == TrialState.FAIL else "",
+            str(trial.user_attrs.get("traceback", "")),
+        )
+        for trial in study.trials()
+    )
+    better = max if study.direction == "maximize" else min
+    best: list[tuple[int, float]] = []
+    for row in rows:
+        if row.state == "COMPLETE":
+            best.append((row.number, better(row.value, best[-1][1]) if best else row.value))
+    return StatesData(study.spec.metric, rows, tuple(best))
+
+
+def plot_trials(study: OpenStudy) -> go.Figure:
+    """Draws each trial's value in the order of the search, with the best so far, and crosses where trials failed."""
+    data = states_data(study)
+    figure = new_figure("Trials in order", "trial number", value_title(data.metric))
+    valued = [row for row in data.trials if not math.isnan(row.value)]
+    failed = data.of("FAIL")
+    if not valued and not failed:
+        return say_empty(figure, "No trial has ended yet.")
+    if data.best_so_far:
+        numbers, values = zip(*data.best_so_far, strict=True)
+        figure.add_scatter(
+            x=list(numbers), y=rounded(values), mode="lines", name="best so far",
+            line={"color": ACCENT, "width": 2, "shape": "hv"}, hoverinfo="skip",
+        )  # fmt: skip
+    for state, name, marker in (
+        ("COMPLETE", "complete", {"color": PALETTE[0], "size": 8}),
+        (
+            "PRUNED",
+            "pruned (value when stopped)",
+            {"symbol": "circle-open", "color": QUIET, "size": 8, "line": {"width": 1.5}},
+        ),
+    ):
+        rows = [row for row in valued if row.state == state]
+        if rows:
+            _add_rows(figure, rows, [row.value for row in rows], name, marker)
+    if failed:
+        values_shown = [row.value for row in valued] or [0.0]
+        floor = min(values_shown) - 0.06 * ((max(values_shown) - min(values_shown)) or 1.0)
+        marker = {"symbol": "x-thin", "size": 9, "line": {"width": 2, "color": QUIET}}
+        _add_rows(figure, failed, [floor] * len(failed), "failed (no value)", marker)
+    figure.update_xaxes(rangemode="tozero", tickformat="d", dtick=1 if len(data.trials) <= 12 else None)
+    return figure
+
+
+def _add_rows(figure: go.Figure, rows: list[TrialRow], values: list[float], name: str, marker: dict[str, Any]) -> None:
+    figure.add_scatter(
+        x=[row.number for row in rows],
+        y=rounded(values),
+        mode="markers",
+        name=name,
+        marker=marker,
+        text=[
+            f"{plain(params_text(row.params))}<br>{plain(row.reason[:120]) if row.reason else number_text(row.value)}"
+            for row in rows
+        ],
+        hovertemplate=f"<b>trial #%{{x}}</b>, {name}<br>%{{text}}<extra></extra>",
+    )

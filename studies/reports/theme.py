@@ -1,0 +1,162 @@
+"""How our figures look: colours, axes and number formats, the same in every figure."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+PALETTE = (
+    "#2563eb",  # blue
+    "#ea580c",  # orange
+    "#059669",  # green
+    "#9333ea",  # purple
+    "#0891b2",  # cyan
+    "#ca8a04",  # ochre
+    "#db2777",  # pink
+    "#64748b",  # slate
+)
+"""Line colours; they hold on white and on near-black."""
+
+ACCENT = "#e11d48"
+"""The pick, and nothing else."""
+
+QUIET = "#94a3b8"
+"""What is there for comparison only."""
+
+_FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_INK = "#1e293b"
+_GRID = "#e2e8f0"
+_LINE = "#94a3b8"
+
+
+def new_figure(title: str, x_title: str, y_title: str, height: int = 440) -> go.Figure:
+    """Returns an empty figure with our layout; titles are shown as plain text."""
+    axis: dict[str, Any] = {
+        "gridcolor": _GRID,
+        "linecolor": _LINE,
+        "tickcolor": _LINE,
+        "showline": True,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 5,
+        "automargin": True,
+    }
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        title={
+            "text": f"<b>{plain(title)}</b>",
+            "font": {"size": 16},
+            "x": 0,
+            "xref": "paper",
+            "y": 0.97,
+            "yanchor": "top",
+        },
+        font={"family": _FONT, "size": 13, "color": _INK},
+        paper_bgcolor="#ffffff",
+        plot_bgcolor="rgba(0,0,0,0)",
+        height=height,
+        margin={"l": 60, "r": 24, "t": 56, "b": 56},
+        hovermode="closest",
+        hoverlabel={"align": "left", "font": {"size": 12}},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0, "font": {"size": 12}},
+        xaxis={**axis, "title": {"text": plain(x_title), "standoff": 10}},
+        yaxis={**axis, "title": {"text": plain(y_title), "standoff": 10}},
+    )
+    return figure
+
+
+def log_axis(values: Sequence[float]) -> dict[str, Any]:
+    """Returns a logarithmic axis over positive values with ticks such as 1e-5, 1e-4; 2 and 5 too if it is short."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    margin = max(0.08, 0.04 * (high - low))
+    low, high = low - margin, high + margin
+    multiples = (1, 2, 5) if high - low < 1.7 else (1,)
+    ticks = [
+        multiple * 10.0**decade
+        for decade in range(math.floor(low), math.ceil(high) + 1)
+        for multiple in multiples
+        if low <= math.log10(multiple * 10.0**decade) <= high
+    ]
+    return {
+        "type": "log",
+        "range": [low, high],
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [rate_text(tick) for tick in ticks],
+        "minor": {"dtick": "D1", "ticks": "outside", "ticklen": 3, "tickcolor": _LINE},
+    }
+
+
+def rate_text(value: float) -> str:
+    """Returns a learning rate as people write it: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def number_text(value: float) -> str:
+    """Returns a value with four digits that matter: `478.2`, `12,345`, `0.001235`."""
+    if math.isnan(value):
+        return "unknown"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def spread_text(value: float, spread: float) -> str:
+    """Returns `478.2 ± 12.1`, or just the value where no spread is known."""
+    return number_text(value) if math.isnan(spread) else f"{number_text(value)} ± {number_text(spread)}"
+
+
+def param_text(name: str, value: Any) -> str:
+    """Returns a parameter's value for people; learning rates in their own notation."""
+    if isinstance(value, float):
+        return rate_text(value) if name.endswith("learning_rate") else number_text(value)
+    return str(value)
+
+
+def params_text(params: dict[str, Any]) -> str:
+    """Returns `optimizer adam, learning_rate 1e-3`."""
+    return ", ".join(f"{name} {param_text(name, value)}" for name, value in params.items()) or "default settings"
+
+
+def plain(text: object) -> str:
+    """Returns text that Plotly shows as it is, although it reads a few HTML tags."""
+    return html.escape(str(text), quote=False)
+
+
+def rounded(values: Sequence[float]) -> list[float | None]:
+    """Returns values with six digits, as a plain list: half the size, and older Plotly versions read it too."""
+    return [None if math.isnan(value) else float(f"{value:.6g}") for value in values]
+
+
+def faded(color: str, alpha: float) -> str:
+    """Returns `#rrggbb` as an rgba colour."""
+    red, green, blue = (int(color[index : index + 2], 16) for index in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def say_empty(figure: go.Figure, text: str) -> go.Figure:
+    """Writes in the middle of an empty figure why it is empty."""
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    figure.add_annotation(
+        text=plain(text), x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 14}
+    )
+    return figure
+
+
+def value_title(metric: str) -> str:
+    """Returns what a trial's value is, for an axis."""
+    return f"mean {metric} over the last part of training"
+
+
+def colors(labels: Sequence[str]) -> dict[str, str]:
+    """Returns a colour for each label, the same for the same labels whatever their order."""
+    return {label: PALETTE[index % len(PALETTE)] for index, label in enumerate(sorted(set(labels)))}
