@@ -46,7 +46,29 @@ _HOME = {
     "agents.trainer": ("Trainer",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-__all__ = sorted(_MODULE_OF)
+__all__ = [
+    "Agent",
+    "AgentConfig",
+    "AgentSpec",
+    "Callback",
+    "ConfigurationError",
+    "EnvironmentSpec",
+    "Episode",
+    "KerasAgent",
+    "LambdaCallback",
+    "NonFiniteError",
+    "OptimizerSpec",
+    "Progress",
+    "RolloutMemory",
+    "StopAtReturn",
+    "Trainer",
+    "UniformReplay",
+    "UpdateMetrics",
+    "evaluate",
+    "hyperparameter",
+    "make",
+    "network",
+]
 
 
 def __getattr__(name: str) -> Any:

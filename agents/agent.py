@@ -109,11 +109,10 @@ class Agent(ABC):
         """The specification of the optimizer `name`, from the config and its overrides."""
         override = dict(self.config.optimizers.get(name, {}))
         rate = override.pop("learning_rate", self.config.learning_rate)
-        other = override.pop("optimizer", None)
-        if other is not None and other != self.config.optimizer:
-            return OptimizerSpec(name=other, learning_rate=rate, arguments=override)
-        arguments = {**self.config.optimizer_kwargs, **override}
-        return OptimizerSpec(name=self.config.optimizer, learning_rate=rate, arguments=arguments)
+        own = OptimizerSpec.of(override.pop("optimizer", self.config.optimizer))
+        # Another optimizer does not inherit the arguments that were meant for the agent's.
+        inherited = self.config.optimizer_kwargs if own.name == self.config.optimizer else {}
+        return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
 
     @abstractmethod
     def get_learning_rate(self, optimizer: str = "default") -> float:

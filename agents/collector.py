@@ -64,9 +64,7 @@ class Collector:
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
-        transition = Transition(
-            observations, actions, step.rewards, step.successors, step.terminated, step.truncated
-        )
+        transition = Transition(observations, actions, step.rewards, step.successors, step.terminated, step.truncated)
         return transition, ended
 
     def close(self) -> None:

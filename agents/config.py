@@ -11,10 +11,14 @@ tracing its update again: a discount, a clip range, an entropy weight. `KerasAge
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pydantic
 
 from agents.errors import ConfigurationError, unknown_name
@@ -46,10 +50,10 @@ class Hyperparameter:
     log: bool = False
 
     def check(self, name: str, value: Any) -> None:
-        """Raises `ConfigurationError` when a number is outside the allowed range."""
+        """Raises `ConfigurationError` when a number is not finite or outside the allowed range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
-        rules = []
+        rules = [] if math.isfinite(value) else [(False, "finite")]
         if self.above is not None:
             rules.append((value > self.above, f"> {self.above:g}"))
         if self.low is not None:
@@ -108,12 +112,16 @@ class AgentConfig:
     )
 
     def __post_init__(self) -> None:
-        """Checks every field against its declared range."""
+        """Checks every field's type and declared range, and takes the arguments out of the optimizer's label."""
+        for name, adapter in _adapters(type(self)).items():
+            object.__setattr__(self, name, adapter.check(name, getattr(self, name)))
         for name, about in self.describe().items():
             about.check(name, getattr(self, name))
-        for name, override in self.optimizers.items():
-            if not isinstance(override, Mapping):
-                raise ConfigurationError(f"optimizers[{name!r}] must be a mapping, got {override!r}.")
+        spec = OptimizerSpec.of(self.optimizer)
+        object.__setattr__(self, "optimizer", spec.name)
+        object.__setattr__(self, "optimizer_kwargs", {**spec.arguments, **self.optimizer_kwargs})
+        if "learning_rate" in self.optimizer_kwargs:
+            raise ConfigurationError("optimizer_kwargs must not hold the learning_rate: it is a field of its own.")
 
     @classmethod
     def describe(cls) -> dict[str, Hyperparameter]:
@@ -133,11 +141,16 @@ class AgentConfig:
         """
         plain: dict[str, Any] = {}
         names = {f.name for f in dataclasses.fields(cls)}
-        optimizer_kwargs: dict[str, Any] = dict(values.get("optimizer_kwargs", {}))
-        optimizers: dict[str, dict[str, Any]] = {k: dict(v) for k, v in dict(values.get("optimizers", {})).items()}
+        adapters = _adapters(cls)
+        kwargs = adapters["optimizer_kwargs"].check("optimizer_kwargs", values.get("optimizer_kwargs", {}))
+        overrides = adapters["optimizers"].check("optimizers", values.get("optimizers", {}))
+        optimizer_kwargs: dict[str, Any] = dict(kwargs)
+        optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
         for name, value in values.items():
             owner, dot, argument = name.partition(".")
-            if dot and owner == "optimizer":
+            if name == "optimizer.learning_rate":
+                plain["learning_rate"] = value
+            elif dot and owner == "optimizer":
                 optimizer_kwargs[argument] = value
             elif dot:
                 optimizers.setdefault(owner, {})[argument] = value
@@ -149,19 +162,9 @@ class AgentConfig:
             spec = OptimizerSpec.of(plain["optimizer"])
             plain["optimizer"] = spec.name
             optimizer_kwargs = {**spec.arguments, **optimizer_kwargs}
-            if not isinstance(values["optimizer"], str):
+            if _tells_rate(values["optimizer"]):
                 plain.setdefault("learning_rate", spec.learning_rate)
-        plain |= {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers}
-        try:
-            return pydantic.TypeAdapter(cls).validate_python(plain)
-        except pydantic.ValidationError as error:
-            problems = [
-                f"{'.'.join(map(str, e['loc'])) or cls.__name__}: {e['msg']}, got {e['input']!r}"
-                for e in error.errors(include_url=False)
-                if not isinstance(e.get("ctx", {}).get("error"), ConfigurationError)
-            ]
-            own = [str(e["ctx"]["error"]) for e in error.errors() if "error" in e.get("ctx", {})]
-            raise ConfigurationError("; ".join(own or problems)) from error
+        return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
 
     def replace(self, values: Mapping[str, Any]) -> Self:
         """A copy with other values, by the same names that `from_dict` takes.
@@ -172,7 +175,7 @@ class AgentConfig:
         if "optimizer" in values:
             own.pop("optimizer")
             own.pop("optimizer_kwargs")
-            if not isinstance(values["optimizer"], str):
+            if _tells_rate(values["optimizer"]):
                 own.pop("learning_rate")
         return type(self).from_dict(own | dict(values))
 
@@ -196,10 +199,11 @@ class AgentConfig:
         if not isinstance(self.learning_rate, Mapping):
             live.add("learning_rate")
         fixed = {name: value for name, value in self.to_dict().items() if name not in live}
-        fixed["optimizers"] = {
+        overrides = {
             name: {key: value for key, value in override.items() if key != "learning_rate" or isinstance(value, dict)}
             for name, override in fixed["optimizers"].items()
         }
+        fixed["optimizers"] = {name: override for name, override in overrides.items() if override}
         return fixed
 
 
@@ -209,3 +213,67 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
+
+
+def _tells_rate(optimizer: Any) -> bool:
+    """Whether an optimizer as people write it says a learning rate of its own: an object does, a bare name does not."""
+    return not isinstance(optimizer, str) or "learning_rate" in optimizer
+
+
+class _Adapter:
+    """Checks values of one field's type, and brings them into it (a list into a tuple, 1 into 1.0)."""
+
+    def __init__(self, kind: Any) -> None:
+        self._adapter = pydantic.TypeAdapter(kind, config=_config_for(kind))
+        self._allowed = _words(kind)
+        self._takes_bool = "true or false" in self._allowed or kind is Any
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value in the field's type; raises `ConfigurationError` when it is of another one."""
+        try:
+            if isinstance(value, bool | np.bool_) and not self._takes_bool:
+                raise ValueError("a truth value is not a number")
+            return self._adapter.validate_python(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{name} must be {self._allowed}, got {value!r}.") from error
+
+
+@functools.cache
+def _adapters(cls: type[AgentConfig]) -> dict[str, _Adapter]:
+    try:
+        hints = get_type_hints(cls)
+    except NameError:
+        # A class that was pickled by value in another process's script: its names are not known here, and its
+        # values were checked there.
+        hints = {}
+    return {f.name: _Adapter(hints.get(f.name, Any)) for f in dataclasses.fields(cls)}
+
+
+def _config_for(kind: Any) -> pydantic.ConfigDict | None:
+    """Lets a user's config have fields of any class; pydantic takes no configuration for models and dataclasses."""
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel)):
+        return None
+    return pydantic.ConfigDict(arbitrary_types_allowed=True)
+
+
+_WORDS: dict[Any, str] = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "null",
+    Mapping: "a table",
+    dict: "a table",
+}
+
+
+def _words(kind: Any) -> str:
+    """What a type is called in an error message."""
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_words(part) for part in get_args(kind))
+    if origin in (tuple, list):
+        return f"a list of {_words(get_args(kind)[0]).removeprefix('a ')}s"
+    if (origin or kind) in (Mapping, dict) and any(get_origin(part) is Mapping for part in get_args(kind)):
+        return "a table of tables"
+    return _WORDS.get(origin or kind, getattr(kind, "__name__", str(kind)))

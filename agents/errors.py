@@ -23,7 +23,8 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> Configurati
         allowed: Every name that would have been accepted.
     """
     names = sorted(allowed)
-    near = difflib.get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
+    by_lower = {known.lower(): known for known in names}
+    near = [by_lower[match] for match in difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     shown = ", ".join(names[:40]) + (f", … ({len(names)} in all)" if len(names) > 40 else "")
     return ConfigurationError(f"Unknown {kind} {name!r}. {hint}Known: {shown}.")

@@ -232,13 +232,17 @@ class KerasAgent(Agent):
     def structure(self) -> str:
         """What this agent was built from; an agent can be reset to any seed and numbers of the same structure."""
         cls = type(self)
-        return repr((cls.__module__, cls.__qualname__, self.observation_space, self.action_space, self.config.structure()))
+        return repr(
+            (cls.__module__, cls.__qualname__, self.observation_space, self.action_space, self.config.structure())
+        )
 
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
         before = self.structure()
         self.config = self.config.replace(values or {})
         if self.structure() != before:
-            raise ConfigurationError(f"An agent can be reset to other live numbers only, not to {dict(values or {})!r}.")
+            raise ConfigurationError(
+                f"An agent can be reset to other live numbers only, not to {dict(values or {})!r}."
+            )
         self.seed = seed
         # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled.
         fresh = copy.copy(self)._build_networks(seed)

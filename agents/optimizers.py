@@ -48,16 +48,13 @@ class OptimizerSpec:
 
     def __post_init__(self) -> None:
         """Normalises the name and checks name and rate."""
-        name = self.name.lower()
+        name = str(self.name).lower()
         if name in KERAS_OPTIMIZERS:
             object.__setattr__(self, "name", name)
-        elif ":" not in self.name:
+        elif ":" not in name:
             raise unknown_name("optimizer", self.name, KERAS_OPTIMIZERS)
         if not isinstance(self.learning_rate, Mapping):
-            rate = float(self.learning_rate)
-            if not (np.isfinite(rate) and rate > 0):
-                raise ConfigurationError(f"learning_rate must be a finite number > 0, got {self.learning_rate!r}.")
-            object.__setattr__(self, "learning_rate", rate)
+            object.__setattr__(self, "learning_rate", _checked_rate(self.learning_rate))
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -86,15 +83,14 @@ class OptimizerSpec:
         name, parenthesis, rest = label.strip().partition("(")
         if not parenthesis:
             return cls(name=name)
-        arguments = {}
-        for part in rest.rstrip().removesuffix(")").split(","):
+        arguments: dict[str, Any] = {}
+        for part in _split(rest.rstrip().removesuffix(")")):
             key, equals, value = part.partition("=")
             if not equals:
-                raise ConfigurationError(f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9).")
-            try:
-                arguments[key.strip()] = json.loads(value.strip().lower())
-            except json.JSONDecodeError:
-                arguments[key.strip()] = value.strip()
+                raise ConfigurationError(
+                    f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9)."
+                )
+            arguments[key.strip()] = _value_of(value.strip())
         rate = arguments.pop("learning_rate", 1e-3)
         return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
 
@@ -103,7 +99,8 @@ class OptimizerSpec:
         """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` takes it back."""
         if not self.arguments:
             return self.name
-        defaults = {name: p.default for name, p in inspect.signature(self.optimizer_class()).parameters.items()}
+        parameters = inspect.signature(self.optimizer_class()).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items()}
         own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
         told = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
         return f"{self.name}({told})" if told else self.name
@@ -141,15 +138,20 @@ class OptimizerSpec:
         """
         import keras
 
+        made_class = self.optimizer_class()
+        if self.name in KERAS_OPTIMIZERS:
+            known = {*_parameters(made_class), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
+            for argument in self.arguments:
+                if argument not in known:
+                    raise unknown_name(f"argument of the optimizer {self.name!r}", argument, known)
         rate = self.learning_rate
-        if isinstance(rate, Mapping):
-            rate = keras.optimizers.schedules.deserialize(dict(rate))
         try:
-            return self.optimizer_class()(learning_rate=rate, **self.arguments)
+            if isinstance(rate, Mapping):
+                rate = keras.optimizers.schedules.deserialize(dict(rate))
+            return made_class(learning_rate=rate, **self.arguments)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"Optimizer {self.name!r} cannot be built with {dict(self.arguments)!r}: {error}"
-            ) from error
+            told = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {told}: {error}") from error
 
     def optimizer_class(self) -> Any:
         """The Keras class that `name` stands for."""
@@ -186,6 +188,46 @@ def variables_of(optimizer: Any) -> list[Any]:
     seen = {id(variable) for variable in known}
     hidden = [v for v in vars(optimizer).values() if isinstance(v, keras.Variable) and id(v) not in seen]
     return known + hidden
+
+
+def _checked_rate(rate: Any) -> float:
+    try:
+        number = float("nan") if isinstance(rate, bool) else float(rate)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not (np.isfinite(number) and number > 0):
+        raise ConfigurationError(f"learning_rate must be a finite number > 0, got {rate!r}.")
+    return number
+
+
+def _parameters(function: Any) -> set[str]:
+    """Names of the named parameters."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)}
+
+
+def _split(arguments: str) -> list[str]:
+    """The parts between the commas that stand in no bracket and no quotation marks."""
+    parts, depth, quoted = [""], 0, False
+    for character in arguments:
+        quoted ^= character == '"'
+        depth += 0 if quoted else (character in "[{(") - (character in ")}]")
+        if character == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part.strip()]
+
+
+def _value_of(text: str) -> Any:
+    """A value as JSON or Python writes it, or else the text itself."""
+    for attempt in (text, text.lower()):  # True and None are Python's
+        try:
+            return json.loads(attempt)
+        except json.JSONDecodeError:
+            pass
+    return None if text == "None" else text
 
 
 def _shortest(rate: Any) -> float:

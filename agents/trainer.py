@@ -15,7 +15,7 @@ what it learns from; not in the loop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -146,7 +146,7 @@ class Trainer:
         reason = self._stop_reason or "budget reached"
         return TrainingResult(reason, self.env_steps, self.agent.gradient_steps, self.history, self.wall_seconds)
 
-    def iterate(self, budget: Budget) -> Iterator[int]:
+    def iterate(self, budget: Budget) -> Generator[int]:
         """The loop, as a generator: collects, updates, and gives the environment steps so far, again and again.
 
         Several runs can be driven in turns this way, to compare them at equal environment steps.

@@ -16,8 +16,8 @@ from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors import Executor, make_executor
 from finder.trial import Outcome, TrialSpec
-from studies.records import EpisodeRecord
 from studies.recorder import Recorder
+from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
@@ -201,7 +201,9 @@ def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
     for name, space in spec.search_space().items():
         if name == "agent":
             continue
-        values = getattr(space, "values", None) or [getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)]
+        values = getattr(space, "values", None) or [
+            getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
+        ]
         for value in values:
             _check_value(name, value, spec, ingredients)
 

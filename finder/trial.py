@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -222,7 +222,7 @@ class _SeedRun(Callback):
         self.seed = seed
         self.trainer = Trainer(agent, spec.agent.environment, callbacks=[self], seed=seed)
         self.finished = False
-        self._loop = self.trainer.iterate(Budget(env_steps=spec.env_steps, episodes=spec.episodes))
+        self._loop: Generator[int] = self.trainer.iterate(Budget(env_steps=spec.env_steps, episodes=spec.episodes))
         self._steps: list[int] = []
         self._values: list[float] = []
         self._fresh: list[EpisodeRecord] = []
@@ -286,5 +286,3 @@ class _SeedRun(Callback):
         """Ends the loop and closes the environments."""
         self._loop.close()
         self.trainer.close()
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -159,8 +160,10 @@ def open_study(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStud
         attrs = study.user_attrs
         if EPISODES_ATTR not in attrs:
             study.set_user_attr(EPISODES_ATTR, _free_episodes_key(opened, spec.name, study._study_id))
-        if attrs.get(SPEC_ATTR) != spec.to_json_dict():
-            study.set_user_attr(SPEC_ATTR, spec.to_json_dict())
+        # The label has no password: everyone who sees the dashboard sees the study's attributes.
+        kept = {**spec.to_json_dict(), "storage": opened.label}
+        if attrs.get(SPEC_ATTR) != kept:
+            study.set_user_attr(SPEC_ATTR, kept)
         return OpenStudy(spec, study, opened, study.user_attrs[EPISODES_ATTR], owns_storage=storage is None)
 
 
@@ -229,9 +232,13 @@ def _create(
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
     try:
-        return optuna.create_study(
+        study = optuna.create_study(
             study_name=spec.name, storage=storage.optuna, direction=spec.direction, sampler=sampler, pruner=pruner
         )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([f"mean {spec.metric}"])  # the dashboard's axes say this instead of "Objective 0"
+        return study
     finally:
         optuna.logging.set_verbosity(verbosity)
 

@@ -76,9 +76,7 @@ class DQN(KerasAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
-            raise ConfigurationError(
-                f"DQN takes discrete actions, not {self.action_space}; PPO takes continuous ones."
-            )
+            raise ConfigurationError(f"DQN takes discrete actions, not {self.action_space}; PPO takes continuous ones.")
         return {"q": self._network("q"), "target": self._network("target")}
 
     def _network(self, name: str) -> keras.Sequential:
@@ -141,5 +139,3 @@ class DQN(KerasAgent):
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         self.policy.set_state(state["policy"])
-
-

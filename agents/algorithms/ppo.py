@@ -88,7 +88,9 @@ class PPO(KerasAgent):
             observations = self.normalizer(observations)
         parameters = self.infer("actor", observations)  # [N, A] or [N, 2 D]
         actions = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
-        return actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
+        return (
+            actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
+        )
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them."""

@@ -32,7 +32,9 @@ def agent_class(agent: str | type[Agent]) -> type[Agent]:
     else:
         found = agent
     if not (isinstance(found, type) and issubclass(found, Agent)):
-        raise ConfigurationError(f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent.")
+        raise ConfigurationError(
+            f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."
+        )
     return found
 
 

@@ -17,9 +17,7 @@ class NStep(NamedTuple):
     last: Array  # [M] int64: time slot of the last step, whose successor the target bootstraps from
 
 
-def n_step_returns(
-    rewards: Array, ended: Array, slots: Array, environments: Array, *, n: int, gamma: float
-) -> NStep:
+def n_step_returns(rewards: Array, ended: Array, slots: Array, environments: Array, *, n: int, gamma: float) -> NStep:
     """Sums up to `n` rewards from each start, stopping at the end of an episode.
 
     Args:

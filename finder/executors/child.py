@@ -12,13 +12,13 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import dill  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import dill
+import tensorflow as tf
 
-import agents.algorithms.dqn  # noqa: E402, F401 - imported for the children's sake
-import agents.algorithms.ppo  # noqa: E402, F401
-from finder.trial import TrialSpec, run_trial  # noqa: E402
-from studies.records import EpisodeRecord  # noqa: E402
+import agents.algorithms.dqn
+import agents.algorithms.ppo  # noqa: F401
+from finder.trial import TrialSpec, run_trial
+from studies.records import EpisodeRecord
 
 
 def main(payload: bytes, board: Any, threads: int, path: list[str]) -> None:
@@ -56,5 +56,3 @@ class _Told:
     def report(self, number: int, env_steps: int, value: float) -> str | None:
         answer: str | None = self._board.post("report", number, (env_steps, value))
         return answer
-
-

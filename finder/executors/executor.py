@@ -62,6 +62,8 @@ def make_executor(name: str, n_jobs: int = 1) -> Executor:
         return ProcessExecutor(n_jobs)
     if name == "inline":
         if n_jobs != 1:
-            raise ConfigurationError(f"The inline executor runs one trial at a time, not n_jobs={n_jobs}; use 'process'.")
+            raise ConfigurationError(
+                f"The inline executor runs one trial at a time, not n_jobs={n_jobs}; use 'process'."
+            )
         return InlineExecutor()
     raise unknown_name("executor", name, ["inline", "process"])

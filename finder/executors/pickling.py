@@ -21,7 +21,7 @@ def dumps(trial: TrialSpec) -> bytes:
     """
     try:
         payload: bytes = dill.dumps(trial, recurse=True)
-    except Exception as error:  # noqa: BLE001 - pickling calls foreign code, which may raise anything
+    except Exception as error:
         culprit = _culprit(trial.agent, "agent", _DEPTH, set()) or "agent"
         raise ConfigurationError(
             f"The agent cannot be sent to another process: {culprit} cannot be pickled ({error}). "
@@ -53,8 +53,9 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         return
     for function in (value, getattr(value, "__init__", None)):
         closure = getattr(function, "__closure__", None)
-        if closure and getattr(function, "__code__", None) is not None:
-            names = function.__code__.co_freevars
+        code = getattr(function, "__code__", None)
+        if closure and code is not None:
+            names = code.co_freevars
             yield from ((f".<closure>.{name}", cell.cell_contents) for name, cell in zip(names, closure, strict=True))
     if hasattr(value, "__dict__"):
         yield from ((f".{name}", item) for name, item in vars(value).items() if not name.startswith("__"))

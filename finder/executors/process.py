@@ -49,7 +49,7 @@ class ProcessExecutor(Executor):
         context = multiprocess.get_context("forkserver")
         context.set_forkserver_preload(["finder.executors.child"])
         with _without_main_module(), BoardManager(ctx=context) as manager:
-            board = manager.Board(self._keep_values)  # type: ignore[attr-defined]
+            board = manager.Board(self._keep_values)
             _Run(context, board, self.n_jobs, next_trial, listener).loop()
             self.values = board.values()
 

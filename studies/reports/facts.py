@@ -42,7 +42,7 @@ def ranking(study: OpenStudy) -> Ranking:
 
 
 def group_label(params: dict[str, Any]) -> str:
-    """Returns the agent and the optimizer of a trial, such as `ppo · adam`, where they were searched; otherwise ``""``."""
+    """Returns the agent and optimizer of a trial, such as `ppo · adam`; empty where neither was searched."""
     return " · ".join(str(params[name]) for name in LABEL_PARAMS if params.get(name) is not None)
 
 

@@ -100,7 +100,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
         max_curves: How many of the best trials are shown in full. Defaults to `6`.
     """
     data = learning_curves_data(study, max_curves)
-    figure = new_figure("Learning curves", "environment steps", f"{data.metric}, mean over seeds", height=480)
+    figure = new_figure("Learning curves", "environment steps", f"{data.metric}, mean over seeds")
     if not data.curves and not data.others:
         return say_empty(figure, "No trial has recorded an episode yet.")
     for index, curve in enumerate(data.others):
@@ -118,7 +118,9 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
     for index, curve in reversed(list(enumerate(data.curves))):
         _add_curve(figure, curve, ACCENT if index == 0 else PALETTE[(index - 1) % len(PALETTE)], is_pick=index == 0)
     # One entry a line: the labels are long, and side by side they would be cut on a phone.
-    figure.update_layout(legend={"traceorder": "reversed", "orientation": "v"}, margin={"b": 60})
+    n_entries = len(data.curves) + bool(data.others)
+    legend = {"traceorder": "reversed", "orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
+    figure.update_layout(legend=legend, height=56 + 300 + 80 + 20 * n_entries, margin={"b": 80 + 20 * n_entries})
     figure.update_xaxes(rangemode="tozero", tickformat="~s")
     return figure
 
@@ -171,7 +173,7 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
 
 
 def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, metric: str) -> np.ndarray:
-    """Returns the mean of the episodes that ended in `(at - width, at]` for each grid point, [n]; gaps hold the last mean."""
+    """Returns for each grid point the mean of the episodes that ended in the `width` steps before it, [n]."""
     ordered = sorted(episodes, key=lambda episode: episode.env_steps)
     steps = np.array([episode.env_steps for episode in ordered], dtype=float)
     values = np.array(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from studies.errors import StudyError, nearest
 from studies.pick import seed_values
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
+from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data
 from studies.reports.theme import (
     ACCENT,
     QUIET,
+    annotate_rate,
     colors,
     faded,
     log_axis,
@@ -32,8 +33,6 @@ from studies.spaces import Fixed
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
-
-RANGE_TEST_ATTR = "range_test"
 
 
 class RatePoint(NamedTuple):
@@ -62,17 +61,6 @@ class RateLine(NamedTuple):
 
     label: str
     points: tuple[RatePoint, ...]
-
-
-class RangeTest(NamedTuple):
-    """A range test's curve, with its suggestion (None: no safe suggestion)."""
-
-    label: str
-    metric: str
-    rates: tuple[float, ...]
-    values: tuple[float, ...]
-    suggestion: float | None
-    rule: str
 
 
 class LearningRateData(NamedTuple):
@@ -143,7 +131,7 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         pick=pick,
         pick_label=pick_label,
         connected=varied <= {name, *LABEL_PARAMS},
-        range_tests=_range_tests(study, facts.trials),
+        range_tests=range_tests_data(study),
     )
 
 
@@ -163,7 +151,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     """
     data = learning_rate_data(study, param)
     if data.range_tests and not data.lines:
-        return _plot_range_tests(data)
+        return plot_range_tests(data.range_tests)
     figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", value_title(data.metric))
     rates = [point.rate for line in data.lines for point in line.points]
     rates += [point.rate for point in (*data.pruned, *data.failed)]
@@ -260,44 +248,7 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str) -> None:
         marker={"symbol": "star", "size": 16, "color": ACCENT, "line": {"color": "#ffffff", "width": 1}},
         hoverinfo="skip",
     )
-    _annotate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}")
-
-
-def _annotate(figure: go.Figure, rate: float, text: str) -> None:
-    """Writes above the plot at a rate. Annotations on a logarithmic axis take the exponent, unlike every trace."""
-    figure.add_annotation(
-        x=math.log10(rate), xref="x", y=1.0, yref="paper", yanchor="bottom", showarrow=False,
-        text=f"<b>{plain(text)}</b>", font={"color": ACCENT, "size": 12},
-    )  # fmt: skip
-
-
-def _plot_range_tests(data: LearningRateData) -> go.Figure:
-    metric = data.range_tests[0].metric
-    y_title = "normalised return" if metric == "return" else "loss of the update"
-    figure = new_figure("Learning-rate range test", "learning rate (log scale)", y_title)
-    palette = colors([test.label for test in data.range_tests])
-    for test in data.range_tests:
-        figure.add_scatter(
-            x=list(test.rates),
-            y=rounded(test.values),
-            mode="lines",
-            name=plain(test.label),
-            line={"color": palette[test.label], "width": 2},
-            hovertemplate=f"<b>{plain(test.label)}</b><br>learning rate %{{x:.3g}}<br>{metric} %{{y:.4g}}<extra></extra>",
-        )
-        if test.suggestion is not None:
-            figure.add_vline(x=test.suggestion, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
-    suggestions = [test for test in data.range_tests if test.suggestion is not None]
-    for test in suggestions[:1]:
-        assert test.suggestion is not None
-        _annotate(figure, test.suggestion, f"suggestion ({test.rule}): {rate_text(test.suggestion)}")
-    if not suggestions:
-        figure.add_annotation(
-            text="no safe suggestion", x=0.5, y=1.0, xref="paper", yref="paper", yanchor="bottom", showarrow=False,
-            font={"color": ACCENT, "size": 12},
-        )  # fmt: skip
-    figure.update_xaxes(**log_axis([rate for test in data.range_tests for rate in test.rates]))
-    return figure
+    annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}")
 
 
 def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> tuple[StoppedPoint, ...]:
@@ -308,29 +259,6 @@ def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> 
             value = trial.value if trial.value is not None else math.nan
             points.append(StoppedPoint(rate, value, trial.number, str(trial.user_attrs.get("reason", ""))))
     return tuple(points)
-
-
-def _range_tests(study: OpenStudy, trials: Mapping[int, FrozenTrial]) -> tuple[RangeTest, ...]:
-    raw = [
-        (f"#{trial.number}", trial.user_attrs[RANGE_TEST_ATTR])
-        for trial in trials.values()
-        if RANGE_TEST_ATTR in trial.user_attrs
-    ]
-    kept = study.study.user_attrs.get(RANGE_TEST_ATTR)
-    raw += [("", test) for test in (kept if isinstance(kept, list) else [kept]) if test]
-    tests = []
-    for number, test in raw:
-        pairs = [(rate, value) for rate, value in zip(test["rates"], test["values"], strict=True) if rate and rate > 0]
-        if pairs:
-            rates, values = zip(*pairs, strict=True)
-            label = f"{test.get('optimizer', '')} {number}".strip() or "range test"
-            numbers = tuple(math.nan if value is None else float(value) for value in values)
-            tests.append(
-                RangeTest(
-                    label, test.get("metric", "loss"), rates, numbers, test.get("suggestion"), test.get("rule", "rule")
-                )
-            )
-    return tuple(tests)
 
 
 def _positive(value: Any) -> float | None:

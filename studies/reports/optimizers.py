@@ -102,9 +102,9 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
         ),
     ):
         figure.add_scatter(x=[None], y=[names[0]], mode="markers", name=label, marker=marker)
-    figure.update_yaxes(autorange="reversed", showgrid=False, title=None, ticks="", ticklabelstandoff=8)
-    figure.update_layout(legend={"y": -0.1, "yref": "container", "yanchor": "bottom"}, margin={"b": 84})
-    figure.update_layout(legend={"y": 0.01})
+    figure.update_yaxes(range=[len(names) - 0.5, -0.75], showgrid=False, title=None, ticks="", ticklabelstandoff=8)
+    figure.update_layout(legend={"y": 0.01, "yref": "container", "yanchor": "bottom"}, margin={"b": 84})
+    figure.update_xaxes(range=_padded_range(data.rows))
     return figure
 
 
@@ -143,6 +143,17 @@ def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
         ),
         showlegend=False,
     )
+
+
+def _padded_range(rows: tuple[RankingRow, ...]) -> list[float]:
+    """Returns an axis range around all seeds and bars; Plotly's own would cut the bars' ends."""
+    values = [value for row in rows for value in row.best.seed_values]
+    for row in rows:
+        spread = 0.0 if math.isnan(row.best.spread) else row.best.spread
+        values += [row.best.mean - spread, row.best.mean + spread]
+    low, high = min(values), max(values)
+    margin = 0.06 * ((high - low) or abs(high) or 1.0)
+    return [low - margin, high + margin]
 
 
 def _own_settings(params: dict[str, Any]) -> str:

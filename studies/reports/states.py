@@ -105,7 +105,8 @@ def plot_trials(study: OpenStudy) -> go.Figure:
         floor = min(values_shown) - 0.06 * ((max(values_shown) - min(values_shown)) or 1.0)
         marker = {"symbol": "x-thin", "size": 9, "line": {"width": 2, "color": QUIET}}
         _add_rows(figure, failed, [floor] * len(failed), "failed (no value)", marker)
-    figure.update_xaxes(rangemode="tozero", tickformat="d", dtick=1 if len(data.trials) <= 12 else None)
+    last = max(row.number for row in data.trials)
+    figure.update_xaxes(range=[-0.5, last + 0.5], tickformat="d", dtick=1 if last <= 12 else None)
     return figure
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 PALETTE = (
-    "#2563eb",  # blue
+    "#3b82f6",  # blue
     "#ea580c",  # orange
     "#059669",  # green
     "#9333ea",  # purple
@@ -51,8 +51,8 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 440) -> go.
         title={
             "text": f"<b>{plain(title)}</b>",
             "font": {"size": 16},
-            "x": 0,
-            "xref": "paper",
+            "x": 0.02,
+            "xref": "container",
             "y": 0.97,
             "yanchor": "top",
         },
@@ -63,7 +63,7 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 440) -> go.
         margin={"l": 60, "r": 24, "t": 56, "b": 56},
         hovermode="closest",
         hoverlabel={"align": "left", "font": {"size": 12}},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0, "font": {"size": 12}},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0.02, "font": {"size": 12}},
         xaxis={**axis, "title": {"text": plain(x_title), "standoff": 10}},
         yaxis={**axis, "title": {"text": plain(y_title), "standoff": 10}},
     )
@@ -97,7 +97,8 @@ def rate_text(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.2e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    short = mantissa.rstrip("0").rstrip(".")
+    return f"{short}e{int(exponent)}" if int(exponent) else short
 
 
 def number_text(value: float) -> str:
@@ -110,14 +111,18 @@ def number_text(value: float) -> str:
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Returns `478.2 ± 12.1`, or just the value where no spread is known."""
-    return number_text(value) if math.isnan(spread) else f"{number_text(value)} ± {number_text(spread)}"
+    """Returns `478 ± 12` or `40.47 ± 0.39`: two digits of the spread, and no more of the value than it bears."""
+    if math.isnan(spread) or math.isnan(value):
+        return number_text(value)
+    decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 1
+    return f"{value:,.{decimals}f} ± {spread:,.{decimals}f}" if decimals <= 6 else f"{value:.3g} ± {spread:.2g}"
 
 
 def param_text(name: str, value: Any) -> str:
     """Returns a parameter's value for people; learning rates in their own notation."""
     if isinstance(value, float):
-        return rate_text(value) if name.endswith("learning_rate") else number_text(value)
+        tiny = 0 < abs(value) < 1e-3
+        return rate_text(value) if tiny or name.endswith("learning_rate") else number_text(value)
     return str(value)
 
 
@@ -150,6 +155,14 @@ def say_empty(figure: go.Figure, text: str) -> go.Figure:
         text=plain(text), x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 14}
     )
     return figure
+
+
+def annotate_rate(figure: go.Figure, rate: float, text: str) -> None:
+    """Writes above the plot at a rate. Annotations on a logarithmic axis take the exponent, unlike every trace."""
+    figure.add_annotation(
+        x=math.log10(rate), xref="x", y=1.0, yref="paper", yanchor="bottom", showarrow=False,
+        text=f"<b>{plain(text)}</b>", font={"color": ACCENT, "size": 12},
+    )  # fmt: skip
 
 
 def value_title(metric: str) -> str:

@@ -1,0 +1,50 @@
+"""How to search: which learning rate, which optimizer, which agent, which hyperparameters.
+
+Names are imported when they are first used, so that the command line answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from finder.lr import LRFinder as LRFinder
+    from finder.optimizer import OptFinder as OptFinder
+    from finder.parallel import AgentFinder as AgentFinder
+    from finder.parallel import ParallelFinder as ParallelFinder
+    from finder.range_test import RangeTestResult as RangeTestResult
+    from finder.results import SearchResult as SearchResult
+    from finder.search import run_search as run_search
+    from finder.tuning import run_file as run_file
+    from finder.tuning import tune as tune
+
+_HOME = {
+    "finder.lr": ("LRFinder",),
+    "finder.optimizer": ("OptFinder",),
+    "finder.parallel": ("AgentFinder", "ParallelFinder"),
+    "finder.range_test": ("RangeTestResult",),
+    "finder.results": ("SearchResult",),
+    "finder.search": ("run_search",),
+    "finder.tuning": ("run_file", "tune"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+__all__ = [
+    "AgentFinder",
+    "LRFinder",
+    "OptFinder",
+    "ParallelFinder",
+    "RangeTestResult",
+    "SearchResult",
+    "run_file",
+    "run_search",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'finder' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value

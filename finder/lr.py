@@ -1,0 +1,250 @@
+"""Which learning rate? A grid of rates that each train afresh, or a range test in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.spec import AgentSpec
+from agents.trainer import Trainer
+from finder.curve import changes
+from finder.figures import plot_sweep
+from finder.options import Metrics, StudyOptions, make_spec
+from finder.range_test import RangeTestResult, check_rates, range_test, read_suggestion
+from finder.recording import record_range_test
+from finder.results import SearchResult
+from finder.search import Ingredients, run_search
+from finder.suggestion import smooth
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+class LRFinder:
+    """Finds a learning rate for an agent.
+
+    The agent that is given is never trained: finders work on copies of it, so that its weights, optimizer slots,
+    rates, target networks, normalisers and generators stay as they are, bit for bit, whatever happens.
+
+    Args:
+        agent: A name (``"ppo"``), a class, a built agent, an `AgentSpec`, or a `Trainer` in the middle of its work
+            (then the range test starts from a copy of its replay too).
+        environment: What it is for; may be left out where the agent knows it.
+        seed: Seed of the range test, where the agent has none. Defaults to 0.
+    """
+
+    def __init__(
+        self,
+        agent: str | type[Agent] | Agent | AgentSpec | Trainer,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self._trainer = agent if isinstance(agent, Trainer) else None
+        self._agent = agent.agent if isinstance(agent, Trainer) else agent
+        if environment is None and self._trainer is not None:
+            environment = self._trainer.environment
+        self.spec = AgentSpec.of(self._agent, environment)
+        self.seed = self._agent.seed if isinstance(self._agent, Agent) else seed
+        self.result: RangeTestResult | None = None
+
+    # The grid -------------------------------------------------------------------------------------------------
+
+    def grid(
+        self,
+        start_lr: float = 1e-5,
+        end_lr: float = 1e-1,
+        n_rates: int = 9,
+        *,
+        env_steps: int | None = None,
+        episodes: int | None = None,
+        metrics: Metrics = "reward",
+        rates: Sequence[float] | None = None,
+        optimizer: str | None = None,
+        **options: Unpack[StudyOptions],
+    ) -> SearchResult:
+        """Trains every candidate rate afresh, from the same weights and seeds.
+
+        Args:
+            start_lr: Smallest rate, > 0. Defaults to 1e-5.
+            end_lr: Largest rate. Defaults to 1e-1.
+            n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 9: half a decade apart.
+            env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
+            episodes: Budget of each run in episodes, instead.
+            metrics: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.
+            rates: The rates themselves, instead of the three arguments before.
+            optimizer: Which of the agent's optimizers, by name; None for all.
+            **options: See `StudyOptions`.
+
+        Raises:
+            ConfigurationError: Rates out of range, unknown names.
+            StudyError: The storage cannot be opened, or holds another study of that name.
+        """
+        candidates = _rates(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
+        name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
+        spec = make_spec(
+            "lr",
+            [self.spec],
+            options,
+            env_steps=50_000 if env_steps is None and episodes is None else env_steps,
+            episodes=episodes,
+            metrics=metrics,
+            trials=tuple({name: rate} for rate in candidates),
+        )
+        ingredients = Ingredients.of(spec, agents={self.spec.label: self.spec}, environment=self.spec.environment)
+        return SearchResult(*run_search(spec, ingredients=ingredients, observer=options.get("observer")))
+
+    # The range test -------------------------------------------------------------------------------------------
+
+    def find(
+        self,
+        start_lr: float = 1e-6,
+        end_lr: float = 1.0,
+        N: int = 100,  # noqa: N803 - the name by which the range test's callers know it
+        *,
+        episodes: int | None = None,
+        env_steps: int | None = None,
+        window_size: int = 20,
+        metrics: Metrics = "reward",
+        optimizer: str | None = None,
+        study_name: str | None = None,
+        storage: str | None = "sqlite:///finder.db",
+    ) -> RangeTestResult:
+        """Trains one copy of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
+
+        Args:
+            start_lr: First rate, > 0. Defaults to 1e-6.
+            end_lr: Last rate, reached exactly. Defaults to 1.
+            N: Increases: one an episode for ``metrics="reward"``, one a gradient step for ``"loss"``.
+            episodes: Ends the test earlier.
+            env_steps: Ends the test earlier.
+            window_size: Episodes that a return is normalised against. Defaults to 20.
+            metrics: What is watched. Defaults to ``"reward"``.
+            optimizer: Which of the agent's optimizers, by name; None for all.
+            study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
+            storage: Where the study is kept; None records nothing.
+
+        Returns:
+            The curve and the suggestion, which may be that there is none.
+
+        Raises:
+            ConfigurationError: Rates or numbers out of range, or an optimizer that the agent does not have.
+        """
+        check_rates(start_lr, end_lr)
+        with self._copy() as trainer:
+            settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seed": self.seed}
+            result = range_test(
+                trainer,
+                start_lr,
+                end_lr,
+                N,
+                metrics=metrics,
+                optimizer=optimizer,
+                window_size=window_size,
+                env_steps=env_steps,
+                episodes=episodes,
+            )
+            if storage is not None:
+                record_range_test(self.spec, trainer, result, settings, study_name=study_name, storage=storage)
+        self.result = result
+        return result
+
+    def _copy(self) -> Trainer:
+        """A trainer with a copy of the agent, in environments of its own."""
+        spec = AgentSpec(self.spec.agent, self.spec.environment, self.spec.config)
+        agent = spec.build(self.seed)
+        if isinstance(self._agent, Agent):
+            agent.set_state(self._agent.get_state())
+        elif self.spec.state is not None:
+            agent.set_state(self.spec.state)
+        trainer = Trainer(agent, seed=self.seed)
+        if self._trainer is not None:
+            trainer.memory.set_state(self._trainer.memory.get_state())
+        return trainer
+
+    # Pictures and suggestions of the last range test ----------------------------------------------------------
+
+    def plot_reward(self, n_skip_beginning: int = 0, n_skip_end: int = 0, normalized: bool = False) -> go.Figure:
+        """Return of every episode over the learning rate, without the first and last points."""
+        result = self._result()
+        if normalized:
+            rates, values = _skip(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
+            return plot_sweep(rates, values, "normalized")
+        return self._plot("reward", n_skip_beginning, n_skip_end)
+
+    def plot_loss(self, n_skip_beginning: int = 0, n_skip_end: int = 0) -> go.Figure:
+        """Loss over the learning rate, without the first and last points."""
+        return self._plot("loss", n_skip_beginning, n_skip_end)
+
+    def plot_reward_change(
+        self,
+        sma: int = 1,
+        n_skip_beginning: int = 0,
+        n_skip_end: int = 0,
+        y_lim: tuple[float, float] | None = None,
+    ) -> go.Figure:
+        """Change of the return (moving average of `sma` episodes) per decade of the learning rate."""
+        return self._plot_change("reward", sma, n_skip_beginning, n_skip_end, y_lim)
+
+    def plot_loss_change(
+        self,
+        sma: int = 1,
+        n_skip_beginning: int = 0,
+        n_skip_end: int = 0,
+        y_lim: tuple[float, float] | None = None,
+    ) -> go.Figure:
+        """Change of the loss (moving average of `sma` points) per decade of the learning rate."""
+        return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
+
+    def get_best_lr(self, sma: int = 1, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
+        """The rate at which the curve of the last range test improves fastest.
+
+        Raises:
+            ConfigurationError: There was no range test, or its curve suggests nothing; the message says why.
+        """
+        result = self._result()
+        rates, values = _skip(*result.curve(), n_skip_beginning, n_skip_end)
+        suggestion = read_suggestion(rates, values, result.metrics, sma)
+        if suggestion.rate is None:
+            raise ConfigurationError(f"The range test suggests no learning rate: {suggestion.reason}")
+        return suggestion.rate
+
+    def _plot(self, of: Metrics, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
+        rates, values = _skip(*self._result().curve(of), n_skip_beginning, n_skip_end)
+        return plot_sweep(rates, values, of)
+
+    def _plot_change(
+        self, of: Metrics, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
+    ) -> go.Figure:
+        rates, values = _skip(*self._result().curve(of), n_skip_beginning, n_skip_end)
+        change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])
+        return plot_sweep(rates[1:], list(change[1:]), f"{of} change", y_lim=y_lim)
+
+    def _result(self) -> RangeTestResult:
+        if self.result is None:
+            raise ConfigurationError("There was no range test yet: call find() first.")
+        return self.result
+
+
+def _skip(
+    rates: Sequence[float], values: Sequence[float], n_beginning: int, n_end: int
+) -> tuple[list[float], list[float]]:
+    if n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):
+        raise ConfigurationError(
+            f"n_skip_beginning and n_skip_end must be >= 0 and leave some of the {len(rates)} points, "
+            f"got {n_beginning} and {n_end}."
+        )
+    kept = slice(n_beginning, len(rates) - n_end)
+    return list(rates[kept]), list(values[kept])
+
+
+def _rates(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
+    check_rates(start_lr, end_lr)
+    if n_rates < 2:
+        raise ConfigurationError(f"n_rates must be >= 2, got {n_rates}.")
+    return [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, n_rates)]

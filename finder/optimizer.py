@@ -1,0 +1,177 @@
+"""Which optimizer? Each is judged at its own best learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+from agents.spec import AgentSpec
+from finder.options import Metrics, StudyOptions, make_spec
+from finder.results import OptimizerResult
+from finder.search import Ingredients, run_search
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+DEFAULT_OPTIMIZERS = ("adam", "adamw", "adamax", "rmsprop", "sgd")
+
+Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float]]
+
+
+class OptFinder:
+    """Finds an optimizer for an agent.
+
+    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same budget.
+
+    Args:
+        agent: A name, a class, a built agent, or an `AgentSpec`. It is never trained itself.
+        optimizers: Names (``"adamw"``, ``"sgd(momentum=0.9)"``), Keras optimizer objects, serialised Keras configs
+            or `OptimizerSpec`s. Defaults to Adam, AdamW, Adamax, RMSprop and SGD.
+        environment: What the agent is for; may be left out where the agent knows it.
+
+    Attributes:
+        best_opt: Label of the best optimizer, after `find`.
+        best_learning_rate: Its learning rate.
+        best_reward: Its mean return over the last part of training (`metrics="reward"`).
+        best_loss: Its mean loss (`metrics="loss"`).
+        rewards: Label -> mean return at that optimizer's best rate.
+        losses: Label -> mean loss, likewise.
+    """
+
+    def __init__(
+        self,
+        agent: str | type[Agent] | Agent | AgentSpec,
+        optimizers: Sequence[Any] = DEFAULT_OPTIMIZERS,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+    ) -> None:
+        self.spec = AgentSpec.of(agent, environment)
+        self.optimizers = labelled(optimizers)
+        self.result: OptimizerResult | None = None
+        self.best_opt: str | None = None
+        self.best_learning_rate: float | None = None
+        self.best_reward: float | None = None
+        self.best_loss: float | None = None
+        self.rewards: dict[str, float] = {}
+        self.losses: dict[str, float] = {}
+
+    def find(
+        self,
+        *,
+        episodes: int | None = None,
+        env_steps: int | None = None,
+        metrics: Metrics = "reward",
+        learning_rates: Rates = "search",
+        n_rates: int = 5,
+        **options: Unpack[StudyOptions],
+    ) -> OptimizerResult:
+        """Trains every optimizer at several learning rates and compares each at its best.
+
+        Args:
+            episodes: Budget of each run in episodes.
+            env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
+            metrics: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
+            learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
+                that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
+            n_rates: Rates an optimizer for ``"search"``, >= 2, or 1 for the middle of the range. Defaults to 5.
+            **options: See `StudyOptions`.
+
+        Raises:
+            ConfigurationError: Unknown names or bad values.
+            StudyError: The storage cannot be opened, or holds another study of that name.
+        """
+        plan = [
+            {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
+            for label, optimizer in self.optimizers.items()
+            for rate in _rates(label, optimizer, learning_rates, n_rates)
+        ]
+        spec = make_spec(
+            "opt",
+            [self.spec],
+            options,
+            env_steps=30_000 if env_steps is None and episodes is None else env_steps,
+            episodes=episodes,
+            metrics=metrics,
+            trials=tuple(plan),
+        )
+        ingredients = Ingredients.of(
+            spec, agents={self.spec.label: self.spec}, optimizers=self.optimizers, environment=self.spec.environment
+        )
+        self.result = OptimizerResult(*run_search(spec, ingredients=ingredients, observer=options.get("observer")))
+        self._conclude(self.result, metrics)
+        return self.result
+
+    def _conclude(self, result: OptimizerResult, metrics: Metrics) -> None:
+        finished = result.table().dropna(subset=["value"])
+        grouped = finished.groupby("optimizer")["value"]
+        best_values = grouped.max() if metrics == "reward" else grouped.min()
+        means = {str(label): float(value) for label, value in best_values.items()}
+        pick = result.best
+        self.best_opt = str(pick.params["optimizer"])
+        rate = pick.params.get("learning_rate", pick.config.get("learning_rate"))
+        self.best_learning_rate = rate if isinstance(rate, float) else None
+        if metrics == "reward":
+            self.best_reward, self.rewards = pick.value, means
+        else:
+            self.best_loss, self.losses = pick.value, means
+
+    def best_optimizer(self) -> Any:
+        """A fresh Keras optimizer as the best trial had it."""
+        return self._found().best_optimizer()
+
+    def plot_reward(self) -> go.Figure:
+        """Optimizers in order of their return, each at its best learning rate."""
+        return self._found().plot()
+
+    def plot_loss(self) -> go.Figure:
+        """Optimizers in order of their loss, for a search by losses."""
+        return self._found().plot()
+
+    def _found(self) -> OptimizerResult:
+        if self.result is None:
+            raise ConfigurationError("There was no search yet: call find() first.")
+        return self.result
+
+
+def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
+    """Optimizers by label; equal labels are told apart by a number.
+
+    Raises:
+        ConfigurationError: None were given, or one is not an optimizer.
+    """
+    if isinstance(optimizers, str) or not optimizers:
+        raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
+    result: dict[str, OptimizerSpec] = {}
+    for given in optimizers:
+        spec = OptimizerSpec.of(given)
+        label, number = spec.label, 2
+        while label in result:
+            label, number = f"{spec.label} #{number}", number + 1
+        result[label] = spec
+    return result
+
+
+def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:
+    if isinstance(optimizer.learning_rate, Mapping):
+        return [None]  # a schedule has no single rate to search
+    if wanted == "own":
+        return [optimizer.learning_rate]
+    if isinstance(wanted, Mapping):
+        if label not in wanted:
+            raise ConfigurationError(f"learning_rates has no rates for {label!r}; it has {sorted(wanted)}.")
+        return [float(rate) for rate in wanted[label]]
+    if not isinstance(wanted, str):
+        return [float(rate) for rate in wanted]
+    if wanted != "search":
+        raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
+    if n_rates < 1:
+        raise ConfigurationError(f"n_rates must be >= 1, got {n_rates}.")
+    low, high = optimizer.typical_rates
+    if n_rates == 1:
+        return [float(f"{(low * high) ** 0.5:.4g}")]
+    return [float(f"{rate:.4g}") for rate in np.geomspace(low, high, n_rates)]

@@ -1,0 +1,102 @@
+"""What every finder can be told about its study: where it is kept, how long trials are, where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from agents.errors import ConfigurationError, unknown_name
+from agents.spec import AgentSpec
+from finder.search import Observer
+from studies.spec import StudySpec
+
+Metrics = Literal["reward", "loss"]
+
+IN_MEMORY = "memory"
+
+
+class StudyOptions(TypedDict, total=False):
+    """Keyword arguments that all finders share.
+
+    Keys:
+        study_name: Name of the study. Defaults to the question, the agents and the environment, such as
+            ``lr-ppo-CartPole-v1``. A study that exists under this name goes on.
+        storage: Where it is kept. Defaults to ``sqlite:///finder.db``; None records nothing.
+        seeds: How many seeds (0, 1, ...), or which. Defaults to 3.
+        executor: ``"inline"`` or ``"process"``.
+        n_jobs: Trials at the same time.
+        pruner: Name of a pruner; ``"none"`` lets every trial end.
+        pruner_kwargs: Its arguments.
+        n_reports: Intermediate values a trial.
+        params: Hyperparameters that are set in every trial.
+        seed: Seed of the sampler, where there is one.
+        max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
+        observer: Who watches the search.
+    """
+
+    study_name: str
+    storage: str | None
+    seeds: int | Sequence[int]
+    executor: str
+    n_jobs: int
+    pruner: str
+    pruner_kwargs: Mapping[str, Any]
+    n_reports: int
+    params: Mapping[str, Any]
+    seed: int
+    max_failures_in_a_row: int
+    observer: Observer | None
+
+
+def make_spec(
+    kind: Literal["tune", "lr", "opt", "agents"],
+    agents: Sequence[AgentSpec],
+    options: StudyOptions,
+    *,
+    env_steps: int | None,
+    episodes: int | None,
+    metrics: Metrics,
+    labels: Sequence[str] = (),
+    **fields: Any,
+) -> StudySpec:
+    """The study of a finder, from its options and what the finder itself decides (`fields`).
+
+    Raises:
+        ConfigurationError: An option that does not exist, or a bad number of seeds.
+        StudyError: A value that a study refuses.
+    """
+    unknown = set(options) - set(StudyOptions.__annotations__)
+    if unknown:
+        raise unknown_name("option", sorted(unknown)[0], StudyOptions.__annotations__)
+    if metrics not in ("reward", "loss"):
+        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
+    chosen = {key: value for key, value in options.items() if key not in {"observer", "params", "study_name", "seeds"}}
+    environment = agents[0].environment
+    labels = tuple(labels) or tuple(agent.label for agent in agents)
+    name = options.get("study_name") or "-".join([kind, *map(_short, labels), environment.label])
+    chosen["storage"] = chosen.get("storage", "sqlite:///finder.db") or IN_MEMORY
+    return StudySpec(
+        kind=kind,
+        agents=labels,
+        env=environment.label,
+        env_kwargs=dict(environment.kwargs),
+        seeds=_seeds(options.get("seeds", 3)),
+        env_steps=env_steps,
+        episodes=episodes,
+        metric="return" if metrics == "reward" else "loss",
+        fixed=dict(options.get("params") or {}),
+        **{"name": name, **chosen, **fields},
+    )
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(seeds, int):
+        if seeds < 1:
+            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of seeds, got {seeds}.")
+        return tuple(range(seeds))
+    return tuple(seeds)
+
+
+def _short(label: str) -> str:
+    """The class of ``path/to/file.py:Class``; a name as it is."""
+    return label.rpartition(":")[2]

@@ -1,0 +1,145 @@
+"""Which agent? One process an agent, all at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+from agents.spec import AgentSpec
+from finder.executors.process import ProcessExecutor
+from finder.options import Metrics, StudyOptions, make_spec
+from finder.results import SearchResult
+from finder.search import Ingredients, run_search
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+class ParallelFinder:
+    """Trains several agents at the same time, a process each, and compares them.
+
+    Args:
+        agents: Names, classes, built agents or `AgentSpec`s, for the same environment. Equal names are told apart
+            by a number.
+        optimizers: An optimizer for each agent, or one for all, or None for the agents' own.
+        environment: What they are for; may be left out where the agents know it.
+
+    Attributes:
+        rewards: Agent label -> return of every episode, after `find`.
+        losses: Agent label -> loss at every episode's end.
+        logs: `best_reward` (from -1e9), `best_loss` (from 1e9), and `best_agent` and `best_opt`, whose they are.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Any],
+        optimizers: Sequence[Any] | Any | None = None,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+    ) -> None:
+        if isinstance(agents, str) or not agents:
+            raise ConfigurationError(f"Give a list with at least one agent, got {agents!r}.")
+        specs = [AgentSpec.of(agent, environment) for agent in agents]
+        if len({repr(spec.environment) for spec in specs}) > 1:
+            told = ", ".join(sorted({spec.environment.label for spec in specs}))
+            raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
+        for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
+            specs[index] = specs[index].with_params({"optimizer": optimizer})
+        self.agents = _labelled(specs)
+        self.result: SearchResult | None = None
+        self.rewards: dict[str, list[float]] = {}
+        self.losses: dict[str, list[float]] = {}
+        self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_agent": None, "best_opt": None}
+
+    def find(
+        self,
+        *,
+        episodes: int | None = None,
+        env_steps: int | None = None,
+        metrics: Metrics = "reward",
+        **options: Unpack[StudyOptions],
+    ) -> SearchResult:
+        """Trains all agents and compares them.
+
+        Args:
+            episodes: Budget of each run in episodes.
+            env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
+            metrics: Compare by returns or by losses.
+            **options: See `StudyOptions`. `n_jobs` defaults to one process an agent; `pruner` to none.
+
+        Raises:
+            ConfigurationError: Unknown names or bad values, or an agent that cannot be sent to another process.
+            StudyError: The storage cannot be opened, or holds another study of that name.
+        """
+        labels = list(self.agents)
+        chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", **options}
+        if chosen.get("executor", "process") != "process":
+            raise ConfigurationError(f"ParallelFinder runs in processes, not on {chosen['executor']!r}.")
+        spec = make_spec(
+            "agents",
+            list(self.agents.values()),
+            chosen,
+            env_steps=50_000 if env_steps is None and episodes is None else env_steps,
+            episodes=episodes,
+            metrics=metrics,
+            labels=labels,
+            trials=tuple({"agent": label} for label in labels),
+        )
+        ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment)
+        executor = ProcessExecutor(spec.n_jobs, keep_values=True)
+        study, stopped = run_search(spec, ingredients=ingredients, executor=executor, observer=options.get("observer"))
+        self.result = SearchResult(study, stopped)
+        self._take_values(executor.values)
+        return self.result
+
+    def _take_values(self, values: dict[str, Any]) -> None:
+        """Gives the shared dicts, which are by trial, the agents' labels."""
+        if self.result is None:
+            return
+        label_of = {trial.number: self.result.study.params(trial).get("agent") for trial in self.result.study.trials()}
+        only = next(iter(self.agents))
+        self.rewards = {label_of.get(number) or only: rewards for number, rewards in values["rewards"].items()}
+        self.losses = {label_of.get(number) or only: losses for number, losses in values["losses"].items()}
+        self.logs = values["logs"]
+
+    @property
+    def _environment(self) -> EnvironmentSpec:
+        return next(iter(self.agents.values())).environment
+
+    def plot_reward(self) -> go.Figure:
+        """Learning curves of all agents."""
+        from studies.reports import plot_learning_curves
+
+        if self.result is None:
+            raise ConfigurationError("There was no search yet: call find() first.")
+        return plot_learning_curves(self.result.study)
+
+
+class AgentFinder(ParallelFinder):
+    """`ParallelFinder` by its other name."""
+
+
+def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[OptimizerSpec]:
+    if optimizers is None:
+        return []
+    given = list(optimizers) if isinstance(optimizers, list | tuple) else [optimizers] * n_agents
+    if len(given) == 1:
+        given *= n_agents
+    if len(given) != n_agents:
+        raise ConfigurationError(
+            f"Give one optimizer for all agents or one for each: "
+            f"there are {n_agents} agents and {len(given)} optimizers."
+        )
+    return [OptimizerSpec.of(optimizer) for optimizer in given]
+
+
+def _labelled(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
+    result: dict[str, AgentSpec] = {}
+    for spec in specs:
+        label, number = spec.label, 2
+        while label in result:
+            label, number = f"{spec.label}-{number}", number + 1
+        result[label] = spec
+    return result

@@ -1,0 +1,108 @@
+"""Writes a range test into a study: one trial, its curve kept with it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from agents.spec import AgentSpec
+from agents.trainer import Trainer
+from finder.range_test import RangeTestResult
+from finder.trial import TrialSpec, configuration_of
+from studies.errors import StudyError
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+from studies.study import list_studies, open_study
+
+_MAX_POINTS = 400
+
+
+def record_range_test(
+    agent: AgentSpec,
+    trainer: Trainer,
+    result: RangeTestResult,
+    settings: Mapping[str, Any],
+    *,
+    study_name: str | None,
+    storage: str,
+) -> None:
+    """Adds a trial with the test's settings, its episodes, its curve and its suggestion.
+
+    Args:
+        agent: What was tested.
+        trainer: The trainer that ran the test, for its episodes.
+        result: What came out.
+        settings: What the test was told.
+        study_name: Name of the study; by default the question, the agent and the environment. A number is put behind
+            it where there is such a study already.
+        storage: URL of the storage.
+    """
+    with contextlib.closing(open_storage(storage)) as opened:
+        spec = StudySpec(
+            name=_free_name(
+                opened, study_name or f"range-test-{agent.label.rpartition(':')[2]}-{agent.environment.label}"
+            ),
+            storage=storage,
+            kind="range-test",
+            agents=(agent.label,),
+            env=agent.environment.label,
+            env_kwargs=dict(agent.environment.kwargs),
+            seeds=(int(settings["seed"]),),
+            env_steps=max(1, trainer.env_steps),
+            metric="return" if result.metrics == "reward" else "loss",
+            n_trials=1,
+            sampler="random",
+            pruner="none",
+        )
+        with open_study(spec, opened) as study, Recorder(study) as recorder:
+            ask = recorder.ask()
+            if ask is None:
+                raise StudyError(f"the study {spec.name!r} takes no further trial.")
+            trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=trainer.env_steps)
+            recorder.started(ask.number, {"executor": "inline", **configuration_of(trial, trainer.agent)})
+            recorder.episodes(ask.number, [_record(trainer.seed, episode) for episode in trainer.history.episodes])
+            rates, values = result.curve()
+            finite = [value for value in values if np.isfinite(value)]
+            extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
+            if finite:
+                recorder.completed(ask.number, float(np.mean(finite)), {trainer.seed: float(np.mean(finite))}, extra)
+            else:
+                recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
+
+
+def _free_name(storage: StudyStorage, name: str) -> str:
+    """The name, with a number behind it where there is such a study already: every range test is its own study."""
+    taken = {summary.name for summary in list_studies(storage)}
+    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(candidate for candidate in numbered if candidate not in taken)
+
+
+def _record(seed: int, episode: Any) -> EpisodeRecord:
+    loss = episode.loss if episode.loss is not None and np.isfinite(episode.loss) else None
+    return EpisodeRecord(
+        seed=seed,
+        episode=episode.index,
+        env_steps=episode.env_steps,
+        episode_return=episode.episode_return,
+        length=episode.length,
+        loss=loss,
+        wall_seconds=episode.wall_seconds,
+    )
+
+
+def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> dict[str, Any]:
+    chosen = np.unique(np.linspace(0, max(0, len(rates) - 1), min(_MAX_POINTS, len(rates))).round().astype(int))
+    return {
+        "optimizer": result.optimizer,
+        "metric": "return" if result.metrics == "reward" else "loss",
+        "rates": [rates[i] for i in chosen],
+        "values": [values[i] if np.isfinite(values[i]) else None for i in chosen],
+        "suggestion": result.suggestion.rate,
+        "rule": result.suggestion.rule,
+    }

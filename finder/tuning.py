@@ -1,0 +1,115 @@
+"""Any search over an agent's hyperparameters, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from agents.agent import Agent
+from agents.environments import EnvironmentSpec
+from agents.errors import unknown_name
+from agents.spec import AgentSpec
+from finder.options import Metrics, StudyOptions, make_spec
+from finder.results import SearchResult
+from finder.search import Ingredients, Observer, run_search
+from studies.spaces import Space, parse_space
+from studies.spec import StudySpec
+
+
+def tune(
+    agent: str | type[Agent] | Agent | AgentSpec,
+    environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+    space: Mapping[str, Any] | None = None,
+    *,
+    env_steps: int | None = None,
+    episodes: int | None = None,
+    metrics: Metrics = "reward",
+    n_trials: int = 20,
+    sampler: str = "tpe",
+    sampler_kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[StudyOptions],
+) -> SearchResult:
+    """Searches an agent's hyperparameters.
+
+    Args:
+        agent: A name, a class, a built agent, or an `AgentSpec`.
+        environment: What it is for; may be left out where the agent knows it.
+        space: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
+            list or ``"a,b,c"`` a choice, a single value fixes it, None takes the range that the hyperparameter
+            declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to the learning rate.
+        env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
+        episodes: Budget of each run in episodes.
+        metrics: Judge by returns or by losses.
+        n_trials: Trials in total, also when the study goes on. Defaults to 20.
+        sampler: Name of a sampler. Defaults to ``"tpe"``.
+        sampler_kwargs: Its arguments.
+        **options: See `StudyOptions`; `params` are hyperparameters that are set in every trial.
+
+    Raises:
+        ConfigurationError: Unknown names or bad values.
+        StudyError: The storage cannot be opened, or holds another study of that name.
+    """
+    spec = AgentSpec.of(agent, environment)
+    study = make_spec(
+        "tune",
+        [spec],
+        options,
+        env_steps=50_000 if env_steps is None and episodes is None else env_steps,
+        episodes=episodes,
+        metrics=metrics,
+        params=spaces_of(spec, space or {"learning_rate": None}),
+        n_trials=n_trials,
+        sampler=sampler,
+        sampler_kwargs=dict(sampler_kwargs or {}),
+    )
+    ingredients = Ingredients.of(study, agents={spec.label: spec}, environment=spec.environment)
+    return SearchResult(*run_search(study, ingredients=ingredients, observer=options.get("observer")))
+
+
+def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
+    """Search spaces from what people write; scale and range come from the hyperparameter's own field.
+
+    Raises:
+        ConfigurationError: A hyperparameter that the agent does not have, or one without a range of its own.
+        StudyError: A space that cannot be read.
+    """
+    known = type(agent.config).describe()
+    spaces = {}
+    for name, given in params.items():
+        value = given
+        plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else name
+        if "." not in name and name not in known:
+            raise unknown_name(f"hyperparameter of {agent.label}", name, known)
+        about = known.get(plain)
+        log = about.log if about else None
+        if value is None:
+            if about is None or about.search is None:
+                raise unknown_name("hyperparameter with a search range of its own", name, _searchable(known))
+            value = own_range(about.search)
+        spaces[name] = parse_space(value, log=log or None)
+    return spaces
+
+
+def own_range(search: tuple[Any, ...]) -> Any:
+    """The declared range: two numbers are its ends, anything else is a choice."""
+    numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(search) == 2 and len(numbers) == 2:
+        return {"low": search[0], "high": search[1]}
+    return list(search)
+
+
+def _searchable(known: Mapping[str, Any]) -> list[str]:
+    return [name for name, about in known.items() if about.search is not None]
+
+
+def run_file(path: str | Path, observer: Observer | None = None, **overrides: Any) -> SearchResult:
+    """Runs the study that a TOML file describes; `overrides` replace fields of it.
+
+    Raises:
+        StudyError: The file cannot be read, or a key of it is wrong; the message names the key and its line.
+    """
+    spec = StudySpec.from_toml(path)
+    if overrides:
+        spec = StudySpec.from_json_dict({**spec.to_json_dict(), **overrides})
+    return SearchResult(*run_search(spec, observer=observer))

@@ -1,0 +1,114 @@
+"""The answer in words: what was picked, how sure that is, and what became of the trials. Plain text, no HTML."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import TYPE_CHECKING
+
+from studies.errors import StudyError
+from studies.pick import Pick, best
+from studies.ranking import Ranked
+from studies.reports.facts import ranking
+from studies.reports.range_tests import range_tests_data
+from studies.reports.states import states_data
+from studies.reports.theme import number_text, params_text, rate_text, spread_text
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+
+def pick_or_none(study: OpenStudy) -> Pick | None:
+    """Returns the pick, None if no trial is complete."""
+    try:
+        return best(study)
+    except StudyError:
+        return None
+
+
+def answer(study: OpenStudy) -> str:
+    """Returns one paragraph for a person who reads nothing else of the report."""
+    sentences = [_range_test_sentence(study)] if study.spec.kind == "range-test" else []
+    pick = pick_or_none(study)
+    if not sentences or not sentences[0]:
+        sentences = [_pick_sentence(study, pick)]
+    sentences.append(_counts_sentence(study))
+    if pick is not None and study.spec.kind != "range-test":
+        ranked = ranking(study).ranked
+        sentences.append(_tie_sentence(ranked))
+        if len(ranked) > 1:
+            sentences.append(
+                f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
+            )
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def best_command(study: OpenStudy) -> str:
+    """Returns the command line that prints the pick for a script."""
+    return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)} --json"
+
+
+def budget_text(study: OpenStudy) -> str:
+    """Returns each seed's budget, such as `50,000 environment steps`."""
+    unit = "environment steps" if study.spec.env_steps is not None else "episodes"
+    return f"{study.spec.budget:,} {unit}"
+
+
+def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
+    if pick is None:
+        return f"There is no pick yet for {' and '.join(study.spec.agents)} on {study.spec.env}: no trial is complete."
+    seeds = f"over {pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
+    settings = params_text({name: value for name, value in pick.params.items() if name != "agent"})
+    alone = "" if not math.isnan(pick.spread) else " One seed says nothing about its spread."
+    return (
+        f"Use {settings}: with it, {pick.agent} reached a mean {study.spec.metric} of "
+        f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
+        f"the last part of training; trial #{pick.trial}).{alone}"
+    )
+
+
+def _counts_sentence(study: OpenStudy) -> str:
+    data = states_data(study)
+    counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
+    shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
+    total = len(data.trials)
+    return f"Of {total} trial{'s' * (total != 1)}, {', '.join(shown)}."
+
+
+_STATE_WORDS = (
+    ("COMPLETE", "complete"),
+    ("PRUNED", "pruned"),
+    ("FAIL", "failed"),
+    ("RUNNING", "running"),
+    ("WAITING", "waiting"),
+)
+
+
+def _tie_sentence(ranked: list[Ranked]) -> str:
+    """Says so when the runner-up is within the larger of both spreads, which several seeds cannot tell apart."""
+    if len(ranked) < 2:
+        return ""
+    first, second = ranked[:2]
+    spread = max((entry.spread for entry in (first, second) if not math.isnan(entry.spread)), default=math.nan)
+    if math.isnan(spread) or abs(first.mean - second.mean) > spread:
+        return ""
+    return (
+        f"The runner-up (trial #{second.number}, {params_text(dict(second.params))}, {number_text(second.mean)}) is "
+        "within one standard deviation, so this is close to a tie."
+    )
+
+
+def _range_test_sentence(study: OpenStudy) -> str:
+    tests = range_tests_data(study)
+    if not tests:
+        return ""
+    found = [test for test in tests if test.suggestion is not None]
+    if not found:
+        return f"The range test of {' and '.join(study.spec.agents)} on {study.spec.env} gives no safe suggestion."
+    several = len(tests) > 1
+    named = ", ".join(
+        f"{rate_text(test.suggestion or 0.0)} ({test.label + ', ' if several else ''}{test.rule})" for test in found
+    )
+    return (
+        f"The range test of {' and '.join(study.spec.agents)} on {study.spec.env} suggests a learning rate of {named}."
+    )

@@ -1,0 +1,158 @@
+"""The report: one HTML file that needs nothing else, to be mailed, archived and read on a phone."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from studies.errors import StudyError
+from studies.pick import Pick
+from studies.reports.answer import answer, best_command, budget_text, pick_or_none
+from studies.reports.facts import ranking
+from studies.reports.figures import study_figures
+from studies.reports.page import SCRIPT, STYLE
+from studies.reports.states import TrialRow, states_data
+from studies.reports.theme import params_text, spread_text
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+_TABLE_ROWS = 10
+
+# The page itself forbids every connection, so that a report opened from a mail can never call anywhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+
+def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
+    """Writes a study's report: the answer in words, the figures, the ranking, the failures and the configuration.
+
+    The file holds Plotly itself (about 5 MB) and makes no connection. Text from the study is escaped.
+
+    Args:
+        study: The study; it may still be running.
+        path: The file to write; one that exists is replaced in one step.
+
+    Returns:
+        The file's absolute path.
+
+    Raises:
+        StudyError: If the file cannot be written.
+    """
+    target = Path(path).expanduser()
+    text = report_html(study)
+    if target.is_dir():
+        raise StudyError(f"the report's path {str(target)!r} is a directory: give a file, such as report.html.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    except OSError as error:
+        raise StudyError(f"the report {str(target)!r} cannot be written: {error.strerror or error}.") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target.resolve()
+
+
+def report_html(study: OpenStudy) -> str:
+    """Returns the report as text; see `write_report`."""
+    spec = study.spec
+    pick = pick_or_none(study)
+    figures = study_figures(study)
+    seeds = f"seed{'s' * (len(spec.seeds) > 1)} {', '.join(map(str, spec.seeds))}"
+    asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
+    sections = [
+        f"<h1>{_text(study.name)}</h1>",
+        f'<p class="sub">{_text(asked)}</p>',
+        f'<p class="answer">{_text(answer(study))}</p>',
+        *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
+        _ranking_table(study),
+        _failure_table(states_data(study).of("FAIL")),
+        _configuration(study, pick),
+        f"<footer>Made by Finder from {_text(study.storage.label)}.</footer>",
+    ]
+    data = "\n".join(_figure_data(name, figure) for name, figure in figures.items())
+    return (
+        "<!doctype html>\n"
+        '<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(study.name)} · Finder report</title><style>{STYLE}</style></head>\n"
+        f"<body><main>{''.join(section for section in sections if section)}</main>\n"
+        f"{data}\n<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _figure_data(name: str, figure: go.Figure) -> str:
+    # "<" must not occur in a script element's text, or a label could end the element.
+    data = figure.to_json().replace("<", "\\u003c")
+    return f'<script type="application/json" data-figure="{_text(name)}">{data}</script>'
+
+
+def _ranking_table(study: OpenStudy) -> str:
+    entries = ranking(study).ranked
+    if not entries or study.spec.kind == "range-test":
+        return ""
+    rows = "".join(
+        f'<tr{" class=pick" * (place == 1)}><td class="number">{place}</td><td class="number">#{entry.number}</td>'
+        f"<td>{_text(params_text(dict(entry.params)))}</td>"
+        f'<td class="number">{_text(spread_text(entry.mean, entry.spread))}</td>'
+        f'<td class="number">{entry.n_seeds}</td></tr>'
+        for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
+    )
+    title = (
+        f"The best {_TABLE_ROWS} of {len(entries)} complete trials" if len(entries) > _TABLE_ROWS else "Complete trials"
+    )
+    return (
+        f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
+        f"<th>mean {_text(study.spec.metric)} ± spread</th><th>seeds</th></tr>{rows}</table></div>"
+    )
+
+
+def _failure_table(failed: list[TrialRow]) -> str:
+    if not failed:
+        return ""
+    rows = "".join(
+        f'<tr><td class="number">#{row.number}</td><td>{_text(params_text(row.params))}</td><td>{_text(row.reason)}'
+        + (f"<details><summary>traceback</summary><pre>{_text(row.traceback)}</pre></details>" if row.traceback else "")
+        + "</td></tr>"
+        for row in failed
+    )
+    return (
+        '<h2>What failed and why</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
+        f"<th>reason</th></tr>{rows}</table></div>"
+    )
+
+
+def _configuration(study: OpenStudy, pick: Pick | None) -> str:
+    if pick is None:
+        return ""
+    shown = {
+        "study": pick.study,
+        "trial": pick.trial,
+        "value": pick.value,
+        "spread": None if math.isnan(pick.spread) else pick.spread,
+        "params": pick.params,
+        "configuration": pick.configuration,
+    }
+    return (
+        "<h2>The configuration to reuse</h2><p>Print it for a script:</p>"
+        f"<pre>{_text(best_command(study))}</pre><p>It holds everything that is needed to run the pick again:</p>"
+        f"<pre>{_text(json.dumps(shown, indent=2))}</pre>"
+    )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+
+POSTGRES = "FINDER_TEST_POSTGRES_URL"
+
+STORAGES = [
+    "memory",
+    "sqlite",
+    "journal",
+    pytest.param("postgresql", marks=pytest.mark.real),
+]
+
+
+@pytest.fixture
+def make_spec() -> Callable[..., StudySpec]:
+    def make(**changes: Any) -> StudySpec:
+        settings: dict[str, Any] = {
+            "name": "a study",
+            "storage": "memory",
+            "agents": ("ppo",),
+            "env": "CartPole-v1",
+            "env_steps": 1000,
+            "params": {"learning_rate": "1e-5:1e-1:log"},
+            "n_trials": 5,
+            "n_reports": 10,
+            "pruner": "none",
+        }
+        settings.update(changes)
+        if settings.get("trials") and "n_trials" not in changes:
+            del settings["n_trials"]
+        return StudySpec(**settings)
+
+    return make
+
+
+@pytest.fixture
+def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Contract tests are parametrised over STORAGES with indirect=True; without, it is SQLite."""
+    kind = getattr(request, "param", "sqlite")
+    if kind == "postgresql":
+        if POSTGRES not in os.environ:
+            pytest.skip(f"set {POSTGRES} to the URL of an empty PostgreSQL database to run this")
+        return os.environ[POSTGRES]
+    return {
+        "memory": "memory",
+        "sqlite": f"sqlite:///{tmp_path}/finder.db",
+        "journal": f"journal:///{tmp_path}/finder.log",
+    }[kind]
+
+
+@pytest.fixture
+def storage(storage_url: str) -> Iterator[StudyStorage]:
+    with open_storage(storage_url) as opened:
+        yield opened
+        if storage_url == os.environ.get(POSTGRES):
+            for frozen in opened.optuna.get_all_studies():
+                opened.episodes.delete(frozen.study_name)
+                opened.optuna.delete_study(frozen._study_id)
+
+
+@pytest.fixture
+def episode() -> Callable[..., EpisodeRecord]:
+    def make(**changes: Any) -> EpisodeRecord:
+        settings: dict[str, Any] = {
+            "seed": 0,
+            "episode": 0,
+            "env_steps": 10,
+            "episode_return": 1.5,
+            "length": 10,
+            "loss": 0.25,
+            "wall_seconds": 0.5,
+        }
+        return EpisodeRecord(**{**settings, **changes})
+
+    return make

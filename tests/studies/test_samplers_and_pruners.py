@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from studies.equal_steps import EqualStepsPruner
+from studies.errors import StudyError
+from studies.pruners import PRUNERS, make_pruner
+from studies.samplers import SAMPLERS, make_sampler
+from studies.spec import StudySpec
+
+Make = Callable[..., StudySpec]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_proposes(name: str, make_spec: Make) -> None:
+    package = {"cmaes": "cmaes", "gp": "torch"}.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        with pytest.raises(StudyError, match=f"'{package}'"):
+            make_sampler(name, {}, 0, make_spec())
+        return
+    study = optuna.create_study(sampler=make_sampler(name, {}, 0, make_spec()))
+    for _ in range(3):
+        trial = study.ask({"x": optuna.distributions.FloatDistribution(0, 1)})
+        study.tell(trial, trial.params["x"])
+
+
+@pytest.mark.parametrize("name", ["TPESampler", "tpesampler", "TPE", "Tpe-Sampler"])
+def test_optunas_own_names_are_accepted(name: str, make_spec: Make) -> None:
+    assert isinstance(make_sampler(name, {"n_startup_trials": 2}, 0, make_spec()), optuna.samplers.TPESampler)
+    assert make_spec(sampler=name).sampler == name
+
+
+def test_sampler_arguments_are_checked(make_spec: Make) -> None:
+    with pytest.raises(StudyError, match="'n_startup_trials'"):
+        make_sampler("tpe", {"n_startup": 3}, 0, make_spec())
+    with pytest.raises(StudyError, match="from the study"):
+        make_sampler("tpe", {"seed": 3}, 0, make_spec())
+    with pytest.raises(StudyError, match="refused"):
+        make_sampler("nsgaii", {"population_size": 1}, 0, make_spec())
+
+
+@pytest.mark.parametrize("name", [*PRUNERS, "MedianPruner", "SuccessiveHalvingPruner", "nop", "NopPruner"])
+def test_every_pruner_judges(name: str, make_spec: Make) -> None:
+    kwargs = {"lower": 0.0} if name == "threshold" else {}
+    study = optuna.create_study(direction="maximize", pruner=make_pruner(name, kwargs, make_spec()))
+    for number in range(6):
+        trial = study.ask()
+        for step in range(100, 1100, 100):
+            trial.report(float(number), step)
+            assert trial.should_prune() in (True, False)
+        study.tell(trial, float(number))
+
+
+def test_pruner_arguments_are_checked(make_spec: Make) -> None:
+    with pytest.raises(StudyError, match="'n_warmup_steps'"):
+        make_pruner("median", {"n_warmup": 3}, make_spec())
+    with pytest.raises(StudyError, match="percentile"):
+        make_pruner("median", {"percentile": 3}, make_spec())
+    with pytest.raises(StudyError, match="no arguments"):
+        make_pruner("none", {"patience": 3}, make_spec())
+    with pytest.raises(StudyError, match="percentile is 101"):
+        make_pruner("percentile", {"percentile": 101}, make_spec())
+    with pytest.raises(StudyError, match="env_steps"):
+        make_pruner("hyperband", {}, make_spec(env_steps=None, episodes=5))
+    with pytest.raises(StudyError, match="'medain'"):
+        make_pruner("patient", {"wrapped": "medain"}, make_spec())
+
+
+def finished(study: optuna.Study, curve: dict[int, float]) -> None:
+    study.add_trial(
+        optuna.trial.create_trial(state=TrialState.COMPLETE, value=list(curve.values())[-1], intermediate_values=curve)
+    )
+
+
+def verdict(pruner: optuna.pruners.BasePruner, others: list[dict[int, float]], own: dict[int, float], **kw: Any) -> bool:
+    study = optuna.create_study(direction=kw.get("direction", "maximize"), pruner=pruner)
+    for curve in others:
+        finished(study, curve)
+    trial = study.ask()
+    for step, value in own.items():
+        trial.report(value, step)
+    return trial.should_prune()
+
+
+def test_our_median_agrees_with_optunas_where_steps_coincide() -> None:
+    rng = np.random.default_rng(0)
+    outcomes = []
+    for _ in range(60):
+        direction = str(rng.choice(["maximize", "minimize"]))
+        others = [{step: float(rng.normal()) for step in (10, 20, 30)} for _ in range(5)]
+        own = {step: float(rng.normal()) for step in (10, 20)}
+        percentile = float(rng.choice([25.0, 50.0, 75.0]))
+        theirs = optuna.pruners.PercentilePruner(percentile, n_startup_trials=4, n_warmup_steps=15)
+        ours = EqualStepsPruner(percentile, n_startup_trials=4, n_warmup_steps=15)
+        outcomes.append(verdict(ours, others, own, direction=direction))
+        assert outcomes[-1] == verdict(theirs, others, own, direction=direction)
+    assert len(set(outcomes)) == 2  # otherwise nothing was compared
+
+
+def test_other_trials_are_read_between_their_steps() -> None:
+    others = [{0: 0.0, 100: 100.0}] * 4
+    assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 49.0})
+    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {50: 51.0})
+    assert not verdict(EqualStepsPruner(n_warmup_steps=0), others, {150: 1.0})  # nobody got that far
+
+
+def test_nobody_is_pruned_early() -> None:
+    others = [{10: 9.0, 100: 9.0}] * 4
+    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others, {49: 0.0})
+    assert verdict(EqualStepsPruner(n_warmup_steps=50), others, {50: 0.0})
+    assert not verdict(EqualStepsPruner(), others, {49: 0.0})  # half of the usual length, 50
+    assert verdict(EqualStepsPruner(), others, {51: 0.0})
+    assert not verdict(EqualStepsPruner(n_warmup_steps=50), others[:3], {60: 0.0})  # fewer than 4 complete
+    assert verdict(EqualStepsPruner(n_warmup_steps=0), others, {60: math.nan})
+
+
+def test_the_median_waits_for_half_of_the_budget(make_spec: Make) -> None:
+    pruner = make_pruner("median", {}, make_spec(env_steps=1000))
+    others = [{step: 9.0 for step in range(100, 1100, 100)}] * 4
+    assert not verdict(pruner, others, {400: 0.0})
+    assert verdict(pruner, others, {500: 0.0})

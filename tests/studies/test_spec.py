@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.errors import StudyError
+from studies.spaces import Choice, Fixed, FloatRange, IntRange
+from studies.spec import StudySpec
+from studies.spec_file import key_lines
+
+Make = Callable[..., StudySpec]
+
+
+def test_a_spec_survives_json(make_spec: Make) -> None:
+    spec = make_spec(
+        params={"learning_rate": "1e-5:1:log", "n_steps": [64, 128], "gamma": "0:1", "net": [[64], [32, 32]]},
+        fixed={"tau": 0.005},
+        env_kwargs={"gravity": 9.8},
+        seeds=(0, 7),
+        sampler_kwargs={"n_startup_trials": 3},
+    )
+    assert StudySpec.from_json_dict(json.loads(json.dumps(spec.to_json_dict()))) == spec
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    spec = StudySpec(name="s", agents="ppo", env="E", env_steps=10)
+    assert (spec.storage, spec.n_trials, spec.seeds, spec.n_reports) == ("sqlite:///finder.db", 20, (0, 1, 2), 20)
+    assert (spec.metric, spec.direction, spec.sampler, spec.pruner) == ("return", "maximize", "tpe", "median")
+    assert (spec.executor, spec.n_jobs, spec.seed, spec.max_failures_in_a_row) == ("process", 1, 0, 3)
+    assert (spec.kind, spec.agents) == ("tune", ("ppo",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"nam": "x"}, ["'nam'", "'name'"]),
+        ({"n_trials": "3"}, ["n_trials", "'3'"]),
+        ({"n_trials": 0}, ["n_trials is 0"]),
+        ({"n_trials": True}, ["n_trials is True"]),
+        ({"env_steps": -5}, ["env_steps is -5"]),
+        ({"episodes": 3}, ["both", "env_steps", "episodes"]),
+        ({"env_steps": None}, ["neither"]),
+        ({"sampler": "tep"}, ["'tep'", "'tpe'"]),
+        ({"pruner": "medain"}, ["'medain'", "'median'"]),
+        ({"seeds": (1, 1)}, ["seeds", "once"]),
+        ({"seeds": ()}, ["seeds"]),
+        ({"seeds": (-1,)}, ["seeds.0 is -1"]),
+        ({"agents": ("a", "a")}, ["agents"]),
+        ({"agents": ()}, ["agents"]),
+        ({"name": ""}, ["name"]),
+        ({"n_reports": 1001}, ["n_reports is 1001"]),
+        ({"metric": "reward"}, ["metric is 'reward'", "'return'"]),
+        ({"executor": "ray"}, ["executor"]),
+        ({"kind": "foo"}, ["kind"]),
+        ({"params": {"gamma": "1:0"}}, ["params.gamma", "low is 1"]),
+        ({"fixed": {"learning_rate": 1}}, ["'learning_rate'", "both searched and fixed"]),
+        ({"fixed": {"x": object()}}, ["fixed.x"]),
+        ({"trials": [{"learning_rate": 5.0}]}, ["planned trial 0", "learning_rate", "5.0"]),
+        ({"trials": [{}]}, ["planned trial 0 is empty"]),
+        ({"trials": [{"learning_rate": 0.1}], "n_trials": 4}, ["n_trials is 4", "plan of 1"]),
+        ({"sampler": "grid"}, ["learning_rate", "no grid"]),
+        ({"sampler": "grid", "sampler_kwargs": {"points": 1}}, ["points is 1"]),
+        ({"agents": ("a", "b"), "trials": [{"learning_rate": 0.1}]}, ["'agent'"]),
+        ({"agents": ("a", "b"), "params": {"agent": ["a", "c"]}}, ["agent"]),
+    ],
+)
+def test_a_wrong_spec_says_what_is_wrong(make_spec: Make, changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(StudyError) as error:
+        make_spec(**changes)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_every_mistake_is_named_at_once(make_spec: Make) -> None:
+    with pytest.raises(StudyError) as error:
+        make_spec(n_trials=0, seeds=(), metric="x")
+    assert all(field in str(error.value) for field in ("n_trials", "seeds", "metric"))
+
+
+def test_several_agents_are_searched(make_spec: Make) -> None:
+    assert make_spec(agents=("dqn", "ppo")).search_space()["agent"] == Choice(("dqn", "ppo"))
+    assert "agent" not in make_spec().search_space()
+
+
+def test_a_plan_sets_its_length_and_its_spaces(make_spec: Make) -> None:
+    spec = make_spec(
+        params={},
+        trials=[
+            {"optimizer": "adam", "learning_rate": 1e-3, "n_steps": 64, "same": 1},
+            {"optimizer": "sgd", "learning_rate": 1, "n_steps": 128, "same": 1},
+        ],
+    )
+    assert spec.n_trials == 2
+    assert spec.search_space() == {
+        "optimizer": Choice(("adam", "sgd")),
+        "learning_rate": FloatRange(1e-3, 1.0, log=True),
+        "n_steps": IntRange(64, 128),
+        "same": Fixed(1),
+    }
+    assert isinstance(spec.trials[1]["learning_rate"], float)
+    assert StudySpec.from_json_dict(spec.to_json_dict()) == spec
+
+
+def test_report_marks_are_even_and_end_with_the_budget(make_spec: Make) -> None:
+    assert make_spec(env_steps=100, n_reports=4).report_marks == (25, 50, 75, 100)
+    assert make_spec(env_steps=3, n_reports=10).report_marks == (1, 2, 3)
+    assert make_spec(env_steps=None, episodes=7, n_reports=2).report_marks == (4, 7)
+
+
+TOML = """\
+name = "from a file"   # a comment
+agents = ["ppo"]
+env = "CartPole-v1"
+env_steps = 500
+note = 3
+
+[params]
+gamma = "0.9:0.999"
+"actor.learning_rate" = { low = 1e-5, high = 1e-2, log = true }
+
+[[trials]]
+gamma = 0.95
+[[trials]]
+gamma = 0.99
+"""
+
+
+def test_toml(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(TOML.replace("note = 3\n", ""))
+    spec = StudySpec.from_toml(path)
+    assert spec.params["gamma"] == FloatRange(0.9, 0.999)
+    assert spec.params["actor.learning_rate"] == FloatRange(1e-5, 1e-2, log=True)
+    assert spec.trials == ({"gamma": 0.95}, {"gamma": 0.99})
+    assert spec == StudySpec.from_json_dict(spec.to_json_dict())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("note = 3", "n_trails = 3", ["line 5", "'n_trails'", "'n_trials'"]),
+        ("note = 3", 'n_jobs = "3"', ["line 5", "n_jobs is '3'"]),
+        ('gamma = "0.9:0.999"', 'gamma = "0.9:0.8"', ["line 8", "gamma"]),
+        ("low = 1e-5", "lwo = 1e-5", ["line 9", "'lwo'", "'low'"]),
+        ("note = 3", "episodes = 3", ["study.toml", "both"]),
+        ("gamma = 0.99\n", "gamma = 2.0\n", ["study.toml", "planned trial 1", "2.0"]),
+        ("note = 3", "note = = 3", ["study.toml", "line 5"]),
+        ("[params]", "[parms]", ["line 7", "'parms'", "'params'"]),
+    ],
+)
+def test_a_wrong_toml_names_file_key_and_line(tmp_path: Path, before: str, after: str, words: list[str]) -> None:
+    path = tmp_path / "study.toml"
+    text = TOML if before == "note = 3" else TOML.replace("note = 3\n", "\n")
+    path.write_text(text.replace(before, after))
+    with pytest.raises(StudyError) as error:
+        StudySpec.from_toml(path)
+    for word in ("study.toml", *words):
+        assert word in str(error.value)
+
+
+def test_a_missing_toml_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no file"):
+        StudySpec.from_toml(tmp_path / "none.toml")
+    with pytest.raises(StudyError, match="cannot be read"):
+        StudySpec.from_toml(tmp_path)
+
+
+def test_key_lines_skip_multi_line_strings_and_count_tables() -> None:
+    lines = key_lines('a = """\nb = 1\n"""\nc.d = 2\n[[t]]\nx = 1\n[[t]]\nx = 2\n')
+    assert lines == {"a": 1, "c": 4, "c.d": 4, "t": 5, "t.0": 5, "t.0.x": 6, "t.1": 7, "t.1.x": 8}
