@@ -16,6 +16,7 @@ from gymnasium import spaces
 from agents import seeding
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.replay import Batches, Memory
 
@@ -65,6 +66,10 @@ class Agent(ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.config = config if config is not None else self.config_class()
+        if not isinstance(self.config, self.config_class):
+            raise ConfigurationError(
+                f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}."
+            )
         self.seed = seed
         self.environment = environment
         self.rng = seeding.generator(seed, "exploration")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from agents.agent import UpdateMetrics
+from agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Episode(NamedTuple):
     """One episode that has ended."""
 
-    index: int  # 0, 1, 2, ... in the order in which episodes of this run ended
+    # 0, 1, 2, ... in the order in which episodes of this run ended. (It hides tuple.index, which nobody misses.)
+    index: int  # type: ignore[assignment]
     env_steps: int  # environment steps of the whole run when it ended
     episode_return: float  # sum of the environment's rewards
     length: int  # steps
@@ -74,7 +76,7 @@ class LambdaCallback(Callback):
         """Args: functions: event name (`on_episode_end`, ...) -> function with that event's arguments."""
         unknown = sorted(set(functions) - set(EVENTS))
         if unknown:
-            raise ValueError(f"Unknown events {unknown}; events are {', '.join(EVENTS)}.")
+            raise ConfigurationError(f"Unknown events {unknown}; events are {', '.join(EVENTS)}.")
         for name, function in functions.items():
             setattr(self, name, function)
 
@@ -148,6 +150,8 @@ class StopAtReturn(Callback):
     """Stops once the mean return of the last `trial_count` episodes reaches `criterion`."""
 
     def __init__(self, criterion: float, trial_count: int = 100) -> None:
+        if trial_count < 1:
+            raise ConfigurationError(f"trial_count must be >= 1, got {trial_count}.")
         self.criterion = criterion
         self.trial_count = trial_count
 

@@ -64,7 +64,8 @@ class Collector:
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
-        transition = Transition(observations, actions, step.rewards, step.successors, step.terminated, step.truncated)
+        rewards = step.rewards.astype(np.float32)  # only now: the sums above stay as exact as the environments are
+        transition = Transition(observations, actions, rewards, step.successors, step.terminated, step.truncated)
         return transition, ended
 
     def close(self) -> None:

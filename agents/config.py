@@ -11,12 +11,12 @@ tracing its update again: a discount, a clip range, an entropy weight. `KerasAge
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pydantic
@@ -64,7 +64,7 @@ class Hyperparameter:
             raise ConfigurationError(f"{name} must be {' and '.join(text for _, text in rules)}, got {value!r}.")
 
 
-def hyperparameter(default: Any, help: str, **about: Any) -> Any:  # noqa: A002 - the field's own word
+def hyperparameter(default: Any, help: str, **about: Any) -> Any:
     """A dataclass field for a hyperparameter.
 
     Args:
@@ -238,15 +238,20 @@ class _Adapter:
             raise ConfigurationError(f"{name} must be {self._allowed}, got {value!r}.") from error
 
 
-@functools.cache
+_adapters_of: WeakKeyDictionary[type[AgentConfig], dict[str, _Adapter]] = WeakKeyDictionary()
+
+
 def _adapters(cls: type[AgentConfig]) -> dict[str, _Adapter]:
-    try:
-        hints = get_type_hints(cls)
-    except NameError:
-        # A class that was pickled by value in another process's script: its names are not known here, and its
-        # values were checked there.
-        hints = {}
-    return {f.name: _Adapter(hints.get(f.name, Any)) for f in dataclasses.fields(cls)}
+    """Field name -> its adapter; building them costs a millisecond, so it is done once a class."""
+    if cls not in _adapters_of:
+        try:
+            hints = get_type_hints(cls)
+        except NameError:
+            # A class that was pickled by value in another process's script: its names are not known here, and its
+            # values were checked there.
+            hints = {}
+        _adapters_of[cls] = {f.name: _Adapter(hints.get(f.name, Any)) for f in dataclasses.fields(cls)}
+    return _adapters_of[cls]
 
 
 def _config_for(kind: Any) -> pydantic.ConfigDict | None:

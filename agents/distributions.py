@@ -19,19 +19,21 @@ class Categorical:
     @staticmethod
     def sample(logits: Array, rng: np.random.Generator) -> Array:
         """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out."""
-        return np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+        actions: Array = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+        return actions
 
     @staticmethod
     def mode(logits: Array) -> Array:
         """[N] int64: the most probable actions."""
-        return np.argmax(logits, axis=1)
+        actions: Array = np.argmax(logits, axis=1)
+        return actions
 
     @staticmethod
     def log_prob_numpy(logits: Array, actions: Array) -> Array:
         """[N] log-probabilities of the actions [N]."""
         shifted = logits - logits.max(axis=1, keepdims=True)
         chosen = np.take_along_axis(shifted, np.asarray(actions)[:, None], 1)[:, 0]
-        return chosen - np.log(np.exp(shifted).sum(axis=1))
+        return np.asarray(chosen - np.log(np.exp(shifted).sum(axis=1)))
 
     @staticmethod
     def log_prob(logits: Any, actions: Any) -> Any:
@@ -53,12 +55,12 @@ class DiagonalGaussian:
     def sample(parameters: Array, rng: np.random.Generator) -> Array:
         """[N, D] float32."""
         mean, log_std = np.split(parameters, 2, axis=1)
-        return (mean + np.exp(log_std) * rng.standard_normal(mean.shape)).astype(np.float32)
+        return np.asarray(mean + np.exp(log_std) * rng.standard_normal(mean.shape), np.float32)
 
     @staticmethod
     def mode(parameters: Array) -> Array:
         """[N, D] float32: the means."""
-        return np.split(parameters, 2, axis=1)[0]
+        return np.asarray(np.split(parameters, 2, axis=1)[0], np.float32)
 
     @staticmethod
     def log_prob_numpy(parameters: Array, actions: Array) -> Array:

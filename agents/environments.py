@@ -7,6 +7,8 @@ next observation, also where an episode ended; where the next episode starts is 
 
 from __future__ import annotations
 
+import copy
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from agents.errors import ConfigurationError, NonFiniteError, unknown_name
@@ -24,7 +27,7 @@ Array = np.ndarray[Any, Any]
 class Step(NamedTuple):
     """What one step of all N environments gave."""
 
-    rewards: Array  # [N] float32
+    rewards: Array  # [N] float64, as the environments gave them
     terminated: Array  # [N] bool
     truncated: Array  # [N] bool
     successors: Array  # [N, ...] true next observations, final ones where an episode ended
@@ -54,7 +57,8 @@ class EnvironmentSpec:
             return value if kwargs is None else cls(value.id, dict(kwargs))
         if isinstance(value, gym.Env):
             raise ConfigurationError(
-                f"Give the environment's id or a function that makes it, not {value!r}: trials need copies of their own."
+                f"Give the environment's id or a function that makes it, not {value!r}: trials need copies of "
+                f"their own."
             )
         if not isinstance(value, str) and not callable(value):
             raise ConfigurationError(f"An environment must be a Gymnasium id or a function, got {value!r}.")
@@ -77,11 +81,14 @@ class EnvironmentSpec:
         try:
             if isinstance(self.id, str):
                 return gym.make(self.id, disable_env_checker=True, **arguments)
-            return self.id(**arguments)
-        except (gym.error.Error, TypeError, ImportError, ModuleNotFoundError) as error:
+            made = self.id(**arguments)
+        except Exception as error:
             raise ConfigurationError(
-                f"Environment {self.label!r} cannot be made with {arguments!r}: {error}"
+                f"Environment {self.label!r} cannot be made with {arguments!r}: {type(error).__name__}: {error}"
             ) from error
+        if not isinstance(made, gym.Env):
+            raise ConfigurationError(f"{self.label!r} must make a gymnasium.Env, it made {made!r}.")
+        return made
 
     def spaces(self) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
         """The observation and action space that an agent sees.
@@ -98,20 +105,22 @@ class EnvironmentSpec:
         return observation, action
 
 
-def check_environment_id(id: str) -> None:  # noqa: A002 - Gymnasium's word
+def check_environment_id(id: str) -> None:
     """Raises `ConfigurationError` with the nearest ids when Gymnasium does not know this one."""
-    module, colon, name = id.partition(":")
-    try:
-        gym.spec(id)
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        if colon and isinstance(error, ModuleNotFoundError):
+    module, colon, name = id.rpartition(":")
+    if colon:  # "module:Environment-v0": the module registers it
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
             raise ConfigurationError(f"Environment {id!r}: module {module!r} cannot be imported: {error}.") from error
-        newest: dict[str, str] = {}
-        for registered in gym.registry.values():
-            newest[registered.id.lower()] = registered.id
-        unknown = unknown_name("environment", name if colon else id, newest.values())
-        close = [newest[key] for key in newest if key.rpartition("-v")[0] == id.lower().rpartition("-v")[0]]
-        detail = f" Registered under that name: {', '.join(sorted(close))}." if close else ""
+    try:
+        gym.spec(name)
+    except gym.error.Error as error:
+        known = {registered.id for registered in gym.registry.values()}
+        stem = name.rpartition("-v")[0].lower()
+        versions = sorted(other for other in known if stem and other.rpartition("-v")[0].lower() == stem)
+        detail = f" Registered under that name: {', '.join(versions)}." if versions else ""
+        unknown = unknown_name("environment", name, known)
         raise ConfigurationError(str(unknown).partition(" Known:")[0] + detail) from error
 
 
@@ -160,16 +169,16 @@ class Environments:
             successors = observations.copy()
             for i in np.flatnonzero(ended):
                 successors[i] = self._observe(np.asarray(infos["final_obs"][i])[None])[0]
-        return Step(rewards.astype(np.float32), terminated, truncated, successors, observations)
+        return Step(rewards, terminated, truncated, successors, observations)
 
     def close(self) -> None:
         """Closes every copy."""
         self._vector.close()
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
-        """Copies of the environments as they stand, or None where they cannot be copied (Box2D's cannot)."""
-        import copy
-
+        """Copies of the environments as they stand, or None where they cannot be copied (Box2D's and MuJoCo's)."""
+        if any(_copies_afresh(environment) for environment in self._vector.envs):
+            return None
         try:
             return [copy.deepcopy(environment) for environment in self._vector.envs]
         except Exception:  # noqa: BLE001 - a foreign environment may fail to copy in any way
@@ -177,9 +186,20 @@ class Environments:
 
     def set_state(self, environments: list[gym.Env[Any, Any]]) -> None:
         """Goes on from copies that `get_state` gave."""
-        import copy
+        self._vector.envs = [copy.deepcopy(environment) for environment in environments]
 
-        self._vector.envs = tuple(copy.deepcopy(environment) for environment in environments)
+
+def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
+    """Whether `copy.deepcopy` makes a new environment from the constructor's arguments, as `EzPickle` does.
+
+    Such a copy is made without complaint, but knows nothing of the episode.
+    """
+    layer = environment
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, EzPickle):
+            return True
+        layer = layer.env
+    return isinstance(layer, EzPickle)
 
 
 class _Transform(NamedTuple):
@@ -196,7 +216,8 @@ def _observation_transform(space: gym.Space[Any], label: str) -> _Transform:
     if isinstance(space, spaces.Box):
         if space.dtype == np.uint8 and len(space.shape) == 3:
             return _Transform(space, np.asarray)
-        wide = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        with np.errstate(over="ignore"):  # the largest float64 becomes infinity, which is what it stands for
+            wide = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
         return _Transform(wide, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Discrete):
         n, start = int(space.n), int(space.start)
@@ -224,7 +245,7 @@ def _action_transform(space: gym.Space[Any], label: str) -> _Transform:
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         if not space.is_bounded():
             free = spaces.Box(-np.inf, np.inf, space.shape, np.float32)
-            return _Transform(free, lambda actions: np.asarray(actions, space.dtype))
+            return _Transform(free, lambda actions: np.clip(actions, space.low, space.high).astype(space.dtype))
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
 
         def stretch(actions: Array) -> Array:

@@ -36,11 +36,16 @@ def evaluate(
         n_envs: Copies that are stepped together, at most `n_episodes`.
 
     Returns:
-        [n_episodes] float64.
+        [n_episodes] float64, or a few more where it was rounded up.
+
+    Raises:
+        ConfigurationError: No environment, or no episodes.
     """
     spec = environment or agent.environment
     if spec is None:
         raise ConfigurationError("Say where to evaluate: the agent was made without an environment.")
+    if n_episodes < 1:
+        raise ConfigurationError(f"n_episodes must be >= 1, got {n_episodes}.")
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     collector = Collector(spec, n_envs, seed)

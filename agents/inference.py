@@ -91,7 +91,8 @@ def _numpy_function(layer: Any) -> Callable[[Array, list[Array]], Array]:
     """What a layer computes, as a function of its input and its weights."""
     kind = type(layer).__name__
     if hasattr(layer, "numpy_call"):
-        return lambda x, weights: layer.numpy_call(x, weights)
+        function: Callable[[Array, list[Array]], Array] = layer.numpy_call
+        return function
     if kind == "Flatten":
         return lambda x, weights: x.reshape(len(x), -1)
     activation = ACTIVATIONS[layer.activation.__name__]
@@ -103,11 +104,24 @@ def _numpy_function(layer: Any) -> Callable[[Array, list[Array]], Array]:
 
 
 def _known(layer: Any) -> bool:
+    if hasattr(layer, "numpy_call"):
+        return True
     kind = type(layer).__name__
-    if kind in {"Dense", "Activation"}:
-        plain = kind == "Activation" or (layer.quantization_mode is None and not layer.lora_enabled)
-        return plain and getattr(layer.activation, "__name__", None) in ACTIVATIONS
-    return kind in {"Flatten", "InputLayer"} or hasattr(layer, "numpy_call")
+    if not type(layer).__module__.startswith("keras."):
+        return False  # a user's own layer may well be called Dense
+    if kind == "Dense":
+        return layer.quantization_mode is None and not layer.lora_enabled and _is_keras_activation(layer.activation)
+    if kind == "Activation":
+        return _is_keras_activation(layer.activation)
+    return kind in {"Flatten", "InputLayer"}
+
+
+def _is_keras_activation(function: Any) -> bool:
+    """Whether it is the Keras function of that name, and not a user's own that happens to be called the same."""
+    import keras
+
+    name = getattr(function, "__name__", "")
+    return name in ACTIVATIONS and function is keras.activations.get(name)
 
 
 class CompiledForward:
@@ -116,7 +130,7 @@ class CompiledForward:
     def __init__(self, network: Any) -> None:
         import tensorflow as tf
 
-        self._call = tf.function(lambda x: network(x, training=False), reduce_retracing=True)
+        self._call = tf.function(lambda x: network(x, training=False), reduce_retracing=True, autograph=False)
 
     def refresh(self) -> None:
         """Nothing to do: the compiled call reads the variables themselves."""

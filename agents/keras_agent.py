@@ -20,7 +20,7 @@ from agents import seeding
 from agents.agent import ActionSpace, Agent, UpdateMetrics
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError, NonFiniteError, unknown_name
 from agents.inference import Forward, NumpyMirror, is_dense, make_forward
 from agents.learning import CompiledUpdate, Learnable
 from agents.optimizers import variables_of
@@ -68,6 +68,13 @@ class KerasAgent(Agent):
         environment: EnvironmentSpec | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, seed=seed, environment=environment)
+        if self.target_networks and not (
+            "tau" in self.config.live_values() and hasattr(self.config, "target_update_interval")
+        ):
+            raise ConfigurationError(
+                f"{type(self).__name__} has target networks, so {type(self.config).__name__} must have the fields tau "
+                f"(live) and target_update_interval."
+            )
         self.networks = self._build_networks(seed)
         self.live = Live(self.config.live_values())
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
@@ -117,7 +124,13 @@ class KerasAgent(Agent):
         forward = self._forwards.get(name)
         if forward is None:
             forward = self._forwards[name] = make_forward(self.networks[name])
-        return forward(observations)
+        outputs = forward(observations)
+        # -inf may be a network's way to forbid an action; NaN compares false with everything.
+        if not outputs.max(initial=-np.inf) < np.inf:
+            seen = np.asarray(observations)
+            cause = "its learning rate is probably too high" if np.isfinite(seen).all() else "so did its observations"
+            raise NonFiniteError(f"The outputs of the network {name!r} became NaN or infinite: {cause}.")
+        return outputs
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -142,7 +155,8 @@ class KerasAgent(Agent):
             targets=[
                 pair
                 for target, online in self.target_networks.items()
-                for pair in zip(self.networks[target].variables, self.networks[online].variables, strict=True)
+                # `weights` leaves out the seeds of random layers such as Dropout, which are integers.
+                for pair in zip(self.networks[target].weights, self.networks[online].weights, strict=True)
             ],
             tau=self.live.tau if self.target_networks else None,
             target_update_interval=config.target_update_interval if self.target_networks else 1,
@@ -172,23 +186,29 @@ class KerasAgent(Agent):
 
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
         for name in self._optimizers if optimizer is None else [optimizer]:
+            live = self._named_optimizer(name)
             self._check_rate_is_a_number(name)
-            self._named_optimizer(name).learning_rate = learning_rate
+            live.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
 
     def set_hyperparameter(self, name: str, value: float) -> None:
-        owner, dot, argument = name.partition(".")
-        if name == "learning_rate":
-            self.set_learning_rate(value)
-        elif dot and argument == "learning_rate":
-            self.set_learning_rate(value, owner)
+        owner, _, argument = name.rpartition(".")
+        changes = {name: value}
+        if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
+            own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
+            changes |= {f"{key}.learning_rate": value for key in own}
+        elif argument == "learning_rate":
+            self._named_optimizer(owner)
         elif name not in self.config.live_values():
             live = ["learning_rate", *self.config.live_values()]
             raise ConfigurationError(
                 f"{name!r} cannot change while a {type(self).__name__} trains; these can: {', '.join(live)}."
             )
-        self.config = self.config.replace({name: value})
-        if name in self.config.live_values():
+        config = self.config.replace(changes)  # refuses a bad value before anything has changed
+        if argument == "learning_rate":
+            self.set_learning_rate(value, owner or None)
+        else:
             self.live.assign(name, value)
+        self.config = config
 
     def _named_optimizer(self, name: str) -> Any:
         if name not in self._optimizers:
@@ -237,12 +257,9 @@ class KerasAgent(Agent):
         )
 
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
-        before = self.structure()
-        self.config = self.config.replace(values or {})
-        if self.structure() != before:
-            raise ConfigurationError(
-                f"An agent can be reset to other live numbers only, not to {dict(values or {})!r}."
-            )
+        config = self.config.replace(values or {})
+        self._require_same_structure(config, "be reset")
+        self.config = config
         self.seed = seed
         # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled.
         fresh = copy.copy(self)._build_networks(seed)
@@ -260,6 +277,13 @@ class KerasAgent(Agent):
         self._refresh_forwards()
         self.start()
 
+    def _require_same_structure(self, other: AgentConfig, what: str) -> None:
+        own, wanted = self.config.structure(), other.structure()
+        differing = [name for name in own if own[name] != wanted[name]]
+        if differing:
+            told = ", ".join(f"{name}={wanted[name]!r} (it has {own[name]!r})" for name in differing)
+            raise ConfigurationError(f"This {type(self).__name__} cannot {what} to {told}: build another one.")
+
     def get_state(self) -> dict[str, Any]:
         return {
             "networks": {name: values_of(network.variables) for name, network in self.networks.items()},
@@ -274,11 +298,14 @@ class KerasAgent(Agent):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
+        # How the update is compiled belongs to the machine, not to the state.
+        config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
+        self._require_same_structure(config, "go on from a state")
         for name, network in self.networks.items():
             _assign_all(network.variables, state["networks"][name])
         for name, optimizer in self._optimizers.items():
             _assign_all(variables_of(optimizer), state["optimizers"][name])
-        self.config = type(self.config).from_dict(state["config"])
+        self.config = config
         for name, value in self.config.live_values().items():
             self.live.assign(name, value)
         self.rng.bit_generator.state = state["rng"]

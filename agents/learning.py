@@ -114,7 +114,8 @@ class CompiledUpdate:
             return self._steps(shape[0], columns_of)
 
         specs = [tf.TensorSpec(array.shape, array.dtype) for array in inputs]
-        return tf.function(run, jit_compile=self.jit_compile).get_concrete_function(*specs)
+        # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
+        return tf.function(run, jit_compile=self.jit_compile, autograph=False).get_concrete_function(*specs)
 
     def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> tuple[Any, Any]:
         if n_steps == 1:

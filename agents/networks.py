@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from gymnasium import spaces
 
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, unknown_name
 
 Array = np.ndarray[Any, Any]
 
@@ -37,8 +37,9 @@ def network(
         name: Name of the network.
 
     Raises:
-        ConfigurationError: An image too small for the convolutions.
+        ConfigurationError: An image too small for the convolutions, layers without units, or an unknown activation.
     """
+    _check(hidden_sizes, activation)
     orthogonal = output_scale is not None
     layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape)]
     if is_image(observation_space):
@@ -52,6 +53,16 @@ def network(
         last_init = keras.initializers.Orthogonal(output_scale) if orthogonal else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=last_init)
     return keras.Sequential([*layers, head], name=name)
+
+
+def _check(hidden_sizes: Sequence[int], activation: str) -> None:
+    if any(size < 1 for size in hidden_sizes):
+        raise ConfigurationError(f"hidden_sizes must be whole numbers >= 1, got {list(hidden_sizes)}.")
+    try:
+        keras.activations.get(activation)
+    except ValueError:
+        known = [name for name in dir(keras.activations) if not name.startswith("_")]
+        raise unknown_name("activation", activation, {*known} - {"get", "serialize", "deserialize"}) from None
 
 
 def is_image(space: spaces.Box) -> bool:

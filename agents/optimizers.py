@@ -22,8 +22,21 @@ from agents.errors import ConfigurationError, unknown_name
 KERAS_OPTIMIZERS: Mapping[str, str] = {
     name.lower(): name
     for name in (
-        "Adadelta Adafactor Adagrad Adam AdamW Adamax Ftrl Lamb Lion Muon Nadam RMSprop SGD ScheduleFreeAdamW"
-    ).split()
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "Ftrl",
+        "Lamb",
+        "Lion",
+        "Muon",
+        "Nadam",
+        "RMSprop",
+        "SGD",
+        "ScheduleFreeAdamW",
+    )
 }
 """Lower-case name -> Keras class name, known without importing Keras."""
 
@@ -167,7 +180,11 @@ class OptimizerSpec:
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {error}.") from error
 
     def serialised(self) -> dict[str, Any]:
-        """The complete Keras config, as `keras.optimizers.deserialize` takes it, with every default spelled out."""
+        """The complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.
+
+        So does `keras.saving.deserialize_keras_object`. (`keras.optimizers.deserialize` of Keras 3.15 does not know
+        Lamb and gives back a string.)
+        """
         import keras
 
         config: dict[str, Any] = keras.optimizers.serialize(self.build())

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from agents.errors import ConfigurationError
+
 
 def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
     """The seed sequence of one named stream of a run.
@@ -22,7 +24,7 @@ def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
         stream: A fixed name, such as ``"exploration"``.
     """
     if seed < 0:
-        raise ValueError(f"seed must be >= 0, got {seed}.")
+        raise ConfigurationError(f"seed must be >= 0, got {seed}.")
     return np.random.SeedSequence(entropy=seed, spawn_key=(zlib.crc32(stream.encode()),))
 
 

@@ -51,8 +51,8 @@ class AgentSpec:
         from agents.errors import ConfigurationError
 
         if isinstance(agent, AgentSpec):
-            spec = agent if environment is None else cls(agent.agent, EnvironmentSpec.of(environment), agent.config)
-            return spec.with_params(params or {})
+            there = agent.environment if environment is None else EnvironmentSpec.of(environment)
+            return cls(agent.agent, there, agent.config, agent.state).with_params(params or {})
         if isinstance(agent, Agent):
             where = agent.environment if environment is None else EnvironmentSpec.of(environment)
             if where is None:
@@ -91,8 +91,7 @@ class AgentSpec:
 def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     """Gives a fresh agent the networks of another one, leaving its optimizer, counters and generators fresh."""
     own = agent.get_state()
-    agent.set_state({**own, "networks": state["networks"], "extra": state["extra"]})
-    agent.fresh = True
+    agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
 
 
 def make(

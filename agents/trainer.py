@@ -14,12 +14,14 @@ what it learns from; not in the loop.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from gymnasium import spaces
 
 from agents import seeding
 from agents.agent import Agent, UpdateMetrics
@@ -99,13 +101,24 @@ class Trainer:
         self.seed = agent.seed if seed is None else seed
         self.callbacks = CallbackList(callbacks)
         self.collector = Collector(spec, agent.config.n_envs, self.seed)
-        self._check_spaces()
+        try:
+            self._check_spaces()
+        except ConfigurationError:
+            self.close()
+            raise
         self.memory = agent.make_memory(agent.config.n_envs, seeding.generator(self.seed, "memory"))
         self.history = History()
         self.env_steps = 0
         self.newest_loss: float | None = None
-        self.wall_seconds = 0.0
         self._stop_reason: str | None = None
+        self._worked_seconds = 0.0
+        self._working_since: float | None = None
+
+    @property
+    def wall_seconds(self) -> float:
+        """Seconds of training so far, without what passed between turns of the loop."""
+        running = 0.0 if self._working_since is None else time.perf_counter() - self._working_since
+        return self._worked_seconds + running
 
     def train(
         self,
@@ -155,14 +168,22 @@ class Trainer:
         self.callbacks.call("on_train_begin", self)
         try:
             while not self._finished(budget):
-                began = time.perf_counter()
-                self._collect(budget)
-                if self.memory.due and not self._stop_reason and not self._episodes_reached(budget):
-                    self._update()
-                self.wall_seconds += time.perf_counter() - began
+                with self._clock():
+                    if not self.memory.due:  # an update may be due still, where an earlier call was stopped before it
+                        self._collect(budget)
+                    if self.memory.due and not self._stop_reason and not self._episodes_reached(budget):
+                        self._update()
                 yield self.env_steps
         finally:
             self.callbacks.call("on_train_end", self)
+
+    @contextlib.contextmanager
+    def _clock(self) -> Generator[None]:
+        self._working_since = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._worked_seconds, self._working_since = self.wall_seconds, None
 
     def stop(self, reason: str) -> None:
         """Asks the loop to stop after the current step of the environments."""
@@ -193,27 +214,26 @@ class Trainer:
                 for environment in range(self.collector.n_envs):
                     call("on_episode_begin", self, environment)
         call("on_rollout_begin", self)
-        began = time.perf_counter()
         while True:
             transition, ended = self.collector.step(self.agent)
             self.memory.add(transition)
             self.env_steps += self.collector.n_envs
             self.agent.advance(self.collector.n_envs)
             if ended:
-                self._tell_episodes(ended, budget, self.wall_seconds + time.perf_counter() - began)
+                self._tell_episodes(ended, budget)
             call("on_step_end", self)
             if self.memory.due or self._stop_reason or self._reached(budget):
                 break
         call("on_rollout_end", self)
 
-    def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget, seconds: float) -> None:
+    def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
+        seconds = self.wall_seconds
         for environment, episode_return, length in ended:
-            if self._episodes_reached(budget):
-                return
-            index = len(self.history.returns)
-            episode = Episode(index, self.env_steps, episode_return, length, self.newest_loss, seconds, environment)
-            self.history.add(episode)
-            self.callbacks.call("on_episode_end", self, episode)
+            if not self._episodes_reached(budget):  # several may end with the same step; a budget is exact
+                index = len(self.history.returns)
+                episode = Episode(index, self.env_steps, episode_return, length, self.newest_loss, seconds, environment)
+                self.history.add(episode)
+                self.callbacks.call("on_episode_end", self, episode)
             self.callbacks.call("on_episode_begin", self, environment)
 
     def _update(self) -> None:
@@ -254,9 +274,11 @@ class Trainer:
 
     def _check_spaces(self) -> None:
         made, expected = self.collector.environments, self.agent
-        if made.observation_space.shape != expected.observation_space.shape or type(made.action_space) is not type(
-            expected.action_space
-        ):
+        pairs = (
+            (made.observation_space, expected.observation_space),
+            (made.action_space, expected.action_space),
+        )
+        if any(_kind(ours) != _kind(theirs) for ours, theirs in pairs):
             raise ConfigurationError(
                 f"The agent was made for observations {expected.observation_space} and actions "
                 f"{expected.action_space}; {self.environment.label!r} has {made.observation_space} and "
@@ -287,4 +309,9 @@ class Trainer:
             self.history.add(episode)
         self.env_steps = state["env_steps"]
         self.newest_loss = state["newest_loss"]
-        self.wall_seconds = state["wall_seconds"]
+        self._worked_seconds = state["wall_seconds"]
+
+
+def _kind(space: spaces.Space[Any]) -> tuple[Any, ...]:
+    """What a network was made for; bounds may differ."""
+    return type(space), space.shape, space.dtype, getattr(space, "n", None)

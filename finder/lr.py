@@ -52,6 +52,8 @@ class LRFinder:
         self.spec = AgentSpec.of(self._agent, environment)
         self.seed = self._agent.seed if isinstance(self._agent, Agent) else seed
         self.result: RangeTestResult | None = None
+        self.study_name: str | None = None
+        """Name of the study of the last range test that was recorded."""
 
     # The grid -------------------------------------------------------------------------------------------------
 
@@ -149,9 +151,11 @@ class LRFinder:
                 env_steps=env_steps,
                 episodes=episodes,
             )
+            self.result = result
             if storage is not None:
-                record_range_test(self.spec, trainer, result, settings, study_name=study_name, storage=storage)
-        self.result = result
+                self.study_name = record_range_test(
+                    self.spec, trainer, result, settings, study_name=study_name, storage=storage
+                )
         return result
 
     def _copy(self) -> Trainer:

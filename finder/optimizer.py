@@ -107,7 +107,10 @@ class OptFinder:
         return self.result
 
     def _conclude(self, result: OptimizerResult, metrics: Metrics) -> None:
-        finished = result.table().dropna(subset=["value"])
+        table = result.table()
+        finished = table[table["state"] == "COMPLETE"]
+        if finished.empty:
+            return  # `result.stopped` and its table say why
         grouped = finished.groupby("optimizer")["value"]
         best_values = grouped.max() if metrics == "reward" else grouped.min()
         means = {str(label): float(value) for label, value in best_values.items()}

@@ -31,7 +31,7 @@ def record_range_test(
     *,
     study_name: str | None,
     storage: str,
-) -> None:
+) -> str:
     """Adds a trial with the test's settings, its episodes, its curve and its suggestion.
 
     Args:
@@ -42,6 +42,9 @@ def record_range_test(
         study_name: Name of the study; by default the question, the agent and the environment. A number is put behind
             it where there is such a study already.
         storage: URL of the storage.
+
+    Returns:
+        The study's name.
     """
     with contextlib.closing(open_storage(storage)) as opened:
         spec = StudySpec(
@@ -74,6 +77,7 @@ def record_range_test(
                 recorder.completed(ask.number, float(np.mean(finite)), {trainer.seed: float(np.mean(finite))}, extra)
             else:
                 recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
+        return spec.name
 
 
 def _free_name(storage: StudyStorage, name: str) -> str:

@@ -26,6 +26,9 @@ from studies.study import OpenStudy, open_study
 class Observer(Protocol):
     """Who watches a search: a progress display, say. It cannot change anything."""
 
+    def study_opened(self, study: OpenStudy, n_left: int) -> None:
+        """The study is open, and so many trials of it are left to run."""
+
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """A trial was handed to the executor."""
 
@@ -56,7 +59,8 @@ class Ingredients:
         environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
         agents = dict(given.get("agents") or {})
         for label in spec.agents:
-            agents.setdefault(label, AgentSpec.of(label, environment))
+            if label not in agents:
+                agents[label] = AgentSpec.of(label, environment)
         return cls(agents=agents, optimizers=dict(given.get("optimizers") or {}), environment=environment)
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
@@ -101,6 +105,8 @@ class Search:
             KeyboardInterrupt: Goes through, after everything learned so far has been written.
         """
         try:
+            if self._observer:
+                self._observer.study_opened(self.study, self.recorder.n_left)
             self._executor.run(self._next_trial, self)
         finally:
             self.recorder.close()
@@ -113,6 +119,8 @@ class Search:
             except ConfigurationError as error:
                 # A combination that cannot be built is this trial's failure, not the study's.
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
+                if self._observer:
+                    self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
                 continue
             trial = TrialSpec(
                 number=ask.number,
@@ -183,6 +191,7 @@ def run_search(
     """
     ingredients = ingredients or Ingredients.of(spec)
     check_plan(spec, ingredients)
+    executor = executor or make_executor(spec.executor, spec.n_jobs)
     study = open_study(spec, storage)
     try:
         stopped = Search(study, ingredients, executor, observer).run()
@@ -195,9 +204,7 @@ def run_search(
 def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
     """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
     for label in spec.agents:
-        agent = ingredients.agents[label]
-        agent.environment.spaces()
-        ingredients.agent({**spec.fixed, "agent": label}, label)
+        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label))
     for name, space in spec.search_space().items():
         if name == "agent":
             continue
@@ -208,13 +215,29 @@ def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
             _check_value(name, value, spec, ingredients)
 
 
+def _check_buildable(agent: AgentSpec) -> None:
+    """Builds an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
+
+    Whatever else a user's agent raises is left to its trials, which keep the traceback.
+    """
+    try:
+        agent.build()
+    except ConfigurationError:
+        raise
+    except Exception:  # noqa: BLE001 - see above
+        return
+
+
 def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
     """A value must suit at least one of the agents that are compared."""
     errors = []
     for label in spec.agents:
         params = {**spec.fixed, "agent": label, name: value}
         try:
-            ingredients.agent(params, label)
+            config = ingredients.agent(params, label).config
+            if name == "optimizer":
+                optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
+                optimizer.build()
         except ConfigurationError as error:
             errors.append(error)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError, nearest
-from studies.samplers import check_arguments
+from studies.samplers import check_arguments, chosen_by_name
 from studies.spaces import Json
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     assert canonical is not None
     what = f"the pruner {name!r}"
     try:
-        return _build(canonical, dict(kwargs), spec, what)
+        with chosen_by_name():
+            return _build(canonical, dict(kwargs), spec, what)
     except StudyError:
         raise
     except (TypeError, ValueError) as error:

@@ -59,6 +59,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
         self._rows: dict[int, dict[str, Json]] = {}
+        self._reported: dict[int, set[int]] = {}
         self._finished: set[int] = set()
         self._buffer: list[tuple[int, EpisodeRecord]] = []
         self._flushed_at = time.monotonic()
@@ -83,10 +84,19 @@ class Recorder:
         """Why the study should stop before its last trial: too many failures in a row; None while it should go on."""
         return self._stop_reason
 
+    @property
+    def n_left(self) -> int:
+        """Trials that are still to be started if nothing stops the study before."""
+        if self._planned:
+            return len(self._waiting) + len(self._pending)
+        return max(len(self._waiting), self._spec.n_trials - self._n_counted)
+
     def ask(self) -> Ask | None:
         """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
         with self._entered():
             if self._closed or self._stop_reason is not None:
+                return None
+            if not self._planned and self._n_counted >= self._spec.n_trials:
                 return None
             row: dict[str, Json] | None = None
             if self._waiting:
@@ -96,11 +106,10 @@ class Recorder:
                     return None
                 row = self._pending.pop(0)
                 self._study.study.enqueue_trial(row)
-            elif self._n_counted >= self._spec.n_trials:
-                return None
             trial = self._ask_optuna(row)
             self._n_counted += 1
             self._running[trial.number] = trial
+            self._reported[trial.number] = set()
             if row:
                 self._rows[trial.number] = row
             return Ask(trial.number, {**self._spec.fixed, **decode_params(trial.params, self._spaces)})
@@ -151,9 +160,9 @@ class Recorder:
             trial = self._trial(number)
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
-            if not math.isfinite(value) or not self._is_due(trial, env_steps):
+            if not math.isfinite(value) or not self._is_due(number, env_steps):
                 return False
-            trial.report(float(value), step=int(env_steps))
+            self._report(trial, env_steps, value)
             return bool(trial.should_prune())
 
     def completed(
@@ -208,8 +217,8 @@ class Recorder:
         """
         with self._entered():
             trial = self._trial(number)
-            if math.isfinite(value) and env_steps not in self._reported(trial):
-                trial.report(float(value), step=int(env_steps))
+            if math.isfinite(value) and env_steps not in self._reported[number]:
+                self._report(trial, env_steps, value)
             known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
             self._end(number, TrialState.PRUNED, None, {"pruned_at": int(env_steps), **_seed_attrs(known, extra)})
             self._failures = 0
@@ -307,9 +316,9 @@ class Recorder:
             state = "has ended already" if number in self._finished else "was never handed out by this recorder"
             raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
 
-    def _is_due(self, trial: Trial, env_steps: int) -> bool:
+    def _is_due(self, number: int, env_steps: int) -> bool:
         """Returns whether a report is kept: one a step, and so few that storages and dashboards stay fast."""
-        reported = self._reported(trial)
+        reported = self._reported[number]
         if env_steps in reported:
             return False
         if self._spec.env_steps is None:
@@ -317,10 +326,9 @@ class Recorder:
         spacing = self._spec.env_steps / self._spec.n_reports
         return not reported or env_steps - max(reported) >= spacing / 2
 
-    @staticmethod
-    def _reported(trial: Trial) -> Mapping[int, float]:
-        reported: Mapping[int, float] = trial._cached_frozen_trial.intermediate_values
-        return reported
+    def _report(self, trial: Trial, env_steps: int, value: float) -> None:
+        trial.report(float(value), step=int(env_steps))
+        self._reported[trial.number].add(env_steps)
 
     def _fail(self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None) -> None:
         attrs: dict[str, Json] = dict(extra or {})
@@ -339,7 +347,7 @@ class Recorder:
         for key, attr in attrs.items():
             trial.set_user_attr(key, attr)
         self._study.study.tell(trial, value, state=state)
-        del self._running[number]
+        del self._running[number], self._reported[number]
         self._finished.add(number)
 
     def _flush(self) -> None:

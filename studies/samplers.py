@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError, nearest
@@ -80,10 +82,21 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     sampler_class = getattr(samplers, _CLASSES[canonical])
     check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken={"seed"})
     try:
-        sampler: BaseSampler = sampler_class(**kwargs, seed=spec.seed if canonical == "qmc" else seed)
+        with chosen_by_name():
+            sampler: BaseSampler = sampler_class(**kwargs, seed=spec.seed if canonical == "qmc" else seed)
     except (TypeError, ValueError) as error:
         raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
     return sampler
+
+
+@contextlib.contextmanager
+def chosen_by_name() -> Iterator[None]:
+    """Silences Optuna's note that a class is experimental: the user asked for it by its name."""
+    from optuna.exceptions import ExperimentalWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
 
 
 def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:

@@ -58,7 +58,8 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
 
     SQLite files are put into write-ahead mode, where readers such as the dashboard never block the study, and wait
     up to 30 seconds for a lock. `synchronous=NORMAL` syncs at checkpoints instead of at every commit: a killed process
-    loses nothing, a power cut may lose the last moments but never damages the file.
+    loses nothing, a power cut may lose the last moments but never damages the file. PostgreSQL is asked for the same
+    bargain (`synchronous_commit=off`).
 
     Args:
         url: See `studies.storage_url.parse_storage_url`.
@@ -85,7 +86,7 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
     except ImportError as error:
         raise StudyError(_missing_driver(address, error)) from None
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        reason = str(getattr(error, "orig", None) or error).strip()
+        reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".?")
         raise StudyError(
             f"the storage {address.label!r} cannot be opened: {reason}. Check that it is there, that nobody else has "
             "locked it, and that you may write to it."
@@ -126,10 +127,12 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
     options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else {"pool_pre_ping": True}
     rdb = RDBStorage(address.url, engine_kwargs=options)
     try:
+        # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
+        rdb.engine.dispose()
         if sqlite:
-            # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
-            rdb.engine.dispose()
             _tune_sqlite(rdb.engine)
+        elif rdb.engine.dialect.name == "postgresql":
+            _tune_postgresql(rdb.engine)
         episodes = EpisodeStore(rdb.engine, address.label)
     except BaseException:
         rdb.engine.dispose()
@@ -147,6 +150,16 @@ def _tune_sqlite(engine: sa.Engine) -> None:
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.close()
+
+
+def _tune_postgresql(engine: sa.Engine) -> None:
+    @sa.event.listens_for(engine, "connect")
+    def set_asynchronous_commit(connection: Any, _record: Any) -> None:
+        # A commit then does not wait for the disk: only a crash of the server itself may lose the last half second.
+        cursor = connection.cursor()
+        cursor.execute("SET synchronous_commit TO OFF")
+        cursor.close()
+        connection.commit()
 
 
 def _missing_driver(address: StorageAddress, error: ImportError) -> str:

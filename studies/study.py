@@ -103,7 +103,7 @@ class StudySummary:
         n_trials: Trials wanted.
         n_complete: Trials that trained to the end.
         n_pruned: Trials that were stopped because they fell behind.
-        n_failed: Trials that raised, diverged or were interrupted.
+        n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
         n_running: Trials that run, or ran when their process died.
         best_value: The best complete trial's value, None if there is none.
         started: When the first trial started, None if none did.
@@ -124,7 +124,7 @@ class StudySummary:
     started: datetime | None
 
 
-def open_study(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStudy:
+def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
     """Creates a study, or continues the one of the same name.
 
     Trials that a dead run left RUNNING are told FAIL with the reason "interrupted". The sampler's seed depends on the
@@ -132,7 +132,8 @@ def open_study(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStud
 
     Args:
         spec: What to search. `n_trials` is the total wanted, including the trials that exist.
-        storage: An open storage, which stays open when the study is closed. Defaults to `None`: `spec.storage`.
+        storage: An open storage, which stays open when the study is closed, or a URL. Defaults to `None`:
+            `spec.storage`.
 
     Raises:
         StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
@@ -164,7 +165,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStud
         kept = {**spec.to_json_dict(), "storage": opened.label}
         if attrs.get(SPEC_ATTR) != kept:
             study.set_user_attr(SPEC_ATTR, kept)
-        return OpenStudy(spec, study, opened, study.user_attrs[EPISODES_ATTR], owns_storage=storage is None)
+        return OpenStudy(spec, study, opened, study.user_attrs[EPISODES_ATTR], owns_storage=storage is not opened)
 
 
 def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
@@ -186,7 +187,7 @@ def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
         if SPEC_ATTR not in attrs:
             raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
         spec = StudySpec.from_json_dict(attrs[SPEC_ATTR])
-        return OpenStudy(spec, study, opened, attrs.get(EPISODES_ATTR, name), owns_storage=isinstance(storage, str))
+        return OpenStudy(spec, study, opened, attrs.get(EPISODES_ATTR, name), owns_storage=storage is not opened)
 
 
 def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
@@ -200,7 +201,9 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
         return sorted(
             (
                 _summary(
-                    frozen.study_name, frozen.user_attrs[SPEC_ATTR], opened.optuna.get_all_trials(frozen._study_id)
+                    frozen.study_name,
+                    frozen.user_attrs[SPEC_ATTR],
+                    opened.optuna.get_all_trials(frozen._study_id, deepcopy=False),
                 )
                 for frozen in opened.optuna.get_all_studies()
                 if SPEC_ATTR in frozen.user_attrs
@@ -327,7 +330,8 @@ def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
 
 def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
     spec = StudySpec.from_json_dict(spec_json)
-    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    counted = [trial for trial in trials if not is_interrupted(trial)]
+    counts = {state: sum(trial.state == state for trial in counted) for state in TrialState}
     values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
     starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
     return StudySummary(

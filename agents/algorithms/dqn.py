@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import keras
 import numpy as np
@@ -62,6 +62,21 @@ class DQNConfig(AgentConfig):
     hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.policy is None and self.policy_kwargs:
+            raise ConfigurationError(f"policy_kwargs {dict(self.policy_kwargs)!r} need a policy: name one.")
+        if self.policy is None and self.exploration_final_eps > self.exploration_initial_eps:
+            raise ConfigurationError(
+                f"exploration_final_eps must be at most exploration_initial_eps = {self.exploration_initial_eps:g}, "
+                f"got {self.exploration_final_eps:g}."
+            )
+        if self.buffer_size // self.n_envs <= self.n_step:
+            raise ConfigurationError(
+                f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
+            )
+
 
 class DQN(KerasAgent):
     """DQN for discrete actions. See `Agent` for the arguments.
@@ -72,7 +87,7 @@ class DQN(KerasAgent):
 
     config_class = DQNConfig
     config: DQNConfig
-    target_networks = {"target": "q"}
+    target_networks: ClassVar[Mapping[str, str]] = {"target": "q"}
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
@@ -80,7 +95,7 @@ class DQN(KerasAgent):
         return {"q": self._network("q"), "target": self._network("target")}
 
     def _network(self, name: str) -> keras.Sequential:
-        config, n_actions = self.config, int(self.action_space.n)
+        config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
         head = DuelingHead(n_actions) if config.dueling else None
         shared: dict[str, Any] = {"activation": config.activation, "head": head, "name": name}
         return network(self.observation_space, config.hidden_sizes, n_actions, **shared)

@@ -7,6 +7,7 @@ separate networks for policy and value, no clipping of the value loss.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from keras import ops
 
 from agents.config import AgentConfig, hyperparameter
 from agents.distributions import Categorical, DiagonalGaussian, GaussianHead
+from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
 from agents.networks import is_image, network
 from agents.normalization import RunningNormalizer
@@ -56,6 +58,15 @@ class PPOConfig(AgentConfig):
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
 
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.normalize_advantages and min(self.batch_size, self.n_steps * self.n_envs) < 2:
+            raise ConfigurationError(
+                "normalize_advantages needs minibatches of at least two rows (one row less its own mean is zero): "
+                "raise batch_size, n_steps or n_envs, or switch it off."
+            )
+
 
 class PPO(KerasAgent):
     """PPO for discrete and continuous actions. See `Agent` for the arguments."""
@@ -65,10 +76,12 @@ class PPO(KerasAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
-        discrete = isinstance(self.action_space, spaces.Discrete)
         shared: dict[str, Any] = {"hidden_sizes": config.hidden_sizes, "activation": config.activation}
-        outputs = int(self.action_space.n) if discrete else int(np.prod(self.action_space.shape))
-        head = None if discrete else GaussianHead(outputs)
+        if isinstance(self.action_space, spaces.Discrete):
+            outputs, head = int(self.action_space.n), None
+        else:
+            outputs = math.prod(self.action_space.shape)
+            head = GaussianHead(outputs)
         return {
             "actor": network(space, outputs=outputs, output_scale=0.01, head=head, name="actor", **shared),
             "critic": network(space, outputs=1, output_scale=1.0, name="critic", **shared),

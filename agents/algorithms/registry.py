@@ -27,10 +27,7 @@ def agent_class(agent: str | type[Agent]) -> type[Agent]:
     Raises:
         ConfigurationError: Nothing of that name (nearest names are given), or it is not an agent.
     """
-    if isinstance(agent, str):
-        found = _load(ALGORITHMS[agent.lower()] if agent.lower() in ALGORITHMS else agent)
-    else:
-        found = agent
+    found = _load(ALGORITHMS.get(agent.lower(), agent)) if isinstance(agent, str) else agent
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise ConfigurationError(
             f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."

@@ -34,7 +34,7 @@ class RolloutMemory(Memory):
         self._steps: list[Transition] = []
 
     def add(self, transition: Transition) -> None:
-        self._steps.append(transition)
+        self._steps.append(Transition(*map(np.array, transition)))  # copies: an agent may reuse its arrays
 
     @property
     def due(self) -> bool:

@@ -125,11 +125,19 @@ class UniformReplay(Memory):
             "arrays": {name: values[:stored].copy() for name, values in self._arrays.items()},
             "added": self._added,
             "since_update": self._since_update,
+            "gamma": self.gamma,
             "rng": self.rng.bit_generator.state,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
+        shapes = {values.shape[:2] for values in state["arrays"].values()}
+        if not shapes <= {(min(state["added"], self.capacity), self.n_envs)}:
+            raise ConfigurationError(
+                f"A replay of {self.capacity} steps of {self.n_envs} environments cannot go on from the state of one "
+                f"of another size."
+            )
         self._arrays = {}
+        self._ended[:] = False
         for name, values in state["arrays"].items():
             self._arrays[name] = np.zeros((self.capacity, *values.shape[1:]), values.dtype)
             self._arrays[name][: len(values)] = values
@@ -137,4 +145,5 @@ class UniformReplay(Memory):
             self._ended = self._arrays["terminated"] | self._arrays["truncated"]
         self._added = state["added"]
         self._since_update = state["since_update"]
+        self.gamma = state["gamma"]
         self.rng.bit_generator.state = state["rng"]

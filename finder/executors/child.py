@@ -3,14 +3,17 @@
 The fork server imports it once, so that the children that it forks have it already.
 """
 
+# ruff: noqa: E402 - TensorFlow is imported first, and quietly
+
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from finder.silence import import_tensorflow
+
+import_tensorflow()
 
 import dill
 import tensorflow as tf

@@ -35,7 +35,7 @@ def answer(study: OpenStudy) -> str:
     sentences.append(_counts_sentence(study))
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
-        sentences.append(_tie_sentence(ranked))
+        sentences.append(tie_sentence(ranked))
         if len(ranked) > 1:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
@@ -84,7 +84,7 @@ _STATE_WORDS = (
 )
 
 
-def _tie_sentence(ranked: list[Ranked]) -> str:
+def tie_sentence(ranked: list[Ranked]) -> str:
     """Says so when the runner-up is within the larger of both spreads, which several seeds cannot tell apart."""
     if len(ranked) < 2:
         return ""

@@ -173,7 +173,10 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
 
 
 def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, metric: str) -> np.ndarray:
-    """Returns for each grid point the mean of the episodes that ended in the `width` steps before it, [n]."""
+    """Returns for each grid point the mean of the episodes that ended in the `width` steps before it, [n].
+
+    The grid begins at or after the first episode's end.
+    """
     ordered = sorted(episodes, key=lambda episode: episode.env_steps)
     steps = np.array([episode.env_steps for episode in ordered], dtype=float)
     values = np.array(
@@ -183,8 +186,7 @@ def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, met
     upper = np.searchsorted(steps, grid, side="right")
     lower = np.searchsorted(steps, grid - width, side="right")
     # A window without an episode (episodes longer than it) takes the last episode before it.
-    lower = np.where(lower == upper, np.maximum(upper - 1, 0), lower)
-    upper = np.maximum(upper, lower + 1)
+    lower = np.where(lower == upper, upper - 1, lower)
     return np.asarray((sums[upper] - sums[lower]) / (upper - lower))
 
 

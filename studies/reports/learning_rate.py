@@ -91,7 +91,11 @@ class LearningRateData(NamedTuple):
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
     """Returns the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
-    return [name for name in study.spec.search_space() if name.rpartition(".")[2] == "learning_rate"]
+    return [
+        name
+        for name, space in study.spec.search_space().items()
+        if name.rpartition(".")[2] == "learning_rate" and not isinstance(space, Fixed)
+    ]
 
 
 def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRateData:

@@ -127,8 +127,9 @@ def param_text(name: str, value: Any) -> str:
 
 
 def params_text(params: dict[str, Any]) -> str:
-    """Returns `optimizer adam, learning_rate 1e-3`."""
-    return ", ".join(f"{name} {param_text(name, value)}" for name, value in params.items()) or "default settings"
+    """Returns `optimizer adam, learning_rate 1e-3`: what it is first, then its rates, then the rest by name."""
+    names = sorted(params, key=lambda name: (name != "agent", name != "optimizer", "learning_rate" not in name, name))
+    return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 
 
 def plain(text: object) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
@@ -19,6 +20,12 @@ STORAGES = [
     "journal",
     pytest.param("postgresql", marks=pytest.mark.real),
 ]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A class named TestEveryStorage is a contract suite: each of its tests runs on every storage."""
+    if metafunc.cls is not None and metafunc.cls.__name__ == "TestEveryStorage":
+        metafunc.parametrize("storage_url", STORAGES, indirect=True)
 
 
 @pytest.fixture
@@ -45,7 +52,7 @@ def make_spec() -> Callable[..., StudySpec]:
 
 @pytest.fixture
 def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Contract tests are parametrised over STORAGES with indirect=True; without, it is SQLite."""
+    """The contract suites get each of STORAGES in turn; other tests get SQLite."""
     kind = getattr(request, "param", "sqlite")
     if kind == "postgresql":
         if POSTGRES not in os.environ:
@@ -64,8 +71,9 @@ def storage(storage_url: str) -> Iterator[StudyStorage]:
         yield opened
         if storage_url == os.environ.get(POSTGRES):
             for frozen in opened.optuna.get_all_studies():
-                opened.episodes.delete(frozen.study_name)
                 opened.optuna.delete_study(frozen._study_id)
+            with opened.episodes.engine.begin() as connection:
+                connection.execute(sa.text("DELETE FROM finder_episodes"))
 
 
 @pytest.fixture

@@ -80,7 +80,9 @@ def finished(study: optuna.Study, curve: dict[int, float]) -> None:
     )
 
 
-def verdict(pruner: optuna.pruners.BasePruner, others: list[dict[int, float]], own: dict[int, float], **kw: Any) -> bool:
+def verdict(
+    pruner: optuna.pruners.BasePruner, others: list[dict[int, float]], own: dict[int, float], **kw: Any
+) -> bool:
     study = optuna.create_study(direction=kw.get("direction", "maximize"), pruner=pruner)
     for curve in others:
         finished(study, curve)
@@ -124,6 +126,6 @@ def test_nobody_is_pruned_early() -> None:
 
 def test_the_median_waits_for_half_of_the_budget(make_spec: Make) -> None:
     pruner = make_pruner("median", {}, make_spec(env_steps=1000))
-    others = [{step: 9.0 for step in range(100, 1100, 100)}] * 4
+    others = [dict.fromkeys(range(100, 1100, 100), 9.0)] * 4
     assert not verdict(pruner, others, {400: 0.0})
     assert verdict(pruner, others, {500: 0.0})

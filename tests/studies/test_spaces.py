@@ -140,7 +140,7 @@ finite = st.floats(-1e6, 1e6)
     st.one_of(
         st.tuples(finite, finite).filter(lambda ends: ends[0] < ends[1]).map(lambda ends: FloatRange(*ends)),
         st.tuples(st.integers(1, 99), st.integers(100, 999)).map(lambda ends: IntRange(*ends, log=True)),
-        st.lists(st.one_of(st.text(), st.integers(2)), min_size=1, unique_by=str).map(lambda values: Choice(values)),
+        st.lists(st.one_of(st.text(), st.integers(2)), min_size=1, unique_by=str).map(Choice),
         st.one_of(st.none(), st.booleans(), st.text(), st.lists(st.integers())).map(Fixed),
     )
 )

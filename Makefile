@@ -1,0 +1,52 @@
+# Two commands are all that a newcomer needs: `make demo` and `make test`. Both need only Python >= 3.11 and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+QUIET := --quiet --disable-pip-version-check
+
+.PHONY: demo test install lint benchmarks speed recording clean
+
+# What a user installs.
+install: $(VENV)/.installed
+$(VENV)/.installed: pyproject.toml
+	@echo "Installing into $(VENV) (TensorFlow is large; this takes about a minute) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(QUIET) --editable .
+	@touch $@
+
+# What the tests need beside it.
+$(VENV)/.installed-for-tests: $(VENV)/.installed
+	$(BIN)/python -m pip install $(QUIET) --editable ".[test,postgresql]"
+	@touch $@
+
+# A learning-rate search for PPO on CartPole-v1: 9 rates, 3 seeds each, into a SQLite file, with its report.
+demo: install
+	@mkdir -p demo
+	$(BIN)/finder lr ppo --env CartPole-v1 --env-steps 20000 --storage sqlite:///demo/finder.db --study-name demo
+	$(BIN)/finder report demo --storage sqlite:///demo/finder.db --output demo/report.html
+
+test: lint
+	$(BIN)/python -m pytest --quiet
+
+lint: $(VENV)/.installed-for-tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Hours of training: greedy returns over seeds. Finished seeds are not run again.
+benchmarks: install
+	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/learning.py --summary
+
+# Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/README.md).
+speed: install
+	$(BIN)/python benchmarks/speed.py
+
+# What recording costs.
+recording: install
+	$(BIN)/python benchmarks/recording.py
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

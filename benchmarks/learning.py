@@ -1,0 +1,124 @@
+"""Do the agents learn? Greedy returns over seeds, at steps along the way.
+
+Each case trains every seed for its budget; every tenth of it the agent plays 20 greedy episodes, and 100 at the
+end, in environments with seeds that training does not use. Results go to `benchmarks/results/learning-CASE.csv`, a
+row an evaluation, and finished seeds are not run again.
+
+    python benchmarks/learning.py ppo-cartpole dqn-cartpole
+    python benchmarks/learning.py --summary
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = ("case", "seed", "env_steps", "n_episodes", "greedy_mean", "greedy_std", "train_seconds")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An agent, an environment, a budget, and what is asked of them."""
+
+    agent: str
+    env: str
+    env_steps: int
+    seeds: int
+    threshold: float
+    needed: int
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+DQN_CARTPOLE = {
+    "learning_rate": 1e-3,
+    "hidden_sizes": [128, 128],
+    "target_update_interval": 500,
+    "double": True,
+    "train_freq": 4,
+    "gradient_steps": 2,
+    "batch_size": 128,
+}
+PPO_LUNAR = {
+    "n_envs": 16,
+    "n_steps": 512,
+    "n_epochs": 4,
+    "gamma": 0.999,
+    "gae_lambda": 0.98,
+    "ent_coef": 0.01,
+}
+CASES = {
+    "ppo-cartpole": Case("ppo", "CartPole-v1", 100_000, 10, 475, 9),
+    "dqn-cartpole": Case("dqn", "CartPole-v1", 100_000, 10, 475, 8, DQN_CARTPOLE),
+    "ppo-acrobot": Case("ppo", "Acrobot-v1", 300_000, 5, -90, 5, {"ent_coef": 0.01}),
+    "ppo-lunarlander": Case("ppo", "LunarLander-v3", 1_000_000, 3, 200, 2, PPO_LUNAR),
+}
+
+
+def run(name: str, seed: int) -> list[dict[str, Any]]:
+    import agents
+
+    case = CASES[name]
+    agent = agents.make(case.agent, case.env, seed=seed, **case.params)
+    rows, seconds = [], 0.0
+    with agents.Trainer(agent) as trainer:
+        for tenth in range(1, 11):
+            began = time.perf_counter()
+            trainer.train(env_steps=case.env_steps * tenth // 10 - trainer.env_steps)
+            seconds += time.perf_counter() - began
+            n_episodes = 100 if tenth == 10 else 20
+            returns = agents.evaluate(agent, n_episodes=n_episodes, seed=1_000_000 + seed)
+            values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
+            rows.append(dict(zip(COLUMNS, values, strict=True)))
+            print(*(f"{v:.1f}" if isinstance(v, float) else v for v in rows[-1].values()), flush=True)
+    return rows
+
+
+def main(names: list[str]) -> None:
+    for name in names:
+        path = RESULTS / f"learning-{name}.csv"
+        done = {int(row["seed"]) for row in read(path)}
+        for seed in range(CASES[name].seeds):
+            if seed in done:
+                continue
+            rows = run(name, seed)
+            new = not path.exists()
+            with path.open("a", newline="") as file:
+                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                if new:
+                    writer.writeheader()
+                writer.writerows({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def summary() -> None:
+    print("| case | threshold | seeds that end at or above it | seeds that reach it | needed | final returns |")
+    print("|---|---|---|---|---|---|")
+    for name, case in CASES.items():
+        rows = read(RESULTS / f"learning-{name}.csv")
+        by_seed: dict[int, list[float]] = {}
+        for row in rows:
+            by_seed.setdefault(int(row["seed"]), []).append(float(row["greedy_mean"]))
+        final = [values[-1] for values in by_seed.values()]
+        ended = sum(value >= case.threshold for value in final)
+        reached = sum(max(values) >= case.threshold for values in by_seed.values())
+        told = ", ".join(f"{value:.0f}" for value in final)
+        n = len(by_seed)
+        print(f"| {name} | {case.threshold:g} | {ended} of {n} | {reached} of {n} | {case.needed} of {case.seeds} | {told} |")
+
+
+if __name__ == "__main__":
+    summary() if "--summary" in sys.argv else main(sys.argv[1:] or list(CASES))

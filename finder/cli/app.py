@@ -1,0 +1,112 @@
+"""The application: its commands, and what becomes of everything that can go wrong in one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from agents.errors import ConfigurationError
+from finder.cli import run as run_command
+from finder.cli import searches, studies
+from finder.cli import show as show_command
+from finder.cli.console import errors, say_error
+from studies.errors import StudyError
+
+FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="finder",
+    help="Finds the optimizer, learning rate and other hyperparameters of a reinforcement-learning agent.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_SEARCH, _LOOK = "Search", "Look"
+app.command("lr", rich_help_panel=_SEARCH)(searches.lr)
+app.command("opt", rich_help_panel=_SEARCH)(searches.opt)
+app.command("agents", rich_help_panel=_SEARCH)(searches.agents)
+app.command("tune", rich_help_panel=_SEARCH)(searches.tune)
+app.command("run", rich_help_panel=_SEARCH)(run_command.run)
+app.command("studies", rich_help_panel=_LOOK)(studies.studies)
+app.command("show", rich_help_panel=_LOOK)(show_command.show)
+app.command("best", rich_help_panel=_LOOK)(studies.best)
+app.command("report", rich_help_panel=_LOOK)(studies.report)
+app.command("dashboard", rich_help_panel=_LOOK)(studies.dashboard)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"finder {version('agentfinder')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _finder(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: everything is ended as for Ctrl-C."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; see `finder.cli.main`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Last, not first: a folder called "agents" or "studies" must not hide our own packages.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        with _ended_like_ctrl_c():
+            result: Any = app(args=words, prog_name="finder", standalone_mode=False, obj=words)
+    except (ConfigurationError, StudyError) as error:
+        say_error(str(error))
+        return MISTAKEN
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "finder"
+        if error.format_message():  # without any words, the help was shown and there is nothing to add
+            say_error(error.format_message(), f"See {command} --help.")
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`finder studies | head`).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    finally:
+        errors().show_cursor(True)
+    return result if isinstance(result, int) else 0
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """While a command runs, a polite kill or a closed terminal keeps what was learned, as Ctrl-C does."""
+
+    def end(number: int, _frame: Any) -> None:
+        raise Terminated(number)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

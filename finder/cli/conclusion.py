@@ -1,0 +1,196 @@
+"""What a search found, in words and as JSON, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from finder.cli.console import (
+    DEFAULT_STORAGE,
+    errors,
+    print_json,
+    results,
+    say_commands,
+    say_error,
+    say_note,
+    storage_flag,
+)
+from finder.cli.progress import headline
+
+if TYPE_CHECKING:
+    from agents.spec import AgentSpec
+    from finder.cli.parameters import Output, SearchOptions
+    from finder.range_test import RangeTestResult
+    from studies.pick import Pick
+    from studies.study import OpenStudy
+
+_STATES = ("complete", "pruned", "failed")
+
+
+def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
+    """Prints the pick of a search that has ended, what became of its trials, and the next commands.
+
+    Args:
+        study: The study, open.
+        stopped: Why it ended early, or None.
+        output: How to speak.
+
+    Returns:
+        The exit code: 1 if it was stopped or has no pick.
+    """
+    pick, counts = pick_of(study), count_states(study)
+    if output.json:
+        print_json(
+            {
+                "study": study.name,
+                "storage": study.storage.label,
+                "pick": None if pick is None else pick.to_json(),
+                "trials": {state: counts[state] for state in _STATES},
+                "stopped": stopped,
+            }
+        )
+    elif pick is not None:
+        print_pick(pick, study)
+    if not output.quiet:
+        _say_counts(study, counts)
+        if pick is not None:
+            _say_doubts(study, pick)
+            say_commands("Next", next_commands(study))
+    if stopped is not None:
+        head, _, rest = stopped.partition("\n")
+        last = headline(rest)
+        say_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", _failures_command(study))
+    elif pick is None:
+        say_error(f"no trial was completed, so there is no pick ({_told(counts)}).", _failures_command(study))
+    return 1 if stopped is not None or pick is None else 0
+
+
+def pick_of(study: OpenStudy) -> Pick | None:
+    """Returns the pick, None if no trial is complete."""
+    from studies.errors import StudyError
+    from studies.pick import best
+
+    try:
+        return best(study)
+    except StudyError:
+        return None
+
+
+def count_states(study: OpenStudy) -> Counter[str]:
+    """Returns how many trials ended in which way; interrupted ones are not counted as failures."""
+    from studies.study import is_interrupted
+
+    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
+    return Counter("interrupted" if is_interrupted(trial) else names[trial.state.name] for trial in study.trials())
+
+
+def print_pick(pick: Pick, study: OpenStudy) -> None:
+    """Prints the pick for a person: what to use, and how good it was."""
+    from studies.reports.theme import params_text, spread_text
+
+    seeds = f"{pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
+    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {seeds}"
+    settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
+    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold")))
+
+
+def next_commands(study: OpenStudy) -> list[tuple[str, str]]:
+    """Returns what to do with a study, each command with its purpose."""
+    if study.storage.url == "memory":
+        return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
+    name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
+    return [
+        (f"finder best {name}{flag}", "how to use it in Python; --json for scripts"),
+        (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
+        (f"finder dashboard{flag}", "every trial, in the browser"),
+    ]
+
+
+def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:
+    """Prints what a range test suggests.
+
+    Args:
+        result: What came out.
+        spec: What was tested.
+        name: Its study, None if it was not recorded.
+        options: How to speak, and where the study is.
+
+    Returns:
+        The exit code: 1 if it suggests nothing.
+    """
+    from studies.reports.theme import rate_text
+    from studies.storage_url import parse_storage_url
+
+    storage = parse_storage_url(options.storage or DEFAULT_STORAGE).label
+    rates, curve = result.curve()
+    suggestion = result.suggestion
+    if options.json:
+        print_json(
+            {
+                "study": name,
+                "storage": storage if name else None,
+                "suggestion": suggestion.rate,
+                "rule": suggestion.rule,
+                "reason": suggestion.reason,
+                "ended": result.reason,
+                "curve": {"learning_rate": rates, "value": curve},
+            }
+        )
+    elif suggestion.rate is not None:
+        text = Text.assemble((f"learning_rate {rate_text(suggestion.rate)}", "bold green"), f"   {suggestion.reason}")
+        results().print(text)
+    if not options.quiet:
+        errors().print(Text(f"{len(rates)} points; the test ended: {result.reason}", "dim"))
+    if suggestion.rate is None:
+        say_error(f"the range test suggests no learning rate: {suggestion.reason}")
+        return 1
+    if not options.quiet:
+        say_note("one run shows where learning is fast, not which rate ends best: confirm it with a grid.")
+        around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
+        confirm = f"finder lr {shlex.quote(spec.label)} --env {shlex.quote(spec.environment.label)} {around}"
+        commands = [(confirm, "")]
+        if name is not None:
+            commands.append((f"finder report {shlex.quote(name)}{storage_flag(storage)}", "its curve"))
+        say_commands("Next", commands)
+    return 0
+
+
+def _say_counts(study: OpenStudy, counts: Counter[str]) -> None:
+    n_trials = sum(counts[state] for state in _STATES)
+    where = "in memory only" if study.storage.url == "memory" else f"in {study.storage.label} as {study.name}"
+    errors().print(Text(f"{n_trials} trial{'s' * (n_trials != 1)}: {_told(counts)} · {where}", "dim"))
+
+
+def _say_doubts(study: OpenStudy, pick: Pick) -> None:
+    """What a careful person should know: a pick at the edge of what was tried, a tie, a single seed."""
+    from studies.reports.answer import tie_sentence
+    from studies.reports.facts import ranking
+    from studies.reports.theme import rate_text
+
+    if study.spec.kind == "lr":
+        [(name, rate)] = pick.params.items()
+        tried = sorted({study.params(trial)[name] for trial in study.trials()})
+        side, flag = ("smallest", "--start-lr") if rate == tried[0] else ("largest", "--end-lr")
+        if len(tried) > 2 and rate in (tried[0], tried[-1]):
+            say_note(f"{rate_text(rate)} is the {side} rate that was tried: the best may lie beyond it ({flag}).")
+    tie = tie_sentence(ranking(study).ranked)
+    if tie:
+        say_note(tie[0].lower() + tie[1:])
+    if pick.n_seeds == 1:
+        say_note("one seed says nothing about luck: try --seeds 3.")
+
+
+def _failures_command(study: OpenStudy) -> str:
+    if study.storage.url == "memory":
+        return ""
+    return f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}"
+
+
+def _told(counts: Counter[str]) -> str:
+    shown: list[Any] = [f"{counts[state]} {state}" for state in _STATES]
+    if counts["interrupted"]:
+        shown.append(f"{counts['interrupted']} interrupted")
+    return ", ".join(shown)

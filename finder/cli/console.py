@@ -1,0 +1,89 @@
+"""Where words go: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+DEFAULT_STORAGE = "sqlite:///finder.db"
+_UNCUT = 10_000
+"""Columns of a file or a pipe: nothing is cut or wrapped there."""
+
+
+def results() -> Console:
+    """The console for results."""
+    return _console(sys.stdout)
+
+
+def errors() -> Console:
+    """The console for everything else."""
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    width = None if file.isatty() else _UNCUT
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(data: Any) -> None:
+    """Prints one JSON document as a result; what JSON does not know (NaN) becomes null."""
+    sys.stdout.write(json.dumps(_finite(data), indent=2, ensure_ascii=False) + "\n")
+
+
+def say_error(message: str, hint: str = "") -> None:
+    """Prints a mistake, without a traceback."""
+    text = Text.assemble(("Error: ", "bold red"), message)
+    errors().print(text.append(f"\n{hint}", "dim") if hint else text)
+
+
+def say_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
+    """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied."""
+    console = errors()
+    rows = list(commands)
+    longest = max(len(command) for command, _ in rows)
+    for index, (command, purpose) in enumerate(rows):
+        start = f"{lead}  " if index == 0 else " " * (len(lead) + 2)
+        line = Text.assemble((start, "dim"), (command, "cyan"))
+        if purpose:
+            line.append(f"{' ' * (longest - len(command))}   {purpose}", "dim")
+        console.print(line, soft_wrap=True)
+
+
+def say_note(message: str) -> None:
+    """Prints something that a careful person should know before they use the result."""
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_row(Text("Note", "yellow"), message)
+    errors().print(line)
+
+
+def table(*columns: str, numbers: str = "") -> Table:
+    """Returns an empty table without lines; `numbers` names the columns that are set to the right."""
+    listed = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        listed.add_column(column, justify="right" if column in numbers.split() else "left")
+    return listed
+
+
+def storage_flag(storage: str) -> str:
+    """Returns the words that a next command needs to find this storage: none if it looks there by itself."""
+    if storage == os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE):
+        return ""
+    return f" --storage {shlex.quote(storage)}"
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float) and data - data != 0:
+        return None
+    return data

@@ -1,0 +1,227 @@
+"""The flags that commands share, declared once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+
+import typer
+
+from finder.cli import values
+from finder.cli.console import DEFAULT_STORAGE
+
+if TYPE_CHECKING:
+    from agents.spec import AgentSpec
+    from finder.search import Observer
+
+_WHAT, _BUDGET, _STUDY, _WHERE, _OUTPUT = "What is trained", "Budget", "The study", "Where trials run", "Output"
+
+Agent = Annotated[
+    str,
+    typer.Argument(metavar="AGENT", help="A name (dqn, ppo), module:Class or file.py:Class.", show_default=False),
+]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The study's name.", show_default=False)]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        envvar="OPTUNA_STORAGE",
+        help="Where studies are kept: a file (finder.db), a database URL, journal:///finder.log, or memory "
+        f"(default {DEFAULT_STORAGE}).",
+        show_default=False,
+        rich_help_panel=_STUDY,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.", rich_help_panel=_OUTPUT)
+]
+NewName = Annotated[
+    str | None,
+    typer.Option(
+        "--study-name",
+        metavar="NAME",
+        help="Name of the study; one that exists goes on. Made from the question, agent and environment by default.",
+        show_default=False,
+        rich_help_panel=_STUDY,
+    ),
+]
+NJobs = Annotated[
+    int | None,
+    typer.Option(help="Trials at the same time, each in a process.", show_default=False, rich_help_panel=_WHERE),
+]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="inline (one after another, here; default) or process (one each; default with --n-jobs).",
+        show_default=False,
+        rich_help_panel=_WHERE,
+    ),
+]
+NTrials = Annotated[
+    int | None,
+    typer.Option(help="Trials in total, also when the study goes on.", show_default=False, rich_help_panel=_BUDGET),
+]
+
+
+class Output(NamedTuple):
+    """How a searching command speaks.
+
+    Attributes:
+        words: The command's own words, to say how it goes on.
+        json: Whether the result is printed as JSON.
+        quiet: Whether only results and errors are printed.
+    """
+
+    words: Sequence[str]
+    json: bool
+    quiet: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The flags of `finder lr`, `opt`, `agents` and `tune`."""
+
+    context: typer.Context
+    env: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            help="Gymnasium environment, such as CartPole-v1; module:ID imports the module first.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ]
+    env_kwargs: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Arguments of the environment.", rich_help_panel=_WHAT),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Fix a hyperparameter, such as n_envs=4 or hidden_sizes=[32,32]. May be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    metric: Annotated[
+        Literal["reward", "loss"], typer.Option(help="Judge by returns or by losses.", rich_help_panel=_WHAT)
+    ] = "reward"
+    env_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Environment steps of each run (default 50,000; opt 30,000).",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    episodes: Annotated[
+        int | None, typer.Option(help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET)
+    ] = None
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N or LIST",
+            help="How many runs a trial (default 3), or their seeds: 0,1,2.",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    pruner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Stops trials that fall behind: median, hyperband, ..., none.",
+            show_default=False,
+            rich_help_panel=_STUDY,
+        ),
+    ] = None
+    pruner_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Arguments of the pruner.", rich_help_panel=_STUDY)
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of the search itself, where it has one (default 0).", show_default=False, rich_help_panel=_STUDY
+        ),
+    ] = None
+    storage: Storage = None
+    study_name: NewName = None
+    n_jobs: NJobs = None
+    executor: Executor = None
+    json: Json = False
+    quiet: Quiet = False
+
+    def agent(self, name: str) -> AgentSpec:
+        """The agent of a name, for the environment that was asked for."""
+        from agents.environments import EnvironmentSpec
+        from agents.spec import AgentSpec
+
+        return AgentSpec.of(name, EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs")))
+
+    @property
+    def output(self) -> Output:
+        """How to speak."""
+        return Output(self.context.obj, self.json, self.quiet)
+
+    def finder_arguments(self, observer: Observer) -> dict[str, Any]:
+        """What was said of the budget and the study, as the finders take it."""
+        return said(
+            env_steps=self.env_steps,
+            episodes=self.episodes,
+            metrics=self.metric,
+            storage=self.storage or DEFAULT_STORAGE,
+            study_name=self.study_name,
+            executor=self.executor or default_executor(self.n_jobs),
+            n_jobs=self.n_jobs,
+            params=values.settings(self.set_),
+            seeds=values.seeds(self.seeds),
+            seed=self.seed,
+            pruner=self.pruner,
+            pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,
+            observer=observer,
+        )
+
+
+def default_executor(n_jobs: int | None) -> str:
+    """One trial at a time runs here; several need processes."""
+    return "inline" if n_jobs in (None, 1) else "process"
+
+
+def said(**given: Any) -> dict[str, Any]:
+    """Returns the flags that were given: for the others, whoever is called has defaults of its own."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def with_search_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Gives a command the flags of `SearchOptions`, which it receives as its argument `options`."""
+    hints = get_type_hints(SearchOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in dataclasses.fields(SearchOptions)
+    ]
+    own = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != "options"
+    ]
+
+    @functools.wraps(command)
+    def flat(**given: Any) -> int:
+        options = SearchOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        return command(**given, options=options)
+
+    parameters = [*own, *shared]
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat

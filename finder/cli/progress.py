@@ -1,0 +1,228 @@
+"""Showing a search while it runs: a live display on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from finder.cli.console import errors
+from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
+
+if TYPE_CHECKING:
+    from finder.trial import Outcome, TrialSpec
+    from studies.records import EpisodeRecord
+    from studies.study import OpenStudy
+
+_LINE_SECONDS = 5.0
+_MARKS = {
+    "complete": ("✓", "green"),
+    "pruned": ("◦", "yellow"),
+    "failed": ("✗", "red"),
+    "interrupted": ("·", "dim"),
+}
+
+
+class Progress(Tracker):
+    """Shows nothing (`--quiet`), and is the base of the displays that do. A context manager around the search."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+
+class PlainProgress(Progress):
+    """A line when a trial starts or ends, and one every few seconds between.
+
+    Args:
+        console: Where lines go. Defaults to stderr.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self.console = console or errors()
+        self._told_at = clock()
+
+    def study_opened(self, study: OpenStudy, n_left: int) -> None:
+        super().study_opened(study, n_left)
+        for line in plan_lines(study, self.n_before, n_left):
+            self.console.print(line)
+        if self.best is not None and n_left:
+            self.console.print(best_line(self.best))
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        super().trial_started(trial, params)
+        self.console.print(
+            Text.assemble(("▸ ", "dim"), f"#{trial.number} ", _params(self.searched(params)), " started")
+        )
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        super().trial_episodes(number, records)
+        if self._clock() - self._told_at >= _LINE_SECONDS:
+            self._told_at = self._clock()
+            now = [f"#{trial.number} {trial_text(trial)}" for trial in self.running.values()]
+            self.console.print(Text("  " + " · ".join([*now, self.summary()])))
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        trial, before = self.running.get(number), self.best
+        super().trial_ended(number, outcome)
+        self.console.print(end_line(number, trial, outcome))
+        if self.best is not None and self.best is not before:
+            self.console.print(best_line(self.best))
+        self._told_at = self._clock()
+
+    def summary(self) -> str:
+        """Trials, speed and time, in one line."""
+        parts = [f"{self.n_before + self.n_done}/{self.n_total} trials"]
+        if self.steps_per_second >= 1:
+            parts.append(f"{self.steps_per_second:,.0f} steps/s")
+        parts.append(f"{_seconds(self.elapsed)} so far")
+        if self.seconds_left is not None:
+            parts.append(f"about {_seconds(self.seconds_left)} left")
+        return " · ".join(parts)
+
+
+class LiveProgress(PlainProgress):
+    """The same on a terminal: ended trials stay as lines, and what runs is redrawn below them."""
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console, clock)
+        self._starting = Spinner("dots", Text("starting", style="dim"))
+        self._live = Live(get_renderable=self._draw, console=self.console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        Tracker.trial_started(self, trial, params)
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        Tracker.trial_episodes(self, number, records)
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        trial = self.running.get(number)
+        Tracker.trial_ended(self, number, outcome)
+        self.console.print(end_line(number, trial, outcome))
+
+    def _draw(self) -> RenderableType:
+        if self.study is None:
+            return self._starting
+        table = Table.grid(padding=(0, 2))
+        for trial in list(self.running.values()):
+            steps, latest = _trial_words(trial)
+            table.add_row(Text(f"  #{trial.number}"), _params(trial.params), steps, latest)
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(ProgressBar(total=1.0, completed=self.share, width=24), Text(self.summary()))
+        parts: list[RenderableType] = [bar, table]
+        if self.best is not None:
+            parts.append(Text.assemble("  ", best_line(self.best)))
+        return Group(*parts)
+
+
+def make_progress(quiet: bool) -> Progress:
+    """The display that suits where stderr goes."""
+    if quiet:
+        return Progress()
+    console = errors()
+    return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
+
+
+def plan_lines(study: OpenStudy, n_before: int, n_left: int) -> list[Text]:
+    """What is going to be run, in words: the study, its trials, seeds and budget."""
+    spec = study.spec
+    runs = f"{len(spec.seeds)} seed{'s' * (len(spec.seeds) > 1)} ({', '.join(map(str, spec.seeds))})"
+    unit = "environment steps" if spec.env_steps is not None else "episodes"
+    where = "memory only" if study.storage.url == "memory" else study.storage.label
+    trials = f"{spec.n_trials} trial{'s' * (spec.n_trials > 1)}"
+    lines = [
+        Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
+        Text.assemble(("Plan  ", "dim"), f"{trials} × {runs} × {spec.budget:,} {unit}"),
+        Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study)}", "dim"),
+    ]
+    if n_left == 0:
+        lines.append(Text("Nothing left to run; showing what it found."))
+    elif n_before:
+        lines.append(Text(f"Going on: {n_before} trials are done, {n_left} left."))
+    return lines
+
+
+def end_line(number: int, trial: RunningTrial | None, outcome: Outcome) -> Text:
+    """How a trial ended, in one line."""
+    mark, style = _MARKS[outcome.state]
+    line = Text.assemble((f"{mark} ", style), f"#{number} ", _params(trial.params if trial else {}), "  ")
+    if outcome.state == "complete" and outcome.value is not None:
+        line.append(_value(outcome.value, spread_of(outcome)), "bold")
+    elif outcome.state == "pruned":
+        at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
+        line.append(f"pruned{at} after {outcome.env_steps:,} steps", "yellow")
+    elif outcome.state == "failed":
+        line.append(f"failed: {headline(outcome.reason)}", "red")
+    else:
+        line.append("interrupted", "dim")
+    return line.append(f"  {_seconds(outcome.wall_seconds)}", "dim") if outcome.wall_seconds else line
+
+
+def best_line(best: Best) -> Text:
+    """The best trial so far, in one line."""
+    value = (_value(best.value, best.spread), "bold green")
+    return Text.assemble(
+        ("best so far ", "dim"), value, (" with ", "dim"), _params(best.params), (f" (#{best.number})", "dim")
+    )
+
+
+def trial_text(trial: RunningTrial) -> str:
+    """How far a running trial is, and how it does."""
+    return ", ".join(word for word in _trial_words(trial) if word)
+
+
+def headline(reason: str) -> str:
+    """The line of a reason that says what happened: TensorFlow's first one says only "in user code:"."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
+    return lines[-1] if lines[0].endswith(":") else lines[0]
+
+
+def _trial_words(trial: RunningTrial) -> tuple[str, str]:
+    of = f" of {trial.budget:,}" if trial.by_steps else ""
+    steps = f"{trial.mean_steps:,}{of} steps"
+    return steps, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
+
+
+def _means(study: OpenStudy) -> str:
+    spec = study.spec
+    jobs = f" × {spec.n_jobs}" if spec.n_jobs > 1 else ""
+    sampler = "" if spec.plan() else f"sampler {spec.sampler} (seed {spec.seed}), "
+    return f"{sampler}pruner {spec.pruner}, {spec.executor}{jobs}"
+
+
+def _params(params: Mapping[str, Any]) -> str:
+    from studies.reports.theme import params_text
+
+    return params_text(dict(params))
+
+
+def _value(value: float, spread: float = float("nan")) -> str:
+    from studies.reports.theme import spread_text
+
+    return spread_text(value, spread)
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"

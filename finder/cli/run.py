@@ -1,0 +1,50 @@
+"""The command `run`: a search that a file describes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from finder.cli.console import DEFAULT_STORAGE
+from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Quiet, default_executor, said
+from finder.cli.session import run_search
+
+if TYPE_CHECKING:
+    from finder.results import SearchResult
+    from finder.search import Observer
+
+
+def run(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)],
+    *,
+    n_trials: NTrials = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="Keep the study here, whatever the file says.", rich_help_panel="The study"),
+    ] = None,
+    study_name: NewName = None,
+    n_jobs: NJobs = None,
+    executor: Executor = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run the study that a TOML file describes; flags here replace what it says."""
+    from studies.spec import StudySpec
+
+    spec = StudySpec.from_toml(file)
+    if "storage" not in spec.model_fields_set:
+        storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    if executor is None and (n_jobs is not None or "executor" not in spec.model_fields_set):
+        executor = default_executor(n_jobs if n_jobs is not None else spec.n_jobs)
+    changes = said(n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor)
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.tuning import run_file
+
+        return run_file(file, observer, **changes)
+
+    return run_search(search, Output(context.obj, json, quiet))

@@ -1,0 +1,210 @@
+"""The commands that search: `lr`, `opt`, `agents`, `tune`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli import values
+from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
+from finder.cli.session import run_range_test, run_search
+
+if TYPE_CHECKING:
+    from finder.results import SearchResult
+    from finder.search import Observer
+
+_RATES = "The candidates"
+
+StartLR = Annotated[
+    float | None,
+    typer.Option(help="Smallest rate (default 1e-5; range test 1e-6).", show_default=False, rich_help_panel=_RATES),
+]
+EndLR = Annotated[
+    float | None,
+    typer.Option(help="Largest rate (default 0.1; range test 1).", show_default=False, rich_help_panel=_RATES),
+]
+NRates = Annotated[
+    int | None,
+    typer.Option(
+        help="Rates, evenly spaced on a log axis (default 9; range test 100).",
+        show_default=False,
+        rich_help_panel=_RATES,
+    ),
+]
+Rates = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="The rates themselves: 1e-4,3e-4,1e-3.", rich_help_panel=_RATES),
+]
+
+
+@with_search_options
+def lr(
+    agent: Agent,
+    *,
+    start_lr: StartLR = None,
+    end_lr: EndLR = None,
+    n_rates: NRates = None,
+    rates: Rates = None,
+    optimizer_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which of the agent's optimizers; all by default.", rich_help_panel=_RATES),
+    ] = None,
+    range_test: Annotated[
+        bool,
+        typer.Option("--range-test", help="One run whose rate grows: a quick first look.", rich_help_panel=_RATES),
+    ] = False,
+    options: SearchOptions,
+) -> int:
+    """Which learning rate? Each candidate trains afresh on several seeds.
+
+    Example: finder lr ppo --env CartPole-v1 --env-steps 20000
+    """
+    ends = said(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
+    if range_test:
+        for flag, given in (("--seeds", options.seeds), ("--rates", rates), ("--n-jobs", options.n_jobs)):
+            if given is not None:
+                raise ConfigurationError(
+                    f"{flag} is {given!r}, but a range test is one run with a growing rate: leave it out"
+                    + (", or choose the run's seed with --seed." if flag == "--seeds" else ".")
+                )
+        return run_range_test(agent, options, {**ends, **said(N=n_rates)})
+    if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
+        raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
+
+    candidates = {**ends, **said(n_rates=n_rates, rates=values.rates(rates))}
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.lr import LRFinder
+
+        finder = LRFinder(options.agent(agent))
+        return finder.grid(**candidates, **options.finder_arguments(observer))
+
+    return run_search(search, options.output)
+
+
+@with_search_options
+def opt(
+    agent: Agent,
+    *,
+    optimizer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help='A Keras optimizer: adamw, "sgd(momentum=0.9)". May be repeated '
+            "(default adam, adamw, adamax, rmsprop, sgd).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    n_rates: Annotated[
+        int | None,
+        typer.Option(help="Learning rates an optimizer (default 5).", show_default=False, rich_help_panel=_RATES),
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Rates for all: 1e-4,1e-3; own: only each one's default; search: each one's usual range (default).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    options: SearchOptions,
+) -> int:
+    """Which optimizer? Each is judged at its own best learning rate.
+
+    Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
+    """
+    learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
+    candidates = said(n_rates=n_rates, learning_rates=learning_rates)
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.optimizer import DEFAULT_OPTIMIZERS, OptFinder
+
+        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS)
+        return finder.find(**candidates, **options.finder_arguments(observer))
+
+    return run_search(search, options.output)
+
+
+@with_search_options
+def agents(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="AGENT...", help="Names, module:Class or path/to/file.py:Class.", show_default=False),
+    ],
+    *,
+    optimizer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="An optimizer for all, or one for each in the agents' order (default: their own).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    options: SearchOptions,
+) -> int:
+    """Which agent? All train at the same time, a process each.
+
+    Example: finder agents dqn ppo --env CartPole-v1
+    """
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.parallel import ParallelFinder
+
+        finder = ParallelFinder([options.agent(name) for name in names], optimizer)
+        return finder.find(**{**options.finder_arguments(observer), "executor": options.executor or "process"})
+
+    return run_search(search, options.output)
+
+
+@with_search_options
+def tune(
+    agent: Agent,
+    *,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=SPACE]",
+            help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
+            "a name alone takes its usual range. May be repeated (default learning_rate).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    n_trials: NTrials = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Proposes trials: tpe (default), random, grid, cmaes, gp, qmc, ...",
+            show_default=False,
+            rich_help_panel="The study",
+        ),
+    ] = None,
+    sampler_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Arguments of the sampler.", rich_help_panel="The study")
+    ] = None,
+    options: SearchOptions,
+) -> int:
+    """Which hyperparameters? Any of them, the optimizer and its arguments included.
+
+    Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
+    """
+    space = values.spaces(param)
+    arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.tuning import tune as search_space
+
+        return search_space(
+            options.agent(agent),
+            space=space,
+            **said(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
+            **options.finder_arguments(observer),
+        )
+
+    return run_search(search, options.output)

@@ -1,0 +1,112 @@
+"""One search from its first word to its exit code."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.status import Status
+from rich.text import Text
+
+from agents.errors import ConfigurationError
+from finder.cli import values
+from finder.cli.conclusion import conclude, conclude_range_test
+from finder.cli.console import DEFAULT_STORAGE, errors, say_commands
+from finder.cli.parameters import Output, SearchOptions
+from finder.cli.progress import Progress, best_line, make_progress
+from finder.silence import import_tensorflow
+
+if TYPE_CHECKING:
+    from finder.range_test import RangeTestResult
+    from finder.results import SearchResult
+    from finder.search import Observer
+
+INTERRUPTED = 130
+
+
+def run_search(search: Callable[[Observer], SearchResult], output: Output) -> int:
+    """Runs a search, shows its progress, prints what it found.
+
+    Args:
+        search: Runs it, with an observer.
+        output: How to speak.
+
+    Returns:
+        0 when the job was done, 1 when it was stopped by failures or found nothing, 130 after Ctrl-C.
+    """
+    progress = make_progress(output.quiet)
+    try:
+        with progress:
+            import_tensorflow()
+            result = search(progress)
+    except KeyboardInterrupt as interrupt:
+        _say_interrupted(progress, output)
+        return _code_of(interrupt)
+    with result.study:
+        return conclude(result.study, result.stopped, output)
+
+
+def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, Any]) -> int:
+    """Runs a range test and prints what it suggests; the returned codes are those of `run_search`."""
+    storage = options.storage or DEFAULT_STORAGE
+    if options.executor not in (None, "inline"):
+        raise ConfigurationError(f"--executor is {options.executor!r}, but a range test runs inline: leave it out.")
+    console = errors()
+    status = Status("range test: one run, its learning rate grows", console=console)
+    try:
+        if console.is_terminal and not options.quiet:
+            status.start()
+        import_tensorflow()
+        from agents.spec import AgentSpec
+        from finder.lr import LRFinder
+        from studies.storage import open_storage
+
+        open_storage(storage).close()  # a storage that cannot be opened is told now, not after the run
+        spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
+        finder = LRFinder(spec, seed=options.seed or 0)
+        if not options.quiet:
+            console.print(f"Range test: {spec.label} on {spec.environment.label}, one run with seed {finder.seed}")
+        result: RangeTestResult = finder.find(
+            **arguments,
+            env_steps=options.env_steps,
+            episodes=options.episodes,
+            metrics=options.metric,
+            study_name=options.study_name,
+            storage=None if storage == "memory" else storage,
+        )
+    except KeyboardInterrupt as interrupt:
+        if not options.quiet:
+            console.print("Stopped; a range test is kept only when it has ended.")
+        return _code_of(interrupt)
+    finally:
+        status.stop()
+    return conclude_range_test(result, spec, finder.study_name, options)
+
+
+def _say_interrupted(progress: Progress, output: Output) -> None:
+    """Tells what was kept and how to go on."""
+    if output.quiet:
+        return
+    console = errors()
+    study = progress.study
+    if study is None:
+        console.print("Stopped before anything ran.")
+        return
+    if study.storage.url == "memory":
+        console.print("Stopped. Nothing is kept: the study was in memory only.")
+        return
+    done = progress.n_before + progress.n_done
+    console.print(
+        Text.assemble(
+            ("Stopped. ", "bold"), f"{done} of {progress.n_total} trials are done and kept in {study.storage.label}."
+        )
+    )
+    if progress.best is not None:
+        console.print(best_line(progress.best))
+    say_commands("Go on:", [(f"finder {shlex.join(output.words)}", "")])
+
+
+def _code_of(interrupt: KeyboardInterrupt) -> int:
+    """130 for Ctrl-C; another signal came as a subclass with its number."""
+    return 128 + int(interrupt.args[0]) if interrupt.args else INTERRUPTED

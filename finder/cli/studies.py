@@ -1,0 +1,158 @@
+"""The commands that look at studies: `studies`, `best`, `report`, `dashboard`. None needs TensorFlow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from finder.cli.conclusion import count_states, pick_of, print_pick
+from finder.cli.console import DEFAULT_STORAGE, errors, print_json, results, say_error, table
+from finder.cli.parameters import Json, Storage, StudyName
+
+if TYPE_CHECKING:
+    from studies.pick import Pick
+    from studies.study import OpenStudy
+
+
+def studies(storage: Storage = None, json: Json = False) -> int:
+    """List the studies of a storage."""
+    from dataclasses import asdict
+
+    from studies.reports.theme import number_text
+    from studies.study import list_studies
+
+    summaries = list_studies(storage or DEFAULT_STORAGE)
+    if json:
+        rows: list[dict[str, Any]] = [asdict(summary) for summary in summaries]
+        print_json([{**row, "started": row["started"] and row["started"].isoformat()} for row in rows])
+        return 0
+    if not summaries:
+        errors().print(f"No studies yet in {storage or DEFAULT_STORAGE}. Begin with: finder lr ppo --env CartPole-v1")
+        return 0
+    listed = table(
+        "study", "agent", "environment", "trials", "pruned", "failed", "best", "started", numbers="trials best"
+    )
+    for summary in summaries:
+        n_ended = summary.n_complete + summary.n_pruned + summary.n_failed
+        listed.add_row(
+            Text(summary.name, "bold"),
+            ", ".join(summary.agents),
+            summary.env,
+            f"{n_ended}/{max(summary.n_trials, n_ended)}" + (f" +{summary.n_running}" if summary.n_running else ""),
+            str(summary.n_pruned or ""),
+            Text(str(summary.n_failed or ""), "red"),
+            "" if summary.best_value is None else number_text(summary.best_value),
+            "" if summary.started is None else f"{summary.started:%Y-%m-%d %H:%M}",
+        )
+    results().print(listed)
+    return 0
+
+
+def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
+    """Print the pick of a study and how to use it."""
+    from studies.pick import best as pick_best
+    from studies.study import load_study
+
+    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+        if opened.spec.kind == "range-test":
+            return _show_range_test(opened, json)
+        if pick_of(opened) is None:
+            counts = count_states(opened)
+            told = ", ".join(f"{number} {state}" for state, number in counts.items()) or "none has started"
+            say_error(f"the study {study!r} has no complete trial to pick from ({told}).", f"See finder show {study}")
+            return 1
+        pick = pick_best(opened)
+        if json:
+            print_json(pick.to_json())
+            return 0
+        print_pick(pick, opened)
+        results().print("\n" + python_lines(pick, opened), soft_wrap=True)
+    return 0
+
+
+def report(
+    study: StudyName,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where (default finder-report-STUDY.html)."),
+    ] = None,
+    storage: Storage = None,
+) -> int:
+    """Write a study's report, one HTML file, and print its path."""
+    from studies.reports import write_report
+    from studies.study import load_study
+
+    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+        safe = re.sub(r"[^\w.-]+", "-", study)
+        path = write_report(opened, output or Path(f"finder-report-{safe}.html"))
+    results().print(str(path), soft_wrap=True)
+    return 0
+
+
+def dashboard(
+    host: Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 lets everybody in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
+    storage: Storage = None,
+) -> int:
+    """Open the studies in optuna-dashboard, with Finder's figures, until Ctrl-C."""
+    from studies.dashboard import serve
+
+    def say_ready(address: str) -> None:
+        results().print(address, soft_wrap=True)
+        errors().print("Ctrl-C ends it.", style="dim")
+
+    errors().print("Drawing the figures of the studies ...", style="dim")
+    serve(storage or DEFAULT_STORAGE, host, port, say_ready)
+    return 0
+
+
+def python_lines(pick: Pick, study: OpenStudy) -> str:
+    """Returns the lines of Python that begin the long run with the pick."""
+    from agents.algorithms.registry import ALGORITHMS
+
+    where = f"{study.name!r}, {study.storage.label!r}"
+    names = list(pick.optimizers)
+    lines = ["import agents, studies", ""]
+    if names == ["default"]:
+        lines.append(f"optimizer = studies.best_optimizer({where})")
+    else:
+        lines += [f"{name} = studies.best_optimizer({where}, {name!r})" for name in names if name.isidentifier()]
+    if pick.agent.lower() in ALGORITHMS or ":" in pick.agent:
+        every = {**study.spec.fixed, **pick.params}
+        in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
+        rest = {
+            name: value
+            for name, value in every.items()
+            if name not in in_optimizer and not (names == ["default"] and name.startswith("optimizer."))
+        }
+        arguments = [repr(pick.agent), repr(pick.env)]
+        if pick.env_kwargs:
+            arguments.append(f"env_kwargs={pick.env_kwargs!r}")
+        if names == ["default"]:
+            arguments.append("optimizer=optimizer")
+        arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]
+        dotted = {name: value for name, value in rest.items() if not name.isidentifier()}
+        if dotted:
+            arguments.append(f"**{dotted!r}")
+        lines.append(f"agent = agents.make({', '.join(arguments)})")
+        lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
+    return "\n".join(lines)
+
+
+def _show_range_test(study: OpenStudy, json: bool) -> int:
+    from studies.reports.range_tests import range_tests_data
+    from studies.reports.theme import rate_text
+
+    tests = range_tests_data(study)
+    suggestion = tests[-1].suggestion if tests else None
+    if json:
+        print_json({"study": study.name, "kind": "range-test", "learning_rate": suggestion})
+    elif suggestion is not None:
+        results().print(Text(f"learning_rate {rate_text(suggestion)}", "bold green"))
+    if suggestion is None:
+        say_error(f"the range test {study.name!r} suggests no learning rate.", f"See finder report {study.name}")
+    return 0 if suggestion is not None else 1

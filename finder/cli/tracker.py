@@ -1,0 +1,200 @@
+"""What is known of a search while it runs, as numbers; how it is shown is the business of `finder.cli.progress`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from finder.trial import Outcome, TrialSpec
+    from studies.records import EpisodeRecord
+    from studies.study import OpenStudy
+
+_RECENT = 20
+"""Episodes of each seed that the latest mean is taken over."""
+
+
+@dataclass
+class RunningTrial:
+    """A trial that runs.
+
+    Attributes:
+        number: Its number.
+        params: What it tries.
+        seeds: Its seeds.
+        budget: Of each seed, in environment steps or episodes.
+        by_steps: Whether the budget is in environment steps.
+        env_steps: Seed -> environment steps so far.
+        episodes: Seed -> episodes so far.
+        recent: Returns (or losses) of the last episodes.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    budget: int
+    by_steps: bool
+    recent: deque[float]
+    env_steps: dict[int, int] = field(default_factory=dict)
+    episodes: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """How much of its budget it has used, from 0 to 1."""
+        used = self.env_steps if self.by_steps else self.episodes
+        return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
+
+    @property
+    def mean_steps(self) -> int:
+        """Environment steps so far, the mean over its seeds."""
+        return round(sum(self.env_steps.values()) / len(self.seeds))
+
+    @property
+    def latest(self) -> float | None:
+        """Mean over the last episodes, None before the first."""
+        recent = list(self.recent)  # a copy: the display reads while the search writes
+        return statistics.fmean(recent) if recent else None
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best complete trial so far."""
+
+    number: int
+    params: Mapping[str, Any]
+    value: float
+    spread: float
+
+
+class Tracker:
+    """Follows a search. It is an `Observer` that shows nothing.
+
+    Args:
+        clock: Tells the time in seconds.
+
+    Attributes:
+        study: The study, once it is open.
+        states: How many trials of this run ended in which way.
+        running: Trials that run, by number.
+        best: The best complete trial so far, of earlier runs too.
+        n_before: Trials that had ended before this run.
+        n_total: Trials that the study will have when it is done.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.study: OpenStudy | None = None
+        self.states: Counter[str] = Counter()
+        self.running: dict[int, RunningTrial] = {}
+        self.best: Best | None = None
+        self.n_before = 0
+        self.n_total = 0
+        self._clock = clock
+        self._began = clock()
+        self._finished_steps = 0
+
+    # What is asked of it --------------------------------------------------------------------------------------
+
+    @property
+    def n_done(self) -> int:
+        """Trials of this run that have ended for good."""
+        return sum(count for state, count in self.states.items() if state != "interrupted")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first trial could start."""
+        return self._clock() - self._began
+
+    @property
+    def share(self) -> float:
+        """How much of this run's work is done, from 0 to 1."""
+        left = self.n_total - self.n_before
+        return (self.n_done + sum(trial.share for trial in list(self.running.values()))) / left if left else 1.0
+
+    @property
+    def steps_per_second(self) -> float:
+        """Environment steps of all seeds of all trials, a second."""
+        steps = self._finished_steps + sum(sum(trial.env_steps.values()) for trial in list(self.running.values()))
+        return steps / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """A guess; None while too little is done to make one."""
+        share = self.share
+        return self.elapsed * (1 - share) / share if share > 0.05 else None
+
+    # What it hears --------------------------------------------------------------------------------------------
+
+    def study_opened(self, study: OpenStudy, n_left: int) -> None:
+        """See `Observer`."""
+        from optuna.trial import TrialState
+
+        from studies.pick import best
+
+        self.study = study
+        self.n_before = sum(trial.state.is_finished() for trial in study.trials()) - _n_interrupted(study)
+        self.n_total = self.n_before + n_left
+        if study.trials(TrialState.COMPLETE):
+            pick = best(study)
+            self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
+        self._began = self._clock()
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        """See `Observer`."""
+        self.running[trial.number] = RunningTrial(
+            number=trial.number,
+            params=self.searched(params),
+            seeds=trial.seeds,
+            budget=trial.env_steps or trial.episodes or 1,
+            by_steps=trial.env_steps is not None,
+            recent=deque(maxlen=_RECENT * len(trial.seeds)),
+        )
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        """See `Observer`."""
+        trial = self.running.get(number)
+        if trial is None:
+            return
+        by_return = self.study is None or self.study.spec.metric == "return"
+        for record in records:
+            trial.env_steps[record.seed] = record.env_steps
+            trial.episodes[record.seed] = record.episode + 1
+            value = record.episode_return if by_return else record.loss
+            if value is not None:
+                trial.recent.append(value)
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        """See `Observer`."""
+        trial = self.running.pop(number, None)
+        self.states[outcome.state] += 1
+        if trial is None:
+            return
+        self._finished_steps += max(outcome.env_steps * len(trial.seeds), sum(trial.env_steps.values()))
+        if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
+            self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
+
+    def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a trial's parameters without those that every trial has."""
+        fixed = self.study.spec.fixed if self.study is not None else {}
+        return {name: value for name, value in params.items() if name not in fixed}
+
+    def _is_best(self, value: float) -> bool:
+        if self.best is None or self.study is None:
+            return True
+        return value > self.best.value if self.study.direction == "maximize" else value < self.best.value
+
+
+def spread_of(outcome: Outcome) -> float:
+    """Returns the standard deviation over seeds, NaN with fewer than two."""
+    values = list(outcome.seed_values.values())
+    return statistics.stdev(values) if len(values) > 1 else math.nan
+
+
+def _n_interrupted(study: OpenStudy) -> int:
+    from studies.study import is_interrupted
+
+    return sum(is_interrupted(trial) for trial in study.trials())

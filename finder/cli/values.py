@@ -1,0 +1,94 @@
+"""Reading what people write behind a flag: JSON, lists of numbers, ``name=value``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from agents.errors import ConfigurationError
+
+
+def json_object(text: str | None, flag: str) -> dict[str, Any]:
+    """Reads a JSON object; None is an empty one."""
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{flag} is {text!r}, which is no JSON object: {error}.") from None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{flag} is {text!r}: write a JSON object, such as '{{\"name\": 1}}'.")
+    return value
+
+
+def seeds(text: str | None) -> int | tuple[int, ...] | None:
+    """Reads ``3`` (how many) or ``0,1,7`` (which); ``7,`` is the one seed 7."""
+    if text is None:
+        return None
+    try:
+        if "," not in text:
+            return int(text)
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ConfigurationError(f"--seeds is {text!r}: give how many, such as 3, or which, such as 0,1,2.") from None
+
+
+def rates(text: str | None) -> list[float] | None:
+    """Reads learning rates, ``1e-4,1e-3``."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ConfigurationError(f"--rates is {text!r}: give numbers such as 1e-4,1e-3.") from None
+
+
+def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
+    """Reads ``name=value`` pairs of `--set`; a value is JSON, a number, or else text.
+
+    Raises:
+        ConfigurationError: One is not a pair, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not (equals and name.strip() and text.strip()):
+            raise ConfigurationError(f"--set is {pair!r}: write name=value, such as --set gamma=0.99.")
+        _add(found, name.strip(), _value(text.strip()), "--set")
+    return found
+
+
+def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
+    """Reads `--param`: ``name=space`` (see `studies.spaces.parse_space`), or a name alone for its declared range.
+
+    Raises:
+        ConfigurationError: One has no name or an empty space, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not name.strip() or (equals and not text.strip()):
+            raise ConfigurationError(
+                f"--param is {pair!r}: write name=low:high, name=a,b,c, or a name alone for its usual range."
+            )
+        _add(found, name.strip(), text.strip() if equals else None, "--param")
+    return found
+
+
+def _add(found: dict[str, Any], name: str, value: Any, flag: str) -> None:
+    if name in found:
+        raise ConfigurationError(f"{flag} gives {name!r} twice: give it once.")
+    found[name] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        try:
+            value = float(text)  # JSON refuses 1. and .5, people write them
+        except ValueError:
+            return text
+    return text if isinstance(value, float) and not math.isfinite(value) else value

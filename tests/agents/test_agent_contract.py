@@ -1,0 +1,282 @@
+"""What every agent must do, the built-in ones and a user's own. Subclass `AgentContract` and say how yours is made."""
+
+import copy
+import pickle
+
+import keras
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import agents
+from agents import AgentSpec, Trainer
+from agents.errors import ConfigurationError
+from agents.keras_agent import KerasAgent
+from agents.networks import network
+from agents.replay import RolloutMemory
+from agents.returns import discounted_returns
+
+SMALL = {"hidden_sizes": (8,), "jit_compile": False}
+
+
+def flatten(value):
+    """Every leaf of a state, in order."""
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value, key=str) for leaf in flatten(value[key])]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in flatten(item)]
+    return [value]
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(flatten(one), flatten(other), strict=True))
+
+
+class AgentContract:
+    """Each class shares one agent, because building and compiling one takes most of a test's time."""
+
+    agent_class = "dqn"
+    environment = "CartPole-v1"
+    params = {}  # noqa: RUF012
+    live = "gamma"  # a live number that its update depends on, with another value
+    live_value = 0.5
+    env_steps = 64  # enough for several updates
+
+    @pytest.fixture(scope="class")
+    def built(self):
+        return agents.make(self.agent_class, self.environment, seed=0, **self.params)
+
+    @pytest.fixture(scope="class")
+    def first_state(self, built):
+        return built.get_state()
+
+    @pytest.fixture
+    def agent(self, built, first_state):
+        built.reset(0, built.config_class.from_dict(self.params).live_values() | {"learning_rate": 1e-2})
+        return built
+
+    @pytest.fixture
+    def observations(self, agent):
+        rng = np.random.default_rng(0)
+        return rng.normal(size=(5, *agent.observation_space.shape)).astype(np.float32)
+
+    def train(self, agent, env_steps=None):
+        updates = []
+        watch = agents.LambdaCallback(on_update_end=lambda trainer, update: updates.append(update))
+        with Trainer(agent, callbacks=[watch]) as trainer:
+            trainer.train(env_steps=env_steps or self.env_steps)
+        return updates
+
+    # Acting
+
+    @pytest.mark.parametrize("explore", [True, False])
+    @pytest.mark.parametrize("n", [1, 2, 5])
+    def test_actions_have_the_shape_and_type_of_their_space(self, agent, observations, n, explore):
+        actions = agent.act(observations[:n], explore)
+        space = agent.action_space
+        if isinstance(space, spaces.Discrete):
+            assert (actions.shape, actions.dtype) == ((n,), np.int64)
+            assert all(space.contains(action) for action in actions)
+        else:
+            assert (actions.shape, actions.dtype) == ((n, *space.shape), np.float32)
+            assert np.isfinite(actions).all()
+
+    def test_without_exploring_it_is_a_function_of_the_observation(self, agent, observations):
+        before = agent.get_state()
+        first = agent.act(observations, explore=False)
+        np.testing.assert_array_equal(agent.act(observations, explore=False), first)
+        one_by_one = np.concatenate([agent.act(row[None], explore=False) for row in observations])
+        np.testing.assert_allclose(one_by_one, first, rtol=1e-5, atol=1e-6)
+        assert same(agent.get_state(), before)  # and nothing was drawn
+
+    def test_exploring_is_decided_by_its_state(self, agent, observations):
+        state = agent.get_state()
+        first = [agent.act(observations) for _ in range(10)]
+        agent.set_state(state)
+        again = [agent.act(observations) for _ in range(10)]
+        np.testing.assert_array_equal(first, again)
+        assert len({actions.tobytes() for actions in first}) > 1
+
+    def test_acting_teaches_nothing(self, agent, observations):
+        before = agent.get_state()
+        agent.act(observations)
+        after = agent.get_state()
+        assert same(before["networks"], after["networks"])
+        assert same(before["optimizers"], after["optimizers"])
+        assert agent.fresh
+
+    def test_observations_are_left_as_they_are(self, agent, observations):
+        kept = observations.copy()
+        agent.act(observations)
+        np.testing.assert_array_equal(observations, kept)
+
+    # Learning
+
+    def test_updates_change_the_networks_and_give_finite_losses(self, agent, first_state):
+        updates = self.train(agent)
+        assert updates
+        for update in updates:
+            assert update.losses.keys() == agent.optimizers.keys()
+            assert update.finite
+            n_steps = {len(values) for values in (*update.losses.values(), *update.metrics.values())}
+            assert len(n_steps) == 1
+        assert agent.gradient_steps == sum(len(next(iter(update.losses.values()))) for update in updates)
+        assert agent.env_steps == self.env_steps
+        assert not agent.fresh
+        after = agent.get_state()["networks"]
+        for name, values in first_state["networks"].items():
+            changed = [not np.array_equal(a, b) for a, b in zip(values, after[name], strict=True)]
+            assert all(changed), (name, changed)
+
+    def test_state_round_trip(self, agent):
+        self.train(agent)
+        state = agent.get_state()
+        self.train(agent)
+        straight = agent.get_state()
+        agent.set_state(copy.deepcopy(state))
+        assert same(agent.get_state(), state)
+        self.train(agent)
+        assert same(agent.get_state(), straight)
+
+    def test_its_state_is_data(self, agent):
+        self.train(agent)
+        assert same(pickle.loads(pickle.dumps(agent.get_state())), agent.get_state())
+
+    def test_a_reset_makes_it_new(self, built, first_state):
+        rate = built.config_class.from_dict(self.params).learning_rate
+        built.reset(7)
+        self.train(built)
+        built.reset(0, built.config_class.from_dict(self.params).live_values() | {"learning_rate": rate})
+        assert same(built.get_state(), first_state)
+
+    def test_seeds_matter(self, agent):
+        states = []
+        for seed in (0, 0, 1):
+            agent.reset(seed)
+            self.train(agent)
+            states.append(agent.get_state()["networks"])
+        assert same(states[0], states[1])
+        assert not same(states[0], states[2])
+
+    def test_live_numbers_reach_the_update(self, agent):
+        states = []
+        for change in (False, True):
+            agent.reset(0)
+            if change:
+                agent.set_hyperparameter(self.live, self.live_value)
+            self.train(agent)
+            states.append(agent.get_state()["networks"])
+        assert not same(*states)
+        assert getattr(agent.config, self.live) == self.live_value
+
+    def test_learning_rates(self, agent):
+        for name in agent.optimizers:
+            agent.set_hyperparameter(f"{name}.learning_rate", 0.125)
+            assert agent.get_learning_rate(name) == 0.125
+        agent.set_learning_rate(0.25)
+        assert {agent.get_learning_rate(name) for name in agent.optimizers} == {0.25}
+
+    def test_what_cannot_change_says_so(self, agent):
+        with pytest.raises(ConfigurationError, match="cannot change while"):
+            agent.set_hyperparameter("hidden_sizes", 3)
+
+    def test_it_becomes_a_spec_and_back(self, agent):
+        spec = AgentSpec.of(agent)
+        assert spec.agent is type(agent)
+        assert spec.config == agent.config
+        assert spec.state is None
+
+
+class TestDQN(AgentContract):
+    params = {**SMALL, "learning_starts": 20, "batch_size": 8, "target_update_interval": 5}  # noqa: RUF012
+
+
+class TestDQNWithEverything(AgentContract):
+    params = {  # noqa: RUF012
+        **TestDQN.params,
+        **{
+            "double": True,
+            "dueling": True,
+            "n_step": 3,
+            "n_envs": 2,
+            "gradient_steps": 2,
+            "policy": "boltzmann-gumbel",
+        },
+    }
+
+
+class TestPPO(AgentContract):
+    agent_class = "ppo"
+    params = {**SMALL, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2}  # noqa: RUF012
+    live = "clip_range"
+    live_value = 0.001
+
+
+class TestPPONormalised(TestPPO):
+    params = {**TestPPO.params, "normalize_observations": True, "optimizer": "nadam"}  # noqa: RUF012
+
+
+class TestPPOContinuous(TestPPO):
+    environment = "Pendulum-v1"
+    live = "ent_coef"
+    live_value = 0.5
+
+
+class Reinforce(KerasAgent):
+    """A user's own agent: REINFORCE (Williams 1992)."""
+
+    config_class = agents.AgentConfig
+
+    def build(self):
+        return {"policy": network(self.observation_space, (8,), int(self.action_space.n))}
+
+    def make_memory(self, n_envs, rng):
+        return RolloutMemory(n_steps=16, rng=rng)
+
+    def act(self, observations, explore=True):
+        logits = self.infer("policy", observations)
+        return np.argmax(logits + (self.rng.gumbel(size=logits.shape) if explore else 0.0), axis=1)
+
+    def prepare(self, data):
+        ended = data["terminated"] | data["truncated"]
+        return data | {"returns": discounted_returns(data["rewards"], ended, np.zeros(ended.shape[1]), 0.99)}
+
+    def loss(self, batch):
+        log_probs = keras.ops.log_softmax(self.networks["policy"](batch["observations"]))
+        chosen = keras.ops.take_along_axis(log_probs, keras.ops.expand_dims(batch["actions"], 1), 1)[:, 0]
+        return {"default": -keras.ops.mean(chosen * batch["returns"])}
+
+
+class TestUsersAgent(AgentContract):
+    agent_class = Reinforce
+    params = {"jit_compile": False, "n_envs": 2}  # noqa: RUF012
+    live = "learning_rate"
+    live_value = 0.5
+
+
+class ActorCritic(Reinforce):
+    """Another one, with two optimizers."""
+
+    def build(self):
+        return {**super().build(), "critic": network(self.observation_space, (8,), 1)}
+
+    def optimized_networks(self):
+        return {"actor": ["policy"], "critic": ["critic"]}
+
+    def loss(self, batch):
+        values = self.networks["critic"](batch["observations"])[:, 0]
+        error = batch["returns"] - values
+        actor = super().loss(batch | {"returns": keras.ops.stop_gradient(error)})["default"]
+        return {"actor": actor, "critic": keras.ops.mean(error**2), "value": keras.ops.mean(values)}
+
+
+class TestUsersAgentWithTwoOptimizers(TestUsersAgent):
+    agent_class = ActorCritic
+    params = {**TestUsersAgent.params, "critic.learning_rate": 0.1, "critic.optimizer": "sgd(momentum=0.9)"}  # noqa: RUF012
+
+    def test_each_has_its_own_optimizer(self, agent):
+        assert {name: type(live).__name__ for name, live in agent.optimizers.items()} == {
+            "actor": "Adam",
+            "critic": "SGD",
+        }
+        assert agent.optimizers["critic"].momentum == 0.9

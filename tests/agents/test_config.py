@@ -1,0 +1,250 @@
+"""Configs: hyperparameters from plain values and back, and what is said when they are wrong."""
+
+import dataclasses
+import json
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from agents.algorithms.dqn import DQNConfig
+from agents.algorithms.ppo import PPOConfig
+from agents.algorithms.registry import ALGORITHMS, agent_class
+from agents.config import AgentConfig, hyperparameter
+from agents.errors import ConfigurationError
+
+CONFIGS = pytest.mark.parametrize("config_class", [AgentConfig, DQNConfig, PPOConfig])
+
+
+# --- both ways
+
+
+@CONFIGS
+def test_defaults_go_to_json_and_back(config_class):
+    config = config_class()
+    assert config_class.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_plain_values_become_a_config():
+    values = {"hidden_sizes": [32, 16], "gamma": 1, "optimizer": "SGD(momentum=0.9)", "learning_rate": 1e-2}
+    config = PPOConfig.from_dict(values)
+    assert config.hidden_sizes == (32, 16)
+    assert (config.gamma, type(config.gamma)) == (1.0, float)
+    assert (config.optimizer, config.optimizer_kwargs) == ("sgd", {"momentum": 0.9})
+    assert PPOConfig.from_dict(config.to_dict()) == config
+
+
+def test_the_constructor_reads_and_checks_as_from_dict_does():
+    assert PPOConfig(hidden_sizes=[8], optimizer="sgd(momentum=0.9)") == PPOConfig.from_dict(
+        {"hidden_sizes": [8], "optimizer": "sgd(momentum=0.9)"}
+    )
+    with pytest.raises(ConfigurationError, match="hidden_sizes must be a list of whole numbers, got 8"):
+        PPOConfig(hidden_sizes=8)
+
+
+def test_numbers_of_numpy_are_numbers():
+    config = PPOConfig.from_dict({"gamma": np.float32(0.5), "n_steps": np.int64(7), "learning_rate": np.float64(0.1)})
+    assert json.loads(json.dumps(config.to_dict()))["n_steps"] == 7
+
+
+@pytest.mark.parametrize("rate", [0.02, None])
+def test_a_keras_optimizer_brings_its_rate_unless_told_another(rate):
+    values = {"optimizer": keras.optimizers.SGD(0.5, momentum=0.9)} | ({} if rate is None else {"learning_rate": rate})
+    config = DQNConfig.from_dict(values)
+    assert (config.optimizer, config.optimizer_kwargs["momentum"]) == ("sgd", 0.9)
+    assert config.learning_rate == (0.5 if rate is None else rate)
+
+
+def test_a_label_may_bring_its_rate_too():
+    assert DQNConfig.from_dict({"optimizer": "sgd(learning_rate=0.5)"}).learning_rate == 0.5
+    assert DQNConfig().replace({"optimizer": "sgd(learning_rate=0.5)"}).learning_rate == 0.5
+    assert DQNConfig(learning_rate=0.25).replace({"optimizer": "sgd"}).learning_rate == 0.25
+
+
+def test_dotted_names():
+    config = AgentConfig.from_dict(
+        {"optimizer.beta_1": 0.5, "actor.learning_rate": 0.1, "actor.momentum": 0.9, "optimizer.learning_rate": 0.2}
+    )
+    assert config.learning_rate == 0.2
+    assert config.optimizer_kwargs == {"beta_1": 0.5}
+    assert config.optimizers == {"actor": {"learning_rate": 0.1, "momentum": 0.9}}
+    assert config.replace({"actor.learning_rate": 0.3}).optimizers["actor"] == {"learning_rate": 0.3, "momentum": 0.9}
+
+
+def test_another_optimizer_does_not_inherit_arguments():
+    config = AgentConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": 0.9})
+    assert config.replace({"optimizer": "adam"}).optimizer_kwargs == {}
+    assert config.replace({"optimizer": "adam", "optimizer.beta_1": 0.5}).optimizer_kwargs == {"beta_1": 0.5}
+    assert config.replace({"learning_rate": 0.1}).optimizer_kwargs == {"momentum": 0.9}
+
+
+def test_a_copy_shares_nothing_that_could_change():
+    config = AgentConfig.from_dict({"actor.momentum": 0.9})
+    plain = config.to_dict()
+    plain["optimizers"]["actor"]["momentum"] = 0.0
+    config.replace({"actor.momentum": 0.5})
+    assert config.optimizers == {"actor": {"momentum": 0.9}}
+    assert AgentConfig().optimizers is not AgentConfig().optimizers
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.learning_rate = 1.0
+
+
+# --- live and not
+
+
+def test_live_values():
+    assert set(PPOConfig().live_values()) == {"gamma", "gae_lambda", "clip_range", "ent_coef", "vf_coef"}
+    assert DQNConfig().live_values() == {"gamma": 0.99, "tau": 1.0}
+
+
+@pytest.mark.parametrize("changes", [{"gamma": 0.5}, {"learning_rate": 0.5}, {"actor.learning_rate": 0.5}])
+def test_live_numbers_do_not_change_the_structure(changes):
+    assert PPOConfig().replace(changes).structure() == PPOConfig().structure()
+
+
+SCHEDULE = {"class_name": "ExponentialDecay", "config": {}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_sizes": [64]},
+        {"optimizer": "sgd"},
+        {"optimizer.beta_1": 0.5},
+        {"actor.beta_1": 0.5},
+        {"n_steps": 64},
+        {"max_grad_norm": None},
+        {"learning_rate": SCHEDULE},
+        {"actor.learning_rate": SCHEDULE},
+    ],
+)
+def test_anything_else_does(changes):
+    assert PPOConfig().replace(changes).structure() != PPOConfig().structure()
+
+
+# --- refused
+
+WRONG = [
+    ({"learning_rate": "fast"}, "learning_rate must be a number or a table, got 'fast'."),
+    ({"learning_rate": None}, "learning_rate must be a number or a table, got None."),
+    ({"learning_rate": True}, "learning_rate must be a number or a table, got True."),
+    ({"learning_rate": 0}, "learning_rate must be > 0, got 0.0."),
+    ({"learning_rate": float("inf")}, "learning_rate must be finite and > 0, got inf."),
+    ({"max_grad_norm": "big"}, "max_grad_norm must be a number or null, got 'big'."),
+    ({"max_grad_norm": 0.0}, "max_grad_norm must be > 0, got 0.0."),
+    ({"jit_compile": "perhaps"}, "jit_compile must be true or false or null, got 'perhaps'."),
+    ({"n_steps": 1.5}, "n_steps must be a whole number, got 1.5."),
+    ({"n_steps": True}, "n_steps must be a whole number, got True."),
+    ({"n_steps": 0}, "n_steps must be >= 1, got 0."),
+    ({"gamma": 1.01}, "gamma must be >= 0 and <= 1, got 1.01."),
+    ({"gamma": float("nan")}, "gamma must be finite and >= 0 and <= 1, got nan."),
+    ({"vf_coef": float("inf")}, "vf_coef must be finite and >= 0, got inf."),
+    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers, got 64."),
+    ({"hidden_sizes": [64, "x"]}, "hidden_sizes must be a list of whole numbers, got [64, 'x']."),
+    ({"activation": 3}, "activation must be text, got 3."),
+    ({"normalize_observations": 3}, "normalize_observations must be true or false, got 3."),
+    ({"optimizers": 3}, "optimizers must be a table of tables, got 3."),
+    ({"optimizers": {"actor": 3}}, "optimizers must be a table of tables, got {'actor': 3}."),
+    ({"optimizer_kwargs": [1]}, "optimizer_kwargs must be a table, got [1]."),
+    ({"optimizer_kwargs": {"learning_rate": 1}}, "optimizer_kwargs must not hold the learning_rate"),
+    ({"optimizer": 3}, "name such as 'adamw'"),
+    ({"optimizer": "adamm"}, "Unknown optimizer 'adamm'. Did you mean adam"),
+    ({"gama": 0.9}, "Unknown hyperparameter of PPOConfig 'gama'. Did you mean gamma?"),
+    ({"Gamma": 0.9}, "Did you mean gamma?"),
+    ({"batch_size": 1}, "normalize_advantages needs minibatches of at least two rows"),
+    ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs minibatches of at least two rows"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), WRONG, ids=[str(values) for values, _ in WRONG])
+def test_what_is_wrong_is_said_in_words(values, message):
+    with pytest.raises(ConfigurationError) as raised:
+        PPOConfig.from_dict(values)
+    assert str(raised.value).startswith(message) or message in str(raised.value)
+    assert "pydantic" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"policy_kwargs": {"epsilon": 0.1}}, "need a policy"),
+        ({"exploration_initial_eps": 0.01}, "exploration_final_eps must be at most .* = 0.01, got 0.05"),
+        ({"buffer_size": 8, "n_envs": 4, "n_step": 2}, r"more than n_envs \* n_step = 8, got 8"),
+    ],
+)
+def test_what_contradicts_itself(values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        DQNConfig.from_dict(values)
+
+
+# --- a user's own
+
+
+class Teacher:
+    """Some class that pydantic has never heard of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnConfig(AgentConfig):
+    units: int = hyperparameter(8, "Units.", low=1, live=False)
+    weight: float | None = hyperparameter(None, "A weight.", live=True)
+    names: list[str] = dataclasses.field(default_factory=list)
+    teacher: Teacher | None = None
+    table: Mapping[str, Any] = hyperparameter({"a": 1}, "A table.")
+
+
+def test_a_config_of_your_own():
+    teacher = Teacher()
+    config = OwnConfig.from_dict({"units": 3, "teacher": teacher, "names": ["a"]})
+    assert config.teacher is teacher
+    assert OwnConfig().table is not OwnConfig().table
+    with pytest.raises(ConfigurationError, match=r"units must be >= 1, got 0"):
+        OwnConfig(units=0)
+    with pytest.raises(ConfigurationError, match=r"names must be a list of texts, got 3"):
+        OwnConfig(names=3)
+    with pytest.raises(ConfigurationError, match=r"teacher must be Teacher or null, got 3"):
+        OwnConfig(teacher=3)
+
+
+def test_a_live_number_that_is_switched_off_is_structure():
+    assert OwnConfig().live_values() == {}
+    assert OwnConfig().structure() != OwnConfig(weight=1.0).structure()
+    assert OwnConfig(weight=2.0).structure() == OwnConfig(weight=1.0).structure()
+
+
+def test_a_config_whose_annotations_cannot_be_read_here_still_works():
+    """A class pickled by value out of a script keeps its annotations as text, with names of that script."""
+
+    class Foreign(AgentConfig):
+        __annotations__ = {"sizes": "Sequence[Unheard]"}
+        sizes: Any = (1,)
+
+    foreign = dataclass(frozen=True, kw_only=True)(Foreign)
+    assert foreign.from_dict({"sizes": [2]}).sizes == [2]
+
+
+# --- what others take from the fields
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_field_says_what_it_is(name):
+    config_class = agent_class(name).config_class
+    described = config_class.describe()
+    assert set(described) == {field.name for field in dataclasses.fields(config_class)}
+    defaults = config_class()
+    for field, about in described.items():
+        assert about.help.endswith(".")
+        value = getattr(defaults, field)
+        about.check(field, value)
+        if about.live:
+            assert isinstance(value, float)
+        for searched in about.search or ():
+            about.check(field, searched)
+            config_class.from_dict({field: searched})
+        if about.log:
+            assert all(searched > 0 for searched in about.search)

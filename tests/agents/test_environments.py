@@ -1,0 +1,357 @@
+"""Environments as specs and as batches: names, spaces both ways, and what happens where an episode ends."""
+
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.collector import Collector
+from agents.environments import Environments, EnvironmentSpec
+from agents.errors import ConfigurationError, NonFiniteError
+
+
+class Counter(gym.Env):
+    """Observes how many steps it has made; ends after `length`, terminated or truncated; remembers its actions."""
+
+    def __init__(self, *, observation_space=None, action_space=None, length=3, truncates=False, reward=1.0, start=0):
+        self.observation_space = observation_space or spaces.Box(-1e6, 1e6, (1,), np.float64)
+        self.action_space = action_space or spaces.Discrete(2)
+        self.length, self.truncates, self.reward = length, truncates, reward
+        self.base = start
+        self.actions = []
+
+    def _observation(self):
+        value = self.base + self.t
+        if isinstance(self.observation_space, spaces.Discrete):
+            return self.observation_space.start + value
+        return np.full(self.observation_space.shape, value, self.observation_space.dtype)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.actions.append(action)
+        self.t += 1
+        end = self.t >= self.length
+        return self._observation(), self.reward, end and not self.truncates, end and self.truncates, {}
+
+
+def counters(n_envs=2, **kwargs):
+    return Environments(EnvironmentSpec(Counter, kwargs), n_envs)
+
+
+def test_the_environment_of_these_tests_is_one():
+    check_env(Counter(), skip_render_check=True)
+
+
+# --- specs
+
+
+def test_specs_from_whatever_people_have():
+    spec = EnvironmentSpec.of("CartPole-v1", {"sutton_barto_reward": True})
+    assert (spec.label, spec.kwargs) == ("CartPole-v1", {"sutton_barto_reward": True})
+    assert EnvironmentSpec.of(spec) is spec
+    assert EnvironmentSpec.of(spec, {}).kwargs == {}
+    assert EnvironmentSpec.of(Counter).label == "Counter"
+    assert EnvironmentSpec.of(lambda: Counter(length=2)).label == "<lambda>"
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_arguments_reach_the_environment():
+    assert EnvironmentSpec(Counter, {"length": 9}).make().length == 9
+    assert EnvironmentSpec("CartPole-v1", {"sutton_barto_reward": True}).make().unwrapped._sutton_barto_reward
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ("CartPol-v1", r"Unknown environment 'CartPol-v1'\. Did you mean CartPole-v1"),
+        ("cartpole-v1", "Did you mean CartPole-v1"),
+        ("CARTPOLE-V1", "Did you mean CartPole-v1"),
+        ("CartPole", "CartPole-v1"),
+        ("CartPole-v9", "CartPole-v1"),
+        ("LunarLander-v2", "LunarLander-v3"),
+        ("nowhere:CartPole-v1", "module 'nowhere' cannot be imported"),
+        ("", "Unknown environment ''"),
+        (3, "id or a function, got 3"),
+        (None, "id or a function, got None"),
+    ],
+)
+def test_unknown_environments(environment, message):
+    with pytest.raises(ConfigurationError, match=message):
+        EnvironmentSpec.of(environment)
+
+
+def test_an_environment_that_is_made_already_is_refused():
+    with pytest.raises(ConfigurationError, match=r"id or a function that makes it, not .*copies of their own"):
+        EnvironmentSpec.of(Counter())
+
+
+def failing():
+    raise RuntimeError("no such level")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            EnvironmentSpec("CartPole-v1", {"gravity": 3}),
+            r"'CartPole-v1' cannot be made with \{'gravity': 3\}: TypeError",
+        ),
+        (EnvironmentSpec(Counter, {"depth": 3}), "'Counter' cannot be made with .*depth"),
+        (EnvironmentSpec(failing), "'failing' cannot be made with .*RuntimeError: no such level"),
+        (EnvironmentSpec(dict), "'dict' must make a gymnasium.Env, it made {}"),
+    ],
+)
+def test_environments_that_cannot_be_made(spec, message):
+    with pytest.raises(ConfigurationError, match=message):
+        spec.make()
+
+
+def test_numbers_of_copies():
+    with pytest.raises(ConfigurationError, match="n_envs must be >= 1, got 0"):
+        counters(0)
+
+
+# --- observation spaces
+
+
+def test_vectors_become_float32():
+    environments = counters()
+    assert environments.observation_space == spaces.Box(-1e6, 1e6, (1,), np.float32)
+    observations = environments.reset([0, 1])
+    assert (observations.dtype, observations.tolist()) == (np.float32, [[0.0], [0.0]])
+
+
+def test_bounds_beyond_float32_become_infinite():
+    largest = np.finfo(np.float64).max
+    space, _ = EnvironmentSpec(Counter, {"observation_space": spaces.Box(-largest, largest, (1,), np.float64)}).spaces()
+    assert np.isinf(space.low).all()
+    assert np.isinf(space.high).all()
+
+
+@pytest.mark.parametrize("start", [0, -3])
+def test_discrete_observations_become_one_hot(start):
+    environments = counters(observation_space=spaces.Discrete(4, start=start), length=2)
+    assert environments.observation_space == spaces.Box(0.0, 1.0, (4,), np.float32)
+    assert environments.reset([0, 1]).tolist() == [[1, 0, 0, 0]] * 2
+    assert environments.step(np.zeros(2, np.int64)).successors.tolist() == [[0, 1, 0, 0]] * 2
+    step = environments.step(np.zeros(2, np.int64))
+    assert step.successors.tolist() == [[0, 0, 1, 0]] * 2  # final ones
+    assert step.observations.tolist() == [[1, 0, 0, 0]] * 2  # first ones
+
+
+def test_binary_observations_become_numbers():
+    environments = counters(observation_space=spaces.MultiBinary((2, 2)), length=2)
+    assert environments.reset([0, 1]).tolist() == [[0.0] * 4] * 2
+    assert environments.step(np.zeros(2, np.int64)).observations.tolist() == [[1.0] * 4] * 2
+
+
+def test_images_stay_bytes():
+    image = spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    environments = counters(observation_space=image, start=7)
+    assert environments.observation_space == image
+    observations = environments.reset([0, 1])
+    assert (observations.dtype, observations.shape, observations.max()) == (np.uint8, (2, 4, 4, 3), 7)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Dict({"a": spaces.Discrete(2)}),
+        spaces.Tuple([spaces.Discrete(2)]),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.Text(3),
+    ],
+)
+def test_observations_that_no_network_takes(space):
+    with pytest.raises(ConfigurationError, match=r"'Counter' has the observation space .*Wrap the environment"):
+        EnvironmentSpec(Counter, {"observation_space": space}).spaces()
+
+
+# --- action spaces
+
+
+@pytest.mark.parametrize("start", [0, 5, -1])
+def test_discrete_actions_begin_at_0_for_the_agent(start):
+    environments = counters(action_space=spaces.Discrete(2, start=start))
+    assert environments.action_space == spaces.Discrete(2)
+    environments.reset([0, 1])
+    environments.step(np.array([0, 1]))
+    assert [int(env.actions[0]) for env in environments._vector.envs] == [start, start + 1]
+
+
+def test_box_actions_are_stretched_to_the_environments_bounds():
+    low, high = np.array([-2.0, 0.0], np.float32), np.array([6.0, 0.5], np.float32)
+    environments = counters(4, action_space=spaces.Box(low, high))
+    assert environments.action_space == spaces.Box(-1.0, 1.0, (2,), np.float32)
+    environments.reset(range(4))
+    environments.step(np.array([[-1, -1], [1, 1], [0, 0], [-99, 99]], np.float32))
+    taken = [env.actions[0].tolist() for env in environments._vector.envs]
+    assert taken == [[-2, 0], [6, 0.5], [2, 0.25], [-2, 0.5]]
+
+
+bounds = st.floats(-1e6, 1e6, width=32)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ends=st.tuples(bounds, bounds), action=st.floats(-10, 10, width=32))
+def test_no_action_ever_leaves_its_bounds(ends, action):
+    space = spaces.Box(np.float32(min(ends)), np.float32(max(ends)), (1,))
+    environments = counters(1, action_space=space)
+    environments.reset([0])
+    environments.step(np.array([[action]], np.float32))  # the environment asserts that it contains the action
+
+
+def test_actions_without_bounds_pass_as_they_are():
+    environments = counters(1, action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32))
+    assert environments.action_space == spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    environments.reset([0])
+    environments.step(np.array([[123.0]], np.float32))
+    assert environments._vector.envs[0].actions[0].tolist() == [123.0]
+
+
+def test_actions_with_one_bound_keep_to_it():
+    space = spaces.Box(np.array([0.0], np.float32), np.array([np.inf], np.float32))
+    environments = counters(2, action_space=space)
+    environments.reset([0, 1])
+    environments.step(np.array([[-5.0], [50.0]], np.float32))
+    assert [env.actions[0].item() for env in environments._vector.envs] == [0.0, 50.0]
+
+
+def test_actions_of_several_axes():
+    environments = counters(1, action_space=spaces.Box(0.0, 1.0, (2, 3), np.float64))
+    environments.reset([0])
+    environments.step(np.full((1, 2, 3), 1.0, np.float32))
+    assert environments._vector.envs[0].actions[0].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.MultiDiscrete([2, 3]),
+        spaces.MultiBinary(2),
+        spaces.Box(0, 5, (1,), np.int64),
+        spaces.Tuple([spaces.Discrete(2)]),
+    ],
+)
+def test_actions_that_no_agent_takes(space):
+    with pytest.raises(ConfigurationError, match=r"'Counter' has the action space .*Discrete and Box"):
+        EnvironmentSpec(Counter, {"action_space": space}).spaces()
+
+
+# --- the end of an episode
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_the_successor_is_the_final_observation_and_the_next_one_begins_anew(truncates):
+    environments = counters(2, truncates=truncates, length=2, start=10)
+    environments.reset([0, 1])
+    first = environments.step(np.zeros(2, np.int64))
+    assert first.successors is first.observations or (first.successors == first.observations).all()
+    assert not (first.terminated | first.truncated).any()
+    last = environments.step(np.zeros(2, np.int64))
+    assert last.successors.tolist() == [[12.0], [12.0]]
+    assert last.observations.tolist() == [[10.0], [10.0]]
+    assert (last.terminated.tolist(), last.truncated.tolist()) == ([not truncates] * 2, [truncates] * 2)
+    assert environments.step(np.zeros(2, np.int64)).successors.tolist() == [[11.0], [11.0]]  # no step is lost
+
+
+def test_copies_end_independently():
+    environments = counters(2, length=3)
+    environments.reset([0, 1])
+    environments._vector.envs[0].t = 1
+    environments.step(np.zeros(2, np.int64))
+    step = environments.step(np.zeros(2, np.int64))
+    assert step.terminated.tolist() == [True, False]
+    assert step.successors.tolist() == [[3.0], [2.0]]
+    assert step.observations.tolist() == [[0.0], [2.0]]
+
+
+def test_what_a_step_gave_stays_as_it_was():
+    """The vector environment reuses its arrays; what was handed out must not follow."""
+    environments = counters(1, length=100)
+    environments.reset([0])
+    steps = [environments.step(np.zeros(1, np.int64)) for _ in range(3)]
+    assert [step.observations.item() for step in steps] == [1.0, 2.0, 3.0]
+    environments._vector.envs[0].length = 4
+    environments.step(np.zeros(1, np.int64))
+    assert [step.terminated.item() for step in steps] == [False, False, False]
+    assert [step.rewards.item() for step in steps] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf")])
+def test_rewards_that_are_no_numbers(reward):
+    environments = counters(2, reward=reward)
+    environments.reset([0, 1])
+    with pytest.raises(NonFiniteError, match=rf"'Counter' gave the reward {reward} \(copy 0\)"):
+        environments.step(np.zeros(2, np.int64))
+
+
+# --- seeds and state
+
+
+def test_copies_and_runs_never_share_seeds():
+    seeds = [Collector(EnvironmentSpec(Counter), 8, seed)._seeds for seed in range(20)]
+    assert len({seed for run in seeds for seed in run}) == 8 * 20
+    assert Collector(EnvironmentSpec(Counter), 8, 0)._seeds == seeds[0]
+    # more copies keep the seeds of the first ones
+    assert Collector(EnvironmentSpec(Counter), 9, 0)._seeds[:8] == seeds[0]
+
+
+def test_the_state_of_copies_goes_on_where_it_was():
+    environments = Environments(EnvironmentSpec("CartPole-v1"), 2)
+    environments.reset([0, 1])
+    rng = np.random.default_rng(0)
+    state = environments.get_state()
+    actions = rng.integers(0, 2, (60, 2))
+    runs = []
+    for _ in range(2):
+        environments.set_state(state)
+        runs.append([environments.step(action) for action in actions])
+    assert any(step.terminated.any() for step in runs[0])  # generators of the next episodes come back too
+    for one, other in zip(*runs, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    environments.close()
+
+
+def test_environments_that_cannot_be_copied_say_so():
+    """LunarLander can be deep-copied, but the copy is a new environment that knows nothing of the episode."""
+    environments = Environments(EnvironmentSpec("LunarLander-v3"), 1)
+    environments.reset([0])
+    assert environments.get_state() is None
+    environments.close()
+
+
+class Uncopyable(Counter):
+    def __deepcopy__(self, memo):
+        raise TypeError("a socket")
+
+
+def test_environments_that_refuse_to_be_copied_say_so():
+    environments = Environments(EnvironmentSpec(Uncopyable), 1)
+    environments.reset([0])
+    assert environments.get_state() is None
+
+
+def test_ids_may_name_the_module_that_registers_them(monkeypatch, tmp_path):
+    (tmp_path / "registers_counter.py").write_text(
+        "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gymnasium.register('Counter-v3', CartPoleEnv)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        spec = EnvironmentSpec.of("registers_counter:Counter-v3")
+        assert spec.make().spec.id == "Counter-v3"
+        with pytest.raises(ConfigurationError, match=r"Unknown environment 'Counter-v4'.*Counter-v3"):
+            EnvironmentSpec.of("registers_counter:Counter-v4")
+    finally:
+        gym.registry.pop("Counter-v3", None)

@@ -1,0 +1,137 @@
+"""Acting through NumPy gives the network's own numbers, and only networks that it knows are mirrored."""
+
+import keras
+import numpy as np
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.distributions import GaussianHead
+from agents.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
+from agents.networks import DuelingHead, network
+
+
+def randomised(model, seed=0):
+    """The network with weights that are nowhere zero."""
+    rng = np.random.default_rng(seed)
+    model.set_weights([rng.normal(size=weight.shape) for weight in model.weights])
+    return model
+
+
+def flat_weights(model):
+    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+
+
+# --- the same numbers
+
+
+@settings(max_examples=40, deadline=None)
+@given(x=st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20), name=st.sampled_from(sorted(ACTIVATIONS)))
+def test_activations_are_keras_own(x, name):
+    x = np.array(x, np.float32)
+    result = ACTIVATIONS[name](x)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, getattr(keras.activations, name)(x), rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=3),
+    activation=st.sampled_from(sorted(ACTIVATIONS)),
+    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian"]),
+    rows=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+)
+def test_a_mirror_gives_the_networks_numbers(sizes, activation, head, rows, seed):
+    heads = {
+        "dense": lambda: keras.layers.Dense(3, activation="tanh"),
+        "no bias": lambda: keras.layers.Dense(3, use_bias=False),
+        "dueling": lambda: DuelingHead(3),
+        "gaussian": lambda: GaussianHead(3),
+    }
+    layers = [keras.layers.Dense(size, activation=activation) for size in sizes]
+    model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, heads[head]()]), seed)
+    assert NumpyMirror.can_mirror(model)
+    x = np.random.default_rng(seed).normal(size=(rows, 2, 2)).astype(np.float32)
+    result = NumpyMirror(model)(x)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, model(x), rtol=1e-5, atol=1e-5 * max(1.0, np.abs(result).max()))
+
+
+def test_activation_layers_are_mirrored():
+    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Activation("elu")]))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(NumpyMirror(model)(x), model(x), rtol=1e-5)
+
+
+# --- new weights
+
+
+def test_refresh_takes_the_networks_weights_and_load_the_given_ones():
+    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), DuelingHead(2)]))
+    mirror, x = NumpyMirror(model), np.ones((2, 3), np.float32)
+    before = mirror(x)
+    randomised(model, seed=1)
+    np.testing.assert_array_equal(mirror(x), before)  # a copy, until it is told
+    mirror.refresh()
+    refreshed = mirror(x)
+    np.testing.assert_allclose(refreshed, model(x), rtol=1e-5)
+    randomised(model, seed=2)
+    rest = mirror.load(np.concatenate([flat_weights(model), [7.0, 8.0]]).astype(np.float32))
+    assert rest.tolist() == [7.0, 8.0]
+    loaded = mirror(x)
+    np.testing.assert_allclose(loaded, model(x), rtol=1e-5)
+    mirror.refresh()
+    np.testing.assert_array_equal(mirror(x), loaded)
+
+
+def test_a_compiled_forward_sees_new_weights_by_itself():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.LayerNormalization()])
+    forward, x = make_forward(model), np.ones((2, 3), np.float32)
+    assert isinstance(forward, CompiledForward)
+    randomised(model, seed=1)
+    np.testing.assert_allclose(forward(x), model(x), rtol=1e-5)
+
+
+# --- what is not mirrored
+
+
+def relu(x):
+    """A user's own function of a known name."""
+    return keras.ops.maximum(x, 0.1 * x)
+
+
+class Dense(keras.layers.Layer):
+    """A user's own layer of a known name."""
+
+    def call(self, x):
+        return 2 * x
+
+
+def test_only_what_is_known_exactly_is_mirrored():
+    def sequential(*layers):
+        return keras.Sequential([keras.Input((3,)), *layers])
+
+    for layer in (
+        keras.layers.Dense(2, activation="gelu"),
+        keras.layers.Dense(2, activation=relu),
+        keras.layers.Dense(2, activation=lambda x: x),
+        keras.layers.LayerNormalization(),
+        keras.layers.Dropout(0.5),
+        keras.layers.LeakyReLU(),
+        Dense(),
+    ):
+        assert not NumpyMirror.can_mirror(sequential(keras.layers.Dense(2), layer)), layer
+    inputs = keras.Input((3,))
+    functional = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    assert not NumpyMirror.can_mirror(functional)
+    assert not is_dense([sequential(keras.layers.Dense(2)), functional])
+    assert isinstance(make_forward(sequential(keras.layers.Dense(2))), NumpyMirror)
+
+
+def test_images_are_computed_by_keras():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    model = network(space, (8,), 2)
+    forward = make_forward(model)
+    images = np.random.default_rng(0).integers(0, 256, (3, 36, 36, 1)).astype(np.uint8)
+    np.testing.assert_allclose(forward(images), model(images), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,270 @@
+"""The compiled update: what goes in, what is compiled and how often, and what happens where XLA cannot."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.agent import UpdateMetrics
+from agents.config import AgentConfig
+from agents.errors import ConfigurationError
+from agents.keras_agent import KerasAgent
+from agents.packing import layout_of, pack, unpack
+from agents.replay import Batches, RolloutMemory
+
+SPACES = (spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(2))
+
+# --- packing
+
+DTYPES = [np.float32, np.float64, np.int64, np.int32, np.bool_]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    columns=st.lists(
+        st.tuples(st.sampled_from(DTYPES), st.lists(st.integers(1, 3), max_size=2)), min_size=1, max_size=5
+    ),
+    rows=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
+def test_columns_come_back_as_they_were(columns, rows, seed):
+    rng = np.random.default_rng(seed)
+    data = {
+        f"c{i}": (rng.integers(-(2**24), 2**24, (rows, *shape)) * (rng.random((rows, *shape)) < 0.7)).astype(dtype)
+        for i, (dtype, shape) in enumerate(columns)
+    }
+    layout = layout_of(data, contiguous=True)
+    matrix = pack(data, layout)
+    assert matrix.dtype == np.float32
+    result = unpack(tf.constant(matrix), layout)
+    assert set(result) == set(data)
+    for name, values in data.items():
+        kind = "bool" if values.dtype == bool else "float32" if values.dtype.kind == "f" else "int32"
+        assert result[name].dtype == kind
+        np.testing.assert_array_equal(result[name].numpy(), values.astype(kind))
+
+
+def test_images_stay_columns_of_their_own():
+    data = {"observations": np.zeros((2, 4, 4, 3), np.uint8), "flags": np.zeros((2, 5), np.uint8), "r": np.zeros(2)}
+    layout = layout_of(data, contiguous=False)
+    assert layout.images == ("observations",)
+    assert [column.name for column in layout.packed] == ["flags", "r"]
+    assert pack(data, layout).shape == (2, 6)
+
+
+def test_equal_layouts_are_equal():
+    one, other = {"a": np.zeros((2, 3), np.float32)}, {"a": np.ones((5, 3), np.float32)}
+    assert layout_of(one, True) == layout_of(other, True)
+    assert hash(layout_of(one, True)) == hash(layout_of(other, True))
+    assert layout_of(one, True) != layout_of({"a": np.zeros((2, 3), np.int32)}, True)
+
+
+@pytest.mark.parametrize(
+    ("indices", "contiguous"),
+    [([[0, 1], [2, 3]], True), ([[0, 1, 2, 3]], True), ([[0, 1]], False), ([[1, 0], [2, 3]], False), ([[2, 3]], False)],
+)
+def test_contiguous_minibatches_are_recognised(indices, contiguous):
+    assert Batches({"a": np.zeros(4)}, np.array(indices, np.int32)).contiguous is contiguous
+
+
+# --- compiled
+
+
+class Line(KerasAgent):
+    """Learns to give the target: one weight vector, a squared error, and whatever the test adds."""
+
+    def build(self):
+        return {"line": keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")])}
+
+    def act(self, observations, explore=True):
+        return (self.infer("line", observations)[:, 0] > 0).astype(np.int64)
+
+    def make_memory(self, n_envs, rng):
+        return RolloutMemory(n_steps=4, rng=rng)
+
+    def loss(self, batch):
+        errors = self.networks["line"](batch["observations"])[:, 0] - batch["targets"]
+        return {"default": keras.ops.mean(self.wrap(errors**2)), "largest": keras.ops.max(errors)}
+
+    def wrap(self, x):
+        return x
+
+
+def line(cls=Line, **params):
+    config = {"optimizer": "sgd", "learning_rate": 0.1, "jit_compile": False, **params}
+    return cls(*SPACES, AgentConfig.from_dict(config))
+
+
+def data(rows=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "observations": rng.normal(size=(rows, 3)).astype(np.float32),
+        "targets": rng.normal(size=rows).astype(np.float32),
+    }
+
+
+def compiled_functions(agent):
+    return list(agent._update._compiled.values())
+
+
+def by_hand(rows, minibatches, rate=0.1):
+    """The same gradient steps in NumPy; gives weights, bias and the loss before each step."""
+    weights, bias, losses = np.zeros(3), 0.0, []
+    for minibatch in minibatches:
+        x, y = rows["observations"][minibatch], rows["targets"][minibatch]
+        errors = x @ weights + bias - y
+        losses.append((errors**2).mean())
+        weights = weights - rate * 2 * (errors[:, None] * x).mean(axis=0)
+        bias = bias - rate * 2 * errors.mean()
+    return weights, bias, losses
+
+
+@pytest.mark.parametrize(
+    "minibatches",
+    [[[0, 1, 2, 3]], [[0, 1], [2, 3]], [[3, 0], [1, 1], [2, 3], [0, 2]], [[2]]],
+    ids=["whole", "in order", "shuffled", "one row"],
+)
+def test_gradient_steps_are_made_in_order_on_their_minibatches(minibatches):
+    agent, rows = line(), data()
+    update = agent.update(Batches(rows, np.array(minibatches, np.int32)))
+    weights, bias, losses = by_hand(rows, minibatches)
+    np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(agent.networks["line"].get_weights()[1], [bias], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(update.losses["default"], losses, rtol=1e-4)  # of each step, not a running mean
+    assert update.metrics["largest"].shape == (len(minibatches),)
+    assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == len(minibatches)
+
+
+def test_xla_gives_the_same_numbers():
+    agents = [line(jit_compile=jit) for jit in (False, True, None)]
+    for agent in agents:
+        agent.act(data()["observations"])
+        agent.update(Batches(data(), np.array([[0, 1], [2, 3]], np.int32)))
+    assert [agent._update.jit_compile for agent in agents] == [False, True, True]
+    for agent in agents[1:]:
+        for one, other in zip(agents[0].networks["line"].weights, agent.networks["line"].weights, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("acted_first", [True, False])
+def test_acting_follows_every_update(acted_first):
+    agent, rows = line(), data()
+    if acted_first:
+        agent.infer("line", rows["observations"])
+    for _ in range(3):
+        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+        expected = agent.networks["line"](rows["observations"]).numpy()
+        np.testing.assert_allclose(agent.infer("line", rows["observations"]), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_is_traced_twice():
+    agent, traces = line(), []
+    agent.wrap = lambda x: (traces.append(1), x)[1]
+    for k in range(20):
+        agent.set_hyperparameter("learning_rate", 0.1 / (k + 1))
+        agent.update(Batches(data(seed=k), np.random.default_rng(k).permutation(4).reshape(2, 2).astype(np.int32)))
+    agent.reset(7)
+    agent.set_state(agent.get_state())
+    agent.update(Batches(data(), np.array([[1, 0], [3, 2]], np.int32)))
+    assert len(compiled_functions(agent)) <= 2  # in order, and by indices
+    assert len(traces) == len(compiled_functions(agent))
+
+
+def test_a_changed_rate_takes_effect_without_compiling_again():
+    agent, rows = line(), data()
+    steps = []
+    for rate in (0.1, 0.2):
+        agent.reset(0)
+        agent.set_hyperparameter("learning_rate", rate)
+        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+        steps.append(agent.networks["line"].get_weights()[0])
+    np.testing.assert_allclose(steps[1], 2 * steps[0], rtol=1e-5)
+    assert len(compiled_functions(agent)) == 1
+
+
+# --- where XLA cannot
+
+
+class Python(Line):
+    """Its loss calls Python, which XLA cannot compile."""
+
+    def wrap(self, x):
+        return tf.ensure_shape(tf.numpy_function(lambda values: values, [x], tf.float32), x.shape) * 0 + x
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
+    agent, rows = line(Python, jit_compile=None), data()
+    for _ in range(2):
+        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "XLA cannot compile this agent's loss" in caplog.text
+    weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 2)
+    np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
+    assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 2
+
+
+def test_it_raises_where_xla_was_asked_for():
+    agent = line(Python, jit_compile=True)
+    with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
+        agent.update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
+    assert agent.gradient_steps == 0
+
+
+# --- losses that are none
+
+
+class Vector(Line):
+    def loss(self, batch):
+        return {"default": self.networks["line"](batch["observations"])[:, 0]}
+
+
+class Nameless(Line):
+    def loss(self, batch):
+        return {"loss": keras.ops.mean(self.networks["line"](batch["observations"]))}
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [(Vector, r"one number for 'default' .*shape \(4,\)"), (Nameless, r"the optimizer 'default'; it gave \['loss'\]")],
+)
+def test_a_loss_that_is_none_is_refused(cls, message):
+    with pytest.raises(ConfigurationError, match=message):
+        line(cls).update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
+
+
+def test_a_mistake_in_the_loss_is_not_taken_for_xlas(caplog):
+    class Mistaken(Line):
+        def loss(self, batch):
+            return {"default": keras.ops.mean(batch["observation"])}
+
+    with pytest.raises(KeyError, match="observation"):
+        line(Mistaken, jit_compile=None).update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
+    assert not caplog.records
+
+
+class Followed(Line):
+    target_networks = {"target": "line"}  # noqa: RUF012
+
+    def build(self):
+        return {name: super(Followed, self).build()["line"] for name in ("line", "target")}
+
+
+def test_target_networks_need_their_numbers():
+    with pytest.raises(ConfigurationError, match="fields tau"):
+        line(Followed)
+
+
+# --- what an update tells
+
+
+def test_update_metrics():
+    update = UpdateMetrics(
+        {"actor": np.array([1.0, 3.0]), "critic": np.array([10.0, 20.0])}, {"kl": np.array([np.nan])}
+    )
+    assert update.loss == 2.0 + 15.0
+    assert update.finite  # a metric that is no number harms nobody
+    assert not UpdateMetrics({"default": np.array([1.0, np.inf])}, {}).finite

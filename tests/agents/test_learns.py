@@ -1,0 +1,167 @@
+"""Agents learn environments that are so easy that they must, at a threshold that acting at random never reaches."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import agents
+from agents import Trainer, evaluate
+from agents.environments import Environments, EnvironmentSpec
+
+pytestmark = pytest.mark.learns
+
+
+class Identity(gym.Env):
+    """The right action is the observation. Ten steps; optimum 10."""
+
+    optimum = 10.0
+
+    def __init__(self, continuous=False):
+        self.continuous = continuous
+        box = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.observation_space = box if continuous else spaces.Discrete(3)
+        self.action_space = spaces.Box(-3.0, 3.0, (1,), np.float32) if continuous else spaces.Discrete(3)
+
+    def _draw(self):
+        self.shown = (
+            self.np_random.uniform(-1, 1, 1).astype(np.float32) if self.continuous else self.np_random.integers(3)
+        )
+        return self.shown
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._draw(), {}
+
+    def step(self, action):
+        # The continuous action is wanted at three times the observation, so that its whole range is used.
+        reward = 1.0 - abs(action.item() / 3 - self.shown.item()) if self.continuous else float(action == self.shown)
+        self.t += 1
+        return self._draw(), reward, self.t == 10, False, {}
+
+
+class Bandit(gym.Env):
+    """Four arms of noisy rewards in one state; optimum 10 in ten steps."""
+
+    optimum = 10.0
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        reward = (0.0, 0.5, 1.0, -0.5)[action] + 0.3 * self.np_random.normal()
+        return np.ones(1, np.float32), reward, self.t == 10, False, {}
+
+
+class Chain(gym.Env):
+    """Five steps to the right without a step back, and the reward comes at the end. Twelve steps; optimum 1."""
+
+    optimum = 1.0
+    observation_space = spaces.Discrete(6)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = self.t = 0
+        return self.at, {}
+
+    def step(self, action):
+        self.at = self.at + 1 if action == 1 else 0
+        self.t += 1
+        there = self.at == 5
+        return self.at, float(there), there, self.t == 12 and not there, {}
+
+
+class Endless(gym.Env):
+    """One state, reward 1 for every step, for ever; cut into episodes of two steps that end as they are told to."""
+
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, truncates):
+        self.truncates = truncates
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        end = self.t == 2
+        return np.ones(1, np.float32), 1.0, end and not self.truncates, end and self.truncates, {}
+
+
+PPO = {"n_envs": 8, "n_steps": 32, "batch_size": 64, "n_epochs": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
+DQN = {
+    **{"hidden_sizes": (32,), "learning_starts": 100, "batch_size": 64, "buffer_size": 5_000, "learning_rate": 5e-3},
+    **{"n_envs": 4, "exploration_steps": 2_000, "target_update_interval": 25, "jit_compile": True},
+}
+
+
+def random_return(spec, n_episodes=300):
+    environments = Environments(spec, 1)
+    environments.reset([7])
+    rng, total, episodes = np.random.default_rng(0), 0.0, 0
+    while episodes < n_episodes:
+        continuous = isinstance(environments.action_space, spaces.Box)
+        step = environments.step(
+            rng.uniform(-1, 1, (1, 1)) if continuous else rng.integers(0, environments.action_space.n, 1)
+        )
+        total += step.rewards.sum()
+        episodes += int((step.terminated | step.truncated).sum())
+    return total / episodes
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "environment", "kwargs", "params", "env_steps"),
+    [
+        ("dqn", Identity, {}, {"gamma": 0.0}, 3_000),
+        ("dqn", Bandit, {}, {"gamma": 0.0}, 3_000),
+        ("dqn", Chain, {}, {"gamma": 0.9}, 6_000),
+        ("dqn", Chain, {}, {"gamma": 0.9, "n_step": 3, "double": True, "dueling": True}, 6_000),
+        ("ppo", Identity, {}, {"gamma": 0.5}, 5_000),
+        ("ppo", Identity, {"continuous": True}, {"gamma": 0.0}, 16_000),
+        ("ppo", Identity, {"continuous": True}, {"gamma": 0.0, "normalize_observations": True}, 16_000),
+        ("ppo", Bandit, {}, {"gamma": 0.0}, 5_000),
+        ("ppo", Chain, {}, {"gamma": 0.95, "ent_coef": 0.01}, 15_000),
+    ],
+)
+def test_learns(algorithm, environment, kwargs, params, env_steps):
+    spec = EnvironmentSpec(environment, kwargs)
+    threshold = 0.9 * environment.optimum
+    assert random_return(spec) < threshold - 0.2 * environment.optimum  # the threshold says something
+    agent = agents.make(algorithm, spec, **{**(DQN if algorithm == "dqn" else PPO), **params})
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=env_steps)
+    assert evaluate(agent, n_episodes=50).mean() >= threshold
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+@pytest.mark.parametrize(
+    ("algorithm", "name", "params", "bootstrapped"),
+    [
+        ("dqn", "q", {"target_update_interval": 10}, 1.0),
+        ("dqn", "q", {"target_update_interval": 10, "n_step": 3}, 0.0),
+        ("ppo", "critic", {"learning_rate": 2e-2, "gae_lambda": 0.9}, 0.1),
+    ],
+)
+def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
+    algorithm, name, params, bootstrapped, truncates
+):
+    """For ever it is 1 / (1 - 0.8) = 5; the two steps of an episode are worth 1.8 and 1."""
+    spec = EnvironmentSpec(Endless, {"truncates": truncates})
+    agent = agents.make(algorithm, spec, **{**(DQN if algorithm == "dqn" else PPO), "gamma": 0.8, **params})
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=5_000)
+    value = agent.infer(name, np.ones((1, 1), np.float32)).max()
+    # The two steps look alike. What follows the first is its value V where the target bootstraps there, 1 where it
+    # looks further: V = (2 + 0.8 (bV + (1 - b) 1)) / 2.
+    terminating = (2 + 0.8 * (1 - bootstrapped)) / (2 - 0.8 * bootstrapped)
+    assert value == pytest.approx(5.0 if truncates else terminating, rel=0.07)

@@ -1,0 +1,355 @@
+"""Losses of DQN and PPO, and the gradient step made of them, against small examples worked out by hand."""
+
+import keras
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.algorithms.dqn import DQN, DQNConfig
+from agents.algorithms.ppo import PPO, PPOConfig
+from agents.keras_agent import KerasAgent
+from agents.networks import DuelingHead
+from agents.replay import Batches, RolloutMemory, Transition, UniformReplay
+
+PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
+TWO = spaces.Discrete(2)
+PLAIN = {"jit_compile": False, "hidden_sizes": (), "max_grad_norm": None}
+
+
+def dqn(**params):
+    """q(x) = (x0, 2 x1) and target(x) = (3 x0, x1)."""
+    config = DQNConfig.from_dict({**PLAIN, "gamma": 0.5, "optimizer": "sgd", "learning_rate": 0.3, **params})
+    agent = DQN(PLANE, TWO, config)
+    agent.networks["q"].set_weights([np.diag([1.0, 2.0]), np.zeros(2)])
+    agent.networks["target"].set_weights([np.diag([3.0, 1.0]), np.zeros(2)])
+    return agent
+
+
+# q(observations) = (1, 2); q(next) = (1, 4) is best at 1; target(next) = (3, 2) is best at 0.
+ROWS = {
+    "observations": np.ones((3, 2), np.float32),
+    "actions": np.array([0, 1, 0], np.int32),
+    "rewards": np.ones(3, np.float32),
+    "lengths": np.array([1, 2, 1], np.int32),
+    "next_observations": np.tile(np.array([1.0, 2.0], np.float32), (3, 1)),
+    "terminated": np.array([False, False, True]),
+}
+
+
+def tensors(rows):
+    return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
+
+
+def loss_of(agent, rows):
+    return {name: float(value) for name, value in agent.loss(tensors(rows)).items()}
+
+
+# --- DQN
+
+
+def test_dqn_loss():
+    # targets 1 + 3/2, 1 + 3/4 (two steps), 1 (terminated); values 1, 2, 1; errors 1.5, -0.25, 0.
+    loss = loss_of(dqn(), ROWS)
+    assert loss["default"] == pytest.approx((1.5 - 0.5 + 0.25**2 / 2 + 0) / 3)
+    assert loss["q_mean"] == pytest.approx(4 / 3)
+    assert loss["td_error"] == pytest.approx(1.75 / 3)
+
+
+def test_double_dqn_loss():
+    # the online network chooses action 1, whose target value is 2: errors 1, -0.5, 0.
+    assert loss_of(dqn(double=True), ROWS)["default"] == pytest.approx((0.5 + 0.125) / 3)
+
+
+def test_the_live_discount_is_in_the_loss():
+    agent = dqn()
+    agent.set_hyperparameter("gamma", 0.0)
+    assert loss_of(agent, ROWS)["default"] == pytest.approx((0 + 0.5 + 0) / 3)  # targets are the rewards
+
+
+def test_dqn_gradient_step():
+    # The derivative of the loss is -error clipped to 1, over 3 rows: +1/3 for action 0 and -0.25/3 for action 1.
+    agent = dqn()
+    agent.update(Batches(ROWS, np.arange(3, dtype=np.int32)[None]))
+    kernel, bias = agent.networks["q"].get_weights()
+    step = 0.3 / 3 * np.array([1.0, -0.25])
+    np.testing.assert_allclose(kernel, np.diag([1.0, 2.0]) + step, rtol=1e-6)
+    np.testing.assert_allclose(bias, step, rtol=1e-6)
+
+
+def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
+    def target(terminated, truncated):
+        memory = UniformReplay(buffer_size=10, batch_size=1, n_envs=1, rng=np.random.default_rng(0))
+        flags = (np.array([terminated]), np.array([truncated]))
+        reward = np.ones(1, np.float32)
+        observation, successor = ROWS["observations"][:1], ROWS["next_observations"][:1]
+        memory.add(Transition(observation, np.array([0]), reward, successor, *flags))
+        error = loss_of(dqn(), memory.sample(1))["td_error"]
+        return 1.0 + error  # the value is 1 and below the target
+
+    assert target(False, True) == target(False, False) == 1 + 0.5 * 3
+    assert target(True, False) == target(True, True) == 1
+
+
+@pytest.mark.parametrize("numpy", [True, False])
+def test_dueling_head(numpy):
+    head = DuelingHead(2)
+    head.build((None, 3))
+    kernel = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]], np.float32)
+    features = np.array([[5.0, 1.0, 3.0]], np.float32)  # value 5, advantages 1 and 3
+    weights = [kernel, np.array([0.0, 0.0, 4.0], np.float32)]  # advantages 1 and 7, of mean 4
+    head.set_weights(weights)
+    result = head.numpy_call(features, weights) if numpy else head(features)
+    np.testing.assert_allclose(result, [[5 - 3, 5 + 3]])
+
+
+def test_dueling_dqn_acts_by_its_head():
+    agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True}))
+    assert isinstance(agent.networks["q"].layers[-1], DuelingHead)
+    assert isinstance(agent.networks["target"].layers[-1], DuelingHead)
+    assert agent.networks["q"].layers[-1] is not agent.networks["target"].layers[-1]
+
+
+# --- target networks
+
+
+def test_target_networks_start_equal_to_their_online_networks():
+    agent = DQN(PLANE, TWO, DQNConfig.from_dict(PLAIN), seed=3)
+    for target, online in zip(agent.networks["target"].weights, agent.networks["q"].weights, strict=True):
+        assert (target.numpy() == online.numpy()).all()
+    assert not agent.networks["target"].trainable_variables
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_target_networks_follow_at_their_interval_by_tau(at_once):
+    agent = dqn(target_update_interval=3, tau=0.25, learning_rate=1e-6)
+    online, target = np.diag([1.0, 2.0]), np.diag([3.0, 1.0])
+    batches = [Batches(ROWS, np.zeros((1, 3), np.int32)) for _ in range(7)]
+    if at_once:
+        agent.update(Batches(ROWS, np.zeros((7, 3), np.int32)))
+    expected = {2: target, 3: 0.25 * online + 0.75 * target, 5: 0.25 * online + 0.75 * target}
+    for k in range(1, 8):
+        if not at_once:
+            agent.update(batches[k - 1])
+            if k in expected:
+                np.testing.assert_allclose(agent.networks["target"].get_weights()[0], expected[k], atol=1e-4)
+    np.testing.assert_allclose(
+        agent.networks["target"].get_weights()[0], 0.25 * online + 0.75 * expected[3], atol=1e-4
+    )  # after the third and the sixth step
+
+
+def test_tau_1_copies_bit_for_bit():
+    agent = dqn(target_update_interval=1, tau=1.0)
+    agent.update(Batches(ROWS, np.zeros((1, 3), np.int32)))
+    for target, online in zip(agent.networks["target"].weights, agent.networks["q"].weights, strict=True):
+        assert (target.numpy() == online.numpy()).all()
+
+
+def test_the_optimizer_never_sees_the_target_network():
+    agent = dqn(target_update_interval=1000)
+    agent.update(Batches(ROWS, np.zeros((4, 3), np.int32)))
+    np.testing.assert_array_equal(agent.networks["target"].get_weights()[0], np.diag([3.0, 1.0]))
+
+
+# --- gradient clipping
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0.01, 0.01), (100.0, None), (None, None)])
+def test_gradients_are_clipped_to_a_global_norm(limit, expected):
+    agent, free = dqn(learning_rate=1.0, max_grad_norm=limit), dqn(learning_rate=1.0)
+    batch = Batches(ROWS, np.arange(3, dtype=np.int32)[None])
+
+    def step(agent):
+        before = [weight.numpy() for weight in agent.networks["q"].weights]
+        agent.update(batch)
+        return np.concatenate(
+            [(w.numpy() - b).ravel() for w, b in zip(agent.networks["q"].weights, before, strict=True)]
+        )
+
+    clipped, full = step(agent), step(free)
+    if expected is None:
+        np.testing.assert_array_equal(clipped, full)
+    else:
+        assert np.linalg.norm(clipped) == pytest.approx(expected, rel=1e-4)
+        np.testing.assert_allclose(clipped / np.linalg.norm(clipped), full / np.linalg.norm(full), atol=1e-4)
+
+
+# --- PPO
+
+
+def ppo(**params):
+    """Both actions equally probable, and the value 1 everywhere."""
+    config = {**PLAIN, "clip_range": 0.25, "vf_coef": 0.5, "ent_coef": 0.0, "normalize_advantages": False, **params}
+    agent = PPO(PLANE, TWO, PPOConfig.from_dict(config))
+    agent.networks["actor"].set_weights([np.zeros((2, 2)), np.zeros(2)])
+    agent.networks["critic"].set_weights([np.zeros((2, 1)), np.ones(1)])
+    return agent
+
+
+# Probability ratios 2, 2, 1/2, 1/2 with advantages of both signs.
+PPO_ROWS = {
+    "observations": np.zeros((4, 2), np.float32),
+    "actions": np.array([0, 1, 0, 1], np.int32),
+    "log_probs": np.log(np.array([0.25, 0.25, 1.0, 1.0], np.float32)),
+    "advantages": np.array([1, -1, 1, -1], np.float32),
+    "returns": np.array([1, 2, 3, 4], np.float32),
+}
+# The clipped objective only ever bounds an improvement: 1.25, -2, 0.5, -0.75.
+POLICY_LOSS = -(1.25 - 2 + 0.5 - 0.75) / 4
+VALUE_LOSS = (0 + 1 + 4 + 9) / 4
+
+
+def test_ppo_loss():
+    loss = loss_of(ppo(), PPO_ROWS)
+    assert loss["policy_loss"] == pytest.approx(POLICY_LOSS)
+    assert loss["value_loss"] == pytest.approx(VALUE_LOSS)
+    assert loss["entropy"] == pytest.approx(np.log(2))
+    assert loss["default"] == pytest.approx(POLICY_LOSS + 0.5 * VALUE_LOSS)
+    assert loss["approx_kl"] == pytest.approx(((2 - 1 - np.log(2)) + (0.5 - 1 + np.log(2))) / 2)
+    assert loss["clip_fraction"] == 1.0
+
+
+def test_ppo_loss_by_its_live_numbers():
+    agent = ppo()
+    for name, value in {"vf_coef": 2.0, "ent_coef": 0.1, "clip_range": 1.5}.items():
+        agent.set_hyperparameter(name, value)
+    loss = loss_of(agent, PPO_ROWS)
+    unclipped = -(2 - 2 + 0.5 - 0.5) / 4
+    assert loss["default"] == pytest.approx(unclipped + 2.0 * VALUE_LOSS - 0.1 * np.log(2))
+    assert loss["clip_fraction"] == 0.0
+
+
+def test_advantages_are_normalised_within_a_minibatch():
+    rows = PPO_ROWS | {"advantages": np.array([8, 2, 8, 2], np.float32)}  # of mean 5 and spread 3
+    assert loss_of(ppo(normalize_advantages=True), rows)["policy_loss"] == pytest.approx(POLICY_LOSS)
+
+
+def test_continuous_ppo_loss():
+    agent = PPO(
+        PLANE, spaces.Box(-1, 1, (1,), np.float32), PPOConfig.from_dict({**PLAIN, "normalize_advantages": False})
+    )
+    agent.networks["actor"].set_weights([np.zeros((2, 1)), np.zeros(1), np.zeros(1)])  # standard normal
+    agent.networks["critic"].set_weights([np.zeros((2, 1)), np.zeros(1)])
+    actions = np.array([[0.0], [2.0]], np.float32)
+    old = -0.5 * actions[:, 0] ** 2 - 0.5 * np.log(2 * np.pi)
+    rows = {
+        "observations": np.zeros((2, 2), np.float32),
+        "actions": actions,
+        "log_probs": old.astype(np.float32),
+        "advantages": np.array([1.0, 3.0], np.float32),
+        "returns": np.zeros(2, np.float32),
+    }
+    loss = loss_of(agent, rows)
+    assert loss["policy_loss"] == pytest.approx(-2.0)  # the ratio is 1
+    assert loss["entropy"] == pytest.approx(0.5 + 0.5 * np.log(2 * np.pi))
+    assert loss["approx_kl"] == pytest.approx(0.0, abs=1e-6)
+
+
+def rollout(terminated, truncated):
+    """Two steps of one environment with rewards 1 and 2, whose observations' value is their first number."""
+    memory = RolloutMemory(n_steps=2, rng=np.random.default_rng(0))
+    flags = [(False, False), (False, False)]
+    flags[0] = (terminated, truncated)
+    observations, successors = [[10.0, 0.0], [20.0, 0.0]], [[40.0, 0.0], [60.0, 0.0]]
+    for t in range(2):
+        row = (observations[t], [0], [t + 1.0], successors[t])
+        arrays = (np.array([row[0]], np.float32), np.array(row[1]), np.array(row[2], np.float32))
+        memory.add(Transition(*arrays, np.array([row[3]], np.float32), *(np.array([flag]) for flag in flags[t])))
+    agent = ppo(gamma=0.5, gae_lambda=1.0)
+    agent.networks["critic"].set_weights([np.array([[1.0], [0.0]]), np.zeros(1)])
+    return agent.prepare(memory.take())
+
+
+def test_ppo_prepares_advantages_and_returns():
+    data = rollout(False, False)
+    assert data["advantages"][:, 0].tolist() == [(1 + 20 - 10) + (2 + 30 - 20) / 2, 2 + 30 - 20]
+    assert data["returns"][:, 0].tolist() == [17 + 10, 12 + 20]
+    np.testing.assert_allclose(data["log_probs"], np.log(0.5), rtol=1e-6)
+
+
+def test_ppo_tells_truncation_from_termination():
+    assert rollout(False, True)["returns"][0, 0] == 1 + 40 / 2  # the final observation's value goes on
+    assert rollout(True, False)["returns"][0, 0] == 1
+
+
+def test_ppo_prepares_with_the_discount_in_force():
+    agent = ppo(gamma=0.5)
+    agent.set_hyperparameter("gamma", 1.0)
+    data = {
+        "observations": np.zeros((1, 1, 2), np.float32),
+        "next_observations": np.zeros((1, 1, 2), np.float32),
+        "actions": np.zeros((1, 1), np.int64),
+        "rewards": np.ones((1, 1), np.float32),
+        "terminated": np.zeros((1, 1), bool),
+        "truncated": np.zeros((1, 1), bool),
+    }
+    assert agent.prepare(data)["advantages"].item() == 1.0  # 1 + 1 * 1 - 1
+
+
+def test_ppo_learns_from_the_observations_that_it_acted_on():
+    agent = ppo(normalize_observations=True, n_steps=2, n_envs=1)
+    agent.networks["actor"].set_weights([np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2)])
+    memory = RolloutMemory(n_steps=2, rng=np.random.default_rng(0))
+    flag = np.array([False])
+    for rollouts in range(2):
+        seen = []
+        for t in range(2):
+            observation = np.array([[1.0 + t + rollouts, 0.0]], np.float32)
+            seen.append(agent.infer("actor", agent.normalizer(observation)))
+            arrays = (observation, np.array([0]), np.zeros(1, np.float32), observation)
+            memory.add(Transition(*arrays, flag, flag))
+        data = agent.prepare(memory.take())
+        expected = [agent.distribution.log_prob_numpy(logits, np.array([0])) for logits in seen]
+        np.testing.assert_allclose(data["log_probs"], expected, rtol=1e-6)
+    assert agent.normalizer.count == 4
+
+
+# --- an agent with two optimizers
+
+
+class TwoHeads(KerasAgent):
+    """Two networks that learn the same line, each with its own optimizer."""
+
+    def build(self):
+        return {name: keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]) for name in ("actor", "critic")}
+
+    def optimized_networks(self):
+        return {"actor": ["actor"], "critic": ["critic"]}
+
+    def act(self, observations, explore=True):
+        return (self.infer("actor", observations)[:, 0] > 0).astype(np.int64)
+
+    def make_memory(self, n_envs, rng):
+        return RolloutMemory(n_steps=2, rng=rng)
+
+    def loss(self, batch):
+        return {name: keras.ops.mean(self.networks[name](batch["observations"])) for name in ("actor", "critic")}
+
+
+def test_each_optimizer_moves_its_own_network_by_its_own_rate():
+    config = TwoHeads.config_class.from_dict(
+        {"optimizer": "sgd", "learning_rate": 0.5, "critic.learning_rate": 0.25, "jit_compile": False}
+    )
+    agent = TwoHeads(PLANE, TWO, config)
+    before = {name: network.get_weights() for name, network in agent.networks.items()}
+    update = agent.update(Batches({"observations": np.ones((2, 2), np.float32)}, np.array([[0, 1]], np.int32)))
+    assert set(update.losses) == {"actor", "critic"}
+    for name, rate in {"actor": 0.5, "critic": 0.25}.items():
+        for old, new in zip(before[name], agent.networks[name].get_weights(), strict=True):
+            np.testing.assert_allclose(old - new, rate, rtol=1e-5)
+
+
+def test_rates_of_two_optimizers():
+    config = TwoHeads.config_class.from_dict({"learning_rate": 0.5, "critic.learning_rate": 0.25})
+    agent = TwoHeads(PLANE, TWO, config)
+    rates = lambda: (agent.get_learning_rate("actor"), agent.get_learning_rate("critic"))  # noqa: E731
+    agent.set_hyperparameter("actor.learning_rate", 0.125)
+    assert rates() == (0.125, 0.25)
+    agent.set_hyperparameter("learning_rate", 1.0)
+    assert rates() == (1.0, 1.0)
+    assert agent.optimizer_spec("critic").learning_rate == 1.0  # what a reset will build
+    agent.reset(0)
+    assert rates() == (1.0, 1.0)
+    with pytest.raises(ValueError, match=r"optimizer of TwoHeads 'aktor'. Did you mean actor"):
+        agent.set_hyperparameter("aktor.learning_rate", 1.0)
+    with pytest.raises(ValueError, match="'default'"):
+        agent.get_learning_rate()

@@ -1,0 +1,324 @@
+"""Memories: what all of them must do, then what each of them does."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.errors import ConfigurationError
+from agents.replay import RolloutMemory, Transition, UniformReplay
+
+N_ENVS = 2
+
+
+def transition(t, n_envs=N_ENVS, terminated=(), truncated=()):
+    """Step t of every environment: each number in it tells where it comes from."""
+    environments = np.arange(n_envs)
+    return Transition(
+        observations=np.stack([np.full(n_envs, t), environments], axis=1).astype(np.float32),
+        actions=environments + 10 * t,
+        rewards=(100 * t + environments).astype(np.float32),
+        next_observations=np.stack([np.full(n_envs, t + 1), environments], axis=1).astype(np.float32),
+        terminated=np.isin(environments, terminated),
+        truncated=np.isin(environments, truncated),
+    )
+
+
+class MemoryContract:
+    """What the trainer relies on, whatever the memory."""
+
+    fill = 4  # steps until an update is due
+
+    def make(self, seed=0):
+        raise NotImplementedError
+
+    def filled(self, seed=0, steps=None):
+        memory = self.make(seed)
+        for t in range(self.fill if steps is None else steps):
+            memory.add(transition(t))
+        return memory
+
+    def test_an_update_is_due_when_it_is_full_and_not_before(self):
+        memory = self.make()
+        for t in range(self.fill):
+            assert not memory.due
+            memory.add(transition(t))
+        assert memory.due
+        memory.take()
+        assert not memory.due
+
+    def test_what_it_gives_was_put_in(self):
+        memory = self.filled()
+        batches = memory.batches(memory.take())
+        assert batches.indices.dtype == np.int32
+        assert batches.indices.ndim == 2
+        rows = {name: values[batches.indices.ravel()] for name, values in batches.data.items()}
+        t, environments = rows["observations"][:, 0], rows["observations"][:, 1]
+        np.testing.assert_array_equal(rows["actions"], environments + 10 * t)
+        np.testing.assert_array_equal(rows["rewards"], environments + 100 * t)
+        np.testing.assert_array_equal(rows["next_observations"][:, 0], t + 1)
+
+    def test_all_columns_have_the_same_rows(self):
+        memory = self.filled()
+        batches = memory.batches(memory.take())
+        assert len({len(values) for values in batches.data.values()}) == 1
+
+    def test_same_seed_same_minibatches(self):
+        def drawn(seed):
+            memory = self.filled(seed)
+            batches = memory.batches(memory.take())
+            return batches.data["actions"][batches.indices]
+
+        np.testing.assert_array_equal(drawn(0), drawn(0))
+        assert not np.array_equal(drawn(0), drawn(1))
+
+    def test_no_global_generator_is_touched(self):
+        before = np.random.get_state()[1].copy()
+        memory = self.filled()
+        memory.batches(memory.take())
+        assert (np.random.get_state()[1] == before).all()
+
+    @pytest.mark.parametrize("steps", [0, 1, 3, 4, 11])
+    def test_state_round_trip(self, steps):
+        memory = self.filled(steps=steps)
+        memory = memory if steps <= self.fill else self.advanced(memory)
+        state = memory.get_state()
+        runs = []
+        for restored in (self.filled(seed=9), memory):
+            restored.set_state(state)
+            runs.append(self.continued(restored, steps))
+        for one, other in zip(*runs, strict=True):
+            assert one.keys() == other.keys()
+            for name in one:
+                np.testing.assert_array_equal(one[name], other[name])
+
+    def advanced(self, memory):
+        while memory.due:
+            memory.take()
+        return memory
+
+    def continued(self, memory, t):
+        """Minibatches of the next updates."""
+        result = []
+        for further in range(3 * self.fill):
+            memory.add(transition(t + further))
+            if memory.due:
+                batches = memory.batches(memory.take())
+                result.append({name: values[batches.indices] for name, values in batches.data.items()})
+        assert result
+        return result
+
+    def test_a_state_does_not_follow_the_memory(self):
+        memory = self.filled(steps=3)
+        state = memory.get_state()
+        observations = np.concatenate([np.ravel(array) for array in _arrays(state)]).copy()
+        for t in range(20):
+            memory.add(transition(50 + t))
+            if memory.due:
+                memory.take()
+        memory.set_state(state)
+        for t in range(20):
+            memory.add(transition(50 + t))
+            if memory.due:
+                memory.take()
+        np.testing.assert_array_equal(np.concatenate([np.ravel(array) for array in _arrays(state)]), observations)
+
+    def test_what_was_added_may_be_changed_afterwards(self):
+        """An agent or an environment may give the same array again and again."""
+        memory = self.make()
+        for t in range(self.fill):
+            given = transition(t)
+            memory.add(given)
+            for array in given:
+                array[...] = 0
+        assert {0, 1, 2} & set(memory.take()["observations"][..., 0].ravel()) - {0}
+
+    def test_it_ignores_numbers_that_it_does_not_use(self):
+        self.make().set_hyperparameter("clip_range", 1.0)
+
+
+def _arrays(state):
+    if isinstance(state, np.ndarray):
+        return [state]
+    if isinstance(state, dict):
+        return [array for value in state.values() for array in _arrays(value)]
+    if isinstance(state, list | tuple):
+        return [array for value in state for array in _arrays(value)]
+    return []
+
+
+class TestRollout(MemoryContract):
+    def make(self, seed=0):
+        return RolloutMemory(n_steps=4, n_epochs=2, batch_size=3, rng=np.random.default_rng(seed))
+
+
+class TestUniform(MemoryContract):
+    def make(self, seed=0):
+        return UniformReplay(
+            buffer_size=2 * 10,
+            batch_size=5,
+            n_envs=N_ENVS,
+            rng=np.random.default_rng(seed),
+            learning_starts=2 * 3,
+            train_freq=2,
+            gradient_steps=3,
+        )
+
+
+class TestUniformNStep(MemoryContract):
+    def make(self, seed=0):
+        return UniformReplay(
+            buffer_size=2 * 10, batch_size=5, n_envs=N_ENVS, rng=np.random.default_rng(seed), train_freq=4, n_step=3
+        )
+
+    def test_what_it_gives_was_put_in(self):
+        memory = self.filled()
+        data = memory.take()
+        t, environments = data["observations"][:, 0], data["observations"][:, 1]
+        assert set(t) <= {0, 1}  # later ones have no complete future yet
+        np.testing.assert_array_equal(data["actions"], environments + 10 * t)
+        np.testing.assert_array_equal(data["lengths"], 3)
+        np.testing.assert_array_equal(data["next_observations"][:, 0], t + 3)
+        expected = sum(0.99**k * (environments + 100 * (t + k)) for k in range(3))
+        np.testing.assert_allclose(data["rewards"], expected, rtol=1e-6)
+
+
+# --- rollout
+
+
+def test_a_rollout_is_in_time_order_and_used_once_an_epoch():
+    memory = RolloutMemory(n_steps=3, n_epochs=4, batch_size=2, rng=np.random.default_rng(0))
+    for t in range(3):
+        memory.add(transition(t))
+    data = memory.take()
+    assert data["observations"].shape == (3, N_ENVS, 2)
+    assert data["observations"][:, 0, 0].tolist() == [0, 1, 2]
+    indices = memory.batches(data).indices
+    assert indices.shape == (4 * 3, 2)
+    epochs = indices.reshape(4, 6)
+    assert all(sorted(epoch) == list(range(6)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4  # an order of its own
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "shape"), [(4, (1, 4)), (None, (1, 6)), (100, (1, 6)), (6, (1, 6)), (1, (6, 1))]
+)
+def test_rows_that_do_not_fill_a_minibatch_are_left_out(batch_size, shape):
+    memory = RolloutMemory(n_steps=3, batch_size=batch_size, rng=np.random.default_rng(0))
+    for t in range(3):
+        memory.add(transition(t))
+    indices = memory.batches(memory.take()).indices
+    assert indices.shape == shape
+    assert len(set(indices.ravel())) == indices.size
+
+
+@pytest.mark.parametrize("wrong", [{"n_steps": 0}, {"n_epochs": 0}, {"batch_size": 0}])
+def test_rollouts_of_nothing(wrong):
+    with pytest.raises(ValueError, match="must be >= 1"):
+        RolloutMemory(**{"n_steps": 1, "rng": np.random.default_rng(0), **wrong})
+
+
+# --- uniform
+
+
+def uniform(**kwargs):
+    return UniformReplay(
+        **{"buffer_size": 10, "batch_size": 4, "n_envs": N_ENVS, "rng": np.random.default_rng(0), **kwargs}
+    )
+
+
+def test_the_newest_transitions_are_kept_and_all_of_them_are_drawn():
+    memory = uniform(buffer_size=2 * 4)
+    for t in range(11):
+        memory.add(transition(t))
+    assert len(memory) == 8
+    observations = memory.sample(2000)["observations"]
+    counts = {key: (observations == key).all(axis=1).mean() for key in [(t, n) for t in range(7, 11) for n in range(2)]}
+    assert sum(counts.values()) == 1.0
+    assert all(abs(share - 1 / 8) < 0.03 for share in counts.values())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "updates"),
+    [
+        ({"train_freq": 1}, [1, 2, 3, 4, 5, 6]),
+        ({"train_freq": 3}, [3, 6]),
+        ({"learning_starts": 4}, [3, 4, 5, 6]),  # after 2 steps of 2 environments
+        ({"learning_starts": 4, "train_freq": 2}, [3, 5]),
+        ({"n_step": 3}, [3, 4, 5, 6]),
+    ],
+)
+def test_when_updates_are_due(kwargs, updates):
+    memory, due = uniform(**kwargs), []
+    for t in range(1, 7):
+        memory.add(transition(t))
+        if memory.due:
+            memory.take()
+            due.append(t)
+    assert due == updates
+
+
+def test_minibatches_are_consecutive_rows():
+    memory = uniform(gradient_steps=3)
+    memory.add(transition(0))
+    batches = memory.batches(memory.take())
+    assert batches.indices.shape == (3, 4)
+    assert batches.contiguous
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ends=st.lists(st.sampled_from(["", "", "", "terminated", "truncated"]), min_size=6, max_size=25),
+    n_step=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
+def test_n_step_targets_never_cross_the_end_of_an_episode(ends, n_step, seed):
+    capacity = 8
+    memory = uniform(buffer_size=capacity * N_ENVS, n_step=n_step, gamma=0.5, rng=np.random.default_rng(seed))
+    for t, end in enumerate(ends):
+        memory.add(transition(t, **({end: [0]} if end else {})))  # the other environment never ends
+    data = memory.sample(50)
+    for row in range(50):
+        t, environment = (int(x) for x in data["observations"][row])
+        assert len(ends) - capacity <= t <= len(ends) - n_step
+        total, k, at = 0.0, 0, t
+        while True:
+            total += 0.5**k * (100 * at + environment)
+            k += 1
+            if k == n_step or (environment == 0 and ends[at]):
+                break
+            at += 1
+        assert data["rewards"][row] == pytest.approx(total)
+        assert data["lengths"][row] == k
+        assert data["next_observations"][row, 0] == at + 1
+        assert data["terminated"][row] == (environment == 0 and ends[at] == "terminated")  # a truncation bootstraps
+
+
+def test_the_discount_follows_and_is_saved():
+    memory = uniform(n_step=2, gamma=0.5)
+    memory.set_hyperparameter("gamma", 0.25)
+    other = uniform(n_step=2, gamma=0.5)
+    other.set_state(memory.get_state())
+    assert memory.gamma == other.gamma == 0.25
+
+
+def test_images_keep_their_type():
+    memory = uniform()
+    image = np.full((N_ENVS, 4, 4, 1), 200, np.uint8)
+    flag = np.zeros(N_ENVS, bool)
+    memory.add(Transition(image, np.zeros(N_ENVS, np.int64), np.zeros(N_ENVS, np.float32), image, flag, flag))
+    assert memory.sample(3)["observations"].dtype == np.uint8
+
+
+@pytest.mark.parametrize("other", [{"buffer_size": 6}, {"n_envs": 1, "buffer_size": 5}, {"buffer_size": 40}])
+def test_the_state_of_a_replay_of_another_size_is_refused(other):
+    memory = uniform()
+    for t in range(7):
+        memory.add(transition(t))
+    with pytest.raises(ConfigurationError, match="of another size"):
+        uniform(**other).set_state(memory.get_state())
+
+
+def test_a_replay_too_small_for_its_steps():
+    with pytest.raises(ConfigurationError, match=r"more than n_envs \* n_step = 6, got 6"):
+        uniform(buffer_size=6, n_step=3)

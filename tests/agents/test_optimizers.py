@@ -1,0 +1,225 @@
+"""Optimizers as data: whatever people write becomes a spec, and a spec becomes the optimizer they meant."""
+
+import inspect
+import json
+import pickle
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.errors import ConfigurationError
+from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec, variables_of
+
+EVERY = pytest.mark.parametrize("name", sorted(KERAS_OPTIMIZERS))
+SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+
+
+def test_every_optimizer_that_keras_offers_is_known():
+    wrappers = {"Optimizer", "LossScaleOptimizer", "MultiOptimizer", "OptimizerMap"}
+    offered = {name for name, value in vars(keras.optimizers).items() if isinstance(value, type)}
+    assert set(KERAS_OPTIMIZERS.values()) == offered - wrappers
+
+
+@EVERY
+def test_every_optimizer_is_built_at_its_rate(name):
+    optimizer = OptimizerSpec(name=name, learning_rate=0.25).build()
+    assert type(optimizer).__name__ == KERAS_OPTIMIZERS[name]
+    assert float(optimizer.learning_rate) == 0.25
+
+
+@EVERY
+def test_a_keras_optimizer_becomes_a_spec_and_back(name):
+    optimizer = getattr(keras.optimizers, KERAS_OPTIMIZERS[name])(learning_rate=0.003, weight_decay=0.01)
+    spec = OptimizerSpec.of(optimizer)
+    assert (spec.name, spec.learning_rate, spec.arguments["weight_decay"]) == (name, 0.003, 0.01)
+
+    def config_of(optimizer):
+        config = optimizer.get_config()
+        return {key: value for key, value in config.items() if key != "name"}
+
+    assert config_of(spec.build()) == config_of(optimizer)
+    assert config_of(keras.saving.deserialize_keras_object(spec.serialised())) == config_of(optimizer)
+    assert OptimizerSpec.of(json.loads(json.dumps(spec.serialised()))).learning_rate == 0.003
+
+
+@pytest.mark.parametrize(
+    "value", ["adamw", "AdamW", "ADAMW", " AdamW ", keras.optimizers.AdamW, {"class_name": "AdamW"}]
+)
+def test_names(value):
+    if isinstance(value, type):
+        value = value()
+    assert OptimizerSpec.of(value).name == "adamw"
+
+
+def test_a_spec_is_passed_on():
+    spec = OptimizerSpec(name="sgd")
+    assert OptimizerSpec.of(spec) is spec
+    assert spec.with_rate(0.5) == OptimizerSpec(name="sgd", learning_rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("label", "name", "arguments"),
+    [
+        ("sgd(momentum=0.9)", "sgd", {"momentum": 0.9}),
+        ("SGD( momentum = 0.9 , nesterov=True )", "sgd", {"momentum": 0.9, "nesterov": True}),
+        ("sgd(nesterov=false)", "sgd", {"nesterov": False}),
+        ("adam(clipnorm=None)", "adam", {"clipnorm": None}),
+        ("adam()", "adam", {}),
+        ("adam(epsilon=1e-05)", "adam", {"epsilon": 1e-5}),
+        ('muon(exclude_layers=["A", "b"])', "muon", {"exclude_layers": ["A", "b"]}),
+        ('adam(name="My, (own) Adam")', "adam", {"name": "My, (own) Adam"}),
+    ],
+)
+def test_labels_are_read(label, name, arguments):
+    spec = OptimizerSpec.of(label)
+    assert (spec.name, spec.arguments) == (name, arguments)
+
+
+def test_a_label_may_hold_the_rate():
+    assert OptimizerSpec.of("sgd(learning_rate=0.5)") == OptimizerSpec(name="sgd", learning_rate=0.5)
+
+
+def test_a_label_tells_what_differs_from_keras():
+    assert OptimizerSpec(name="sgd").label == "sgd"
+    assert OptimizerSpec(name="sgd", arguments={"momentum": 0.9, "nesterov": False}).label == "sgd(momentum=0.9)"
+    assert OptimizerSpec.of(keras.optimizers.Adam(beta_1=0.5)).label == "adam(beta_1=0.5)"
+
+
+KERAS_DEFAULTS = inspect.signature(keras.optimizers.Adam).parameters
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments=st.dictionaries(st.sampled_from(["beta_1", "name", "clipnorm"]), json_values))
+def test_labels_both_ways(arguments):
+    spec = OptimizerSpec(name="adam", arguments=arguments)
+    own = {key: value for key, value in arguments.items() if value != KERAS_DEFAULTS[key].default}
+    assert OptimizerSpec.of(spec.label) == OptimizerSpec(name="adam", arguments=own)
+
+
+def test_schedules_stay_schedules():
+    spec = OptimizerSpec.of(keras.optimizers.SGD(SCHEDULE))
+    assert spec.learning_rate["class_name"] == "ExponentialDecay"
+    optimizer = OptimizerSpec.of(json.loads(json.dumps(spec.serialised()))).build()
+    optimizer.build([keras.Variable(np.zeros(2))])
+    assert float(optimizer.learning_rate) == pytest.approx(0.1)
+    optimizer.iterations.assign(10)
+    assert float(optimizer.learning_rate) == pytest.approx(0.05)
+
+
+def test_each_build_is_fresh():
+    spec = OptimizerSpec(name="adam")
+    assert spec.build() is not spec.build()
+
+
+def test_specs_travel():
+    spec = OptimizerSpec(name="sgd", learning_rate=0.1, arguments={"momentum": 0.9})
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+class Halving(keras.optimizers.SGD):
+    """A user's own optimizer."""
+
+
+def test_a_class_of_your_own(monkeypatch):
+    spec = OptimizerSpec.of(Halving(learning_rate=0.5))
+    assert spec.name == f"{__name__}:Halving"
+    assert type(spec.build()) is Halving
+    assert spec.label.startswith(f"{__name__}:Halving")
+
+
+# --- refused
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("adamx", r"Unknown optimizer 'adamx'\. Did you mean adam"),
+        ("RMSProb", "Did you mean rmsprop"),
+        ("", "Unknown optimizer ''"),
+        (3, "name such as 'adamw'.* got 3"),
+        (None, "got None"),
+        ({"name": "adam"}, "serialised"),
+        ({"class_name": "Adan", "config": {}, "module": "keras.optimizers"}, "cannot be imported|Unknown optimizer"),
+        ("sgd(0.9)", "name=value"),
+        ("nowhere:Adam", "'nowhere:Adam' cannot be imported"),
+        ("keras.optimizers:Adan", "cannot be imported"),
+    ],
+)
+def test_what_is_no_optimizer(value, message):
+    with pytest.raises(ConfigurationError, match=message):
+        OptimizerSpec.of(value).build()
+
+
+@pytest.mark.parametrize("rate", [0, -1e-3, float("nan"), float("inf"), "fast", None, True, [0.1]])
+def test_rates_out_of_range(rate):
+    with pytest.raises(ConfigurationError, match=r"learning_rate must be a finite number > 0, got"):
+        OptimizerSpec(learning_rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            OptimizerSpec(name="sgd", arguments={"momentun": 0.9}),
+            r"argument of the optimizer 'sgd' 'momentun'\. Did you mean momentum",
+        ),
+        (
+            OptimizerSpec(name="sgd", arguments={"momentum": 3.0}),
+            r"'sgd' cannot be built with .*'momentum': 3\.0.*momentum",
+        ),
+        (OptimizerSpec(name="adam", arguments={"clipnorm": 1.0, "clipvalue": 1.0}), "Only one of"),
+        (
+            OptimizerSpec(learning_rate={"class_name": "Wavy", "config": {}}),
+            "cannot be built with learning_rate .*Wavy",
+        ),
+    ],
+)
+def test_arguments_that_keras_refuses(spec, message):
+    with pytest.raises(ConfigurationError, match=message):
+        spec.build()
+
+
+# --- every variable is found
+
+
+@EVERY
+@pytest.mark.parametrize("extra", [{}, {"use_ema": True, "gradient_accumulation_steps": 2}], ids=["plain", "wrapped"])
+def test_no_variable_of_an_optimizer_is_overlooked(name, extra):
+    """Whatever changes in two steps must be a variable that is saved."""
+
+    def built():
+        weights = [keras.Variable(np.full((3, 4), 0.5, np.float32)), keras.Variable(np.full((4,), 0.5, np.float32))]
+        optimizer = OptimizerSpec(name=name, learning_rate=0.1, arguments=extra).build()
+        optimizer.build(weights)
+        return weights, optimizer
+
+    gradients = [np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((3, 4), (4,))]
+    weights, optimizer = built()
+    for _ in range(3):
+        optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients])
+    again, restored = built()
+    variables = [*variables_of(restored), *again]
+    for variable, saved in zip(variables, [*variables_of(optimizer), *weights], strict=True):
+        variable.assign(saved)
+    assert len({id(variable) for variable in variables}) == len(variables)
+    for _ in range(2):
+        for opt in (optimizer, restored):
+            opt.apply([keras.ops.convert_to_tensor(g) for g in gradients])
+    for one, other in zip([*variables_of(optimizer), *weights], variables, strict=True):
+        assert np.array_equal(one.numpy(), other.numpy()), one.path
+
+
+def test_variables_kept_only_in_an_attribute_are_found():
+    """Keras 3.15's Nadam kept its running product so."""
+    optimizer = keras.optimizers.SGD()
+    optimizer.build([keras.Variable(np.zeros(2))])
+    optimizer.__dict__["_hidden"] = hidden = keras.Variable(1.0)
+    assert sum(variable is hidden for variable in variables_of(optimizer)) == 1

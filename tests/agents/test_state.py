@@ -1,0 +1,516 @@
+"""States come back bit for bit, resets give what building gives, and seeds decide everything."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+import agents
+from agents import AgentSpec, Trainer
+from agents.agent import Agent
+from agents.algorithms.dqn import DQN, DQNConfig
+from agents.algorithms.ppo import PPO, PPOConfig
+from agents.config import AgentConfig
+from agents.errors import ConfigurationError, NonFiniteError
+from agents.keras_agent import KerasAgent, values_of
+from agents.optimizers import KERAS_OPTIMIZERS, variables_of
+from agents.replay import Batches, RolloutMemory
+
+PLANE = spaces.Box(-1.0, 1.0, (3,), np.float32)
+TWO = spaces.Discrete(2)
+SMALL = {"hidden_sizes": (8,), "jit_compile": False}
+SMALL_DQN = {**SMALL, "learning_starts": 20, "batch_size": 8, "buffer_size": 200, "target_update_interval": 7}
+SMALL_PPO = {**SMALL, "n_steps": 16, "batch_size": 8, "n_epochs": 2, "n_envs": 2}
+
+
+def flatten(value, path=""):
+    """(path, leaf) of everything in a state."""
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value, key=str) for leaf in flatten(value[key], f"{path}.{key}")]
+    if isinstance(value, list | tuple):
+        return [leaf for i, item in enumerate(value) for leaf in flatten(item, f"{path}[{i}]")]
+    return [(path, value)]
+
+
+def assert_same(one, other):
+    """Two states are equal in every bit."""
+    pairs = list(zip(flatten(one), flatten(other), strict=True))
+    assert pairs
+    for (path, a), (other_path, b) in pairs:
+        assert path == other_path
+        assert np.array_equal(a, b, equal_nan=isinstance(a, float | np.ndarray)), path
+
+
+def rows(seed, n=8):
+    rng = np.random.default_rng(seed)
+    return {
+        "observations": rng.normal(size=(n, 3)).astype(np.float32),
+        "actions": rng.integers(0, 2, n).astype(np.int32),
+        "rewards": rng.normal(size=n).astype(np.float32),
+        "lengths": np.ones(n, np.int32),
+        "next_observations": rng.normal(size=(n, 3)).astype(np.float32),
+        "terminated": rng.random(n) < 0.2,
+    }
+
+
+def learn(agent, seeds):
+    for seed in seeds:
+        agent.act(rows(seed)["observations"])
+        agent.advance(8)
+        agent.update(Batches(rows(seed), np.random.default_rng(seed).permutation(8).reshape(2, 4).astype(np.int32)))
+
+
+# --- every optimizer
+
+ARGUMENTS = {
+    "sgd": {"optimizer.momentum": 0.9},
+    "rmsprop": {"optimizer.centered": True},
+    "adam": {"optimizer.amsgrad": True},
+}
+EVERY = [*sorted(KERAS_OPTIMIZERS), "wrapped"]
+
+
+def dqn_with(optimizer, seed=0):
+    extra = ARGUMENTS.get(optimizer, {})
+    if optimizer == "wrapped":
+        optimizer, extra = "adam", {"optimizer.use_ema": True, "optimizer.gradient_accumulation_steps": 3}
+    params = {**SMALL, "optimizer": optimizer, "learning_rate": 0.05, "target_update_interval": 3, "tau": 0.5, **extra}
+    return DQN(PLANE, TWO, DQNConfig.from_dict(params), seed=seed)
+
+
+@pytest.mark.parametrize("optimizer", EVERY)
+def test_training_goes_on_as_if_it_had_never_stopped(optimizer):
+    agent = dqn_with(optimizer)
+    built = agent.get_state()
+    learn(agent, range(3))
+    saved = agent.get_state()
+    agent.set_hyperparameter("gamma", 0.5)
+    agent.set_hyperparameter("learning_rate", 0.01)
+    learn(agent, range(3, 6))
+    straight = agent.get_state()
+    assert not np.array_equal(saved["networks"]["q"][0], straight["networks"]["q"][0])
+
+    agent.set_state(saved)
+    assert_same(agent.get_state(), saved)
+    assert agent.get_learning_rate() == pytest.approx(0.05)
+    agent.set_hyperparameter("gamma", 0.5)
+    agent.set_hyperparameter("learning_rate", 0.01)
+    learn(agent, range(3, 6))
+    assert_same(agent.get_state(), straight)
+
+    agent.reset(0, {"gamma": 0.99, "learning_rate": 0.05})  # and from the beginning again
+    assert_same(agent.get_state(), built)
+    learn(agent, range(3))
+    assert_same(agent.get_state(), saved)
+
+
+def test_a_state_goes_into_another_agent():
+    one, other = dqn_with("nadam", seed=0), dqn_with("nadam", seed=5)
+    learn(one, range(3))
+    learn(other, range(2))
+    other.set_state(one.get_state())
+    assert (other.seed, other.gradient_steps, other.env_steps) == (0, 6, 24)
+    np.testing.assert_array_equal(other.infer("q", rows(0)["observations"]), one.infer("q", rows(0)["observations"]))
+    learn(one, range(3, 5))
+    learn(other, range(3, 5))
+    assert_same(one.get_state(), other.get_state())
+
+
+def test_a_state_does_not_follow_the_agent():
+    agent = dqn_with("adam")
+    learn(agent, range(1))
+    state = agent.get_state()
+    kept = [np.copy(leaf) for _, leaf in flatten(state)]
+    learn(agent, range(1, 3))
+    agent.set_state(state)
+    learn(agent, range(1, 3))
+    for (path, leaf), before in zip(flatten(state), kept, strict=True):
+        assert np.array_equal(leaf, before), path
+
+
+@pytest.mark.parametrize("params", [{"optimizer": "sgd"}, {"hidden_sizes": (4,)}, {"double": True}])
+def test_the_state_of_an_agent_of_another_structure_is_refused(params):
+    one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, **params}))
+    other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
+    before = other.get_state()
+    with pytest.raises(ConfigurationError, match=f"cannot go on from a state to {next(iter(params))}="):
+        other.set_state(one.get_state())
+    assert_same(other.get_state(), before)
+
+
+def test_how_the_update_is_compiled_is_no_part_of_the_state():
+    one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "jit_compile": None}))
+    other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
+    other.set_state(one.get_state())
+    assert other.config.jit_compile is False
+
+
+# --- whole runs
+
+
+def run_of(algorithm, seed=0, **params):
+    small = {"dqn": SMALL_DQN, "ppo": SMALL_PPO}[algorithm]
+    return Trainer(agents.make(algorithm, "CartPole-v1", seed=seed, **{**small, **params}))
+
+
+def state_of(run):
+    """Everything but environments (which are compared by what comes out of them) and times."""
+    state = run.get_state()
+    collector = {name: value for name, value in state["collector"].items() if name != "environments"}
+    episodes = [episode._replace(wall_seconds=0.0) for episode in state["episodes"]]
+    return {**state, "collector": collector, "episodes": episodes, "wall_seconds": 0.0}
+
+
+RUNS = [
+    ("dqn", {}, 100, 90),
+    ("dqn", {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}, 99, 90),
+    ("dqn", {"policy": "boltzmann-gumbel"}, 100, 60),
+    ("ppo", {}, 16 * 2 * 2, 64),  # between two rollouts
+    ("ppo", {"normalize_observations": True}, 16 * 2 * 2 + 14, 64),  # in the middle of one
+]
+
+
+@pytest.mark.parametrize(("algorithm", "params", "before", "after"), RUNS)
+def test_a_run_goes_on_as_if_it_had_never_stopped(algorithm, params, before, after):
+    run = run_of(algorithm, **params)
+    run.train(env_steps=before)
+    saved = run.get_state()
+    run.train(env_steps=after)
+    straight = state_of(run)
+    assert straight["agent"]["gradient_steps"] > saved["agent"]["gradient_steps"] > 0
+
+    run.set_state(saved)
+    run.train(env_steps=after)
+    assert_same(state_of(run), straight)
+
+    other = run_of(algorithm, seed=1, **params)  # another trainer, another agent, another seed
+    other.train(env_steps=before // 2)
+    other.set_state(saved)
+    other.train(env_steps=after)
+    assert_same(state_of(other), straight)
+
+
+def test_a_changed_discount_comes_back_in_the_replay_too():
+    run, other = run_of("dqn", n_step=3), run_of("dqn", n_step=3)
+    run.set_hyperparameter("gamma", 0.5)
+    other.set_state(run.get_state())
+    assert (other.agent.config.gamma, other.memory.gamma) == (0.5, 0.5)
+
+
+# --- reset
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values"),
+    [
+        ("dqn", {}),
+        ("dqn", {"gamma": 0.9, "tau": 0.5, "learning_rate": 0.02}),
+        ("dqn", {"default.learning_rate": 0.02}),
+        ("ppo", {"clip_range": 0.3, "ent_coef": 0.01, "learning_rate": 0.02}),
+    ],
+)
+def test_a_reset_agent_is_a_newly_built_one(algorithm, values):
+    used = run_of(algorithm, seed=3)
+    used.set_hyperparameter("gamma", 0.7)
+    used.train(env_steps=100)
+    used.agent.reset(5, {"gamma": 0.99, **values})
+    new = run_of(algorithm, seed=5, **values)
+    assert_same(used.agent.get_state(), new.agent.get_state())
+    assert used.agent.fresh
+    again = Trainer(used.agent)
+    again.train(env_steps=100)
+    new.train(env_steps=100)
+    assert_same(state_of(again), state_of(new))
+
+
+def test_a_reset_compiles_nothing():
+    run = run_of("ppo")
+    run.train(env_steps=64)
+    before = dict(run.agent._update._compiled)
+    run.agent.reset(1, {"clip_range": 0.1})
+    Trainer(run.agent).train(env_steps=64)
+    assert run.agent._update._compiled == before
+    assert before
+
+
+def test_an_agent_cannot_be_reset_to_another_structure():
+    agent = dqn_with("adam")
+    before = agent.get_state()
+    told = r"cannot be reset to double=True \(it has False\), hidden_sizes=\[4\] \(it has \[8\]\): build another one"
+    with pytest.raises(ConfigurationError, match=told):
+        agent.reset(0, {"hidden_sizes": [4], "double": True})
+    with pytest.raises(ConfigurationError, match="gamma must be"):
+        agent.reset(0, {"gamma": 3.0})
+    assert_same(agent.get_state(), before)
+
+
+# --- live numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("gamma", 1.5, "gamma must be .*<= 1, got 1.5"),
+        ("learning_rate", -1.0, "learning_rate must be > 0, got -1"),
+        ("learning_rate", float("nan"), "learning_rate must be finite"),
+        ("default.learning_rate", 0.0, "learning_rate must be a finite number > 0, got 0"),
+        ("batch_size", 32, "'batch_size' cannot change while a DQN trains; these can: learning_rate, gamma, tau"),
+        ("gama", 0.9, "'gama' cannot change"),
+        ("actor.learning_rate", 0.1, "Unknown optimizer of DQN 'actor'"),
+        ("default.momentum", 0.1, "cannot change"),
+    ],
+)
+def test_a_refused_change_changes_nothing(name, value, message):
+    agent = dqn_with("adam")
+    before = agent.get_state()
+    with pytest.raises(ConfigurationError, match=message):
+        agent.set_hyperparameter(name, value)
+    assert_same(agent.get_state(), before)
+
+
+def test_a_rate_on_a_schedule_cannot_be_set():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    agent = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "optimizer": keras.optimizers.SGD(schedule)}))
+    learn(agent, range(1))
+    assert agent.get_learning_rate() == pytest.approx(0.05)  # after two gradient steps
+    with pytest.raises(ConfigurationError, match="follows a learning-rate schedule"):
+        agent.set_learning_rate(0.1)
+    state = agent.get_state()
+    learn(agent, range(1, 2))
+    agent.set_state(state)
+    assert agent.get_learning_rate() == pytest.approx(0.05)
+
+
+def test_rates_are_checked_where_they_enter():
+    agent = dqn_with("adam")
+    with pytest.raises(ConfigurationError, match="finite number > 0, got nan"):
+        agent.set_learning_rate(float("nan"))
+    agent.set_learning_rate(0.25)
+    assert agent.get_learning_rate() == 0.25
+
+
+# --- seeds
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_same_seed_same_run_and_other_seed_other_run(algorithm):
+    def trained(seed):
+        run = run_of(algorithm, seed=seed)
+        run.train(env_steps=128)
+        return state_of(run)
+
+    zero, again, one = trained(0), trained(0), trained(1)
+    assert_same(zero, again)
+    for part in ("agent", "collector"):
+        assert not all(
+            np.array_equal(a, b) for (_, a), (_, b) in zip(flatten(zero[part]), flatten(one[part]), strict=True)
+        )
+
+
+def test_every_source_of_randomness_follows_its_seed():
+    zero, one = run_of("ppo", seed=0), run_of("ppo", seed=1)
+    assert not np.array_equal(
+        zero.agent.networks["actor"].get_weights()[0], one.agent.networks["actor"].get_weights()[0]
+    )
+    states = [run.agent.rng.bit_generator.state["state"]["state"] for run in (zero, one)]
+    states += [run.memory.rng.bit_generator.state["state"]["state"] for run in (zero, one)]
+    assert len(set(states)) == 4
+    assert not set(zero.collector._seeds) & set(one.collector._seeds)
+    other = Trainer(zero.agent, seed=1)  # the trainer's own seed: environments and memory
+    assert other.collector._seeds == one.collector._seeds
+
+
+def test_networks_of_one_agent_start_differently():
+    agent = PPO(PLANE, TWO, PPOConfig.from_dict(SMALL))
+    actor, critic = (agent.networks[name].get_weights()[0] for name in ("actor", "critic"))
+    assert not np.array_equal(actor, critic)
+
+
+@pytest.mark.parametrize("seed", [-1, -7])
+def test_negative_seeds(seed):
+    with pytest.raises(ConfigurationError, match=f"seed must be >= 0, got {seed}"):
+        agents.make("dqn", "CartPole-v1", seed=seed)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_global_generators_are_left_alone_and_do_not_matter(algorithm):
+    def trained(global_seed):
+        random.seed(global_seed)
+        np.random.seed(global_seed)
+        tf.random.set_seed(global_seed)
+        before = (random.getstate(), np.random.get_state()[1].copy(), np.random.get_state()[2])
+        tensorflow = tf.random.get_global_generator().state.numpy()
+        run = run_of(algorithm)
+        run.train(env_steps=64)
+        run.agent.reset(0)
+        after = (random.getstate(), np.random.get_state()[1], np.random.get_state()[2])
+        assert before[0] == after[0]
+        assert np.array_equal(before[1], after[1])
+        assert before[2] == after[2]
+        assert np.array_equal(tensorflow, tf.random.get_global_generator().state.numpy())
+        return run.agent.get_state()
+
+    keras_seed = keras.src.backend.common.global_state.get_global_attribute("global_seed_generator")
+    assert_same(trained(0), trained(1))
+    assert keras.src.backend.common.global_state.get_global_attribute("global_seed_generator") is keras_seed
+
+
+# --- specs
+
+
+def test_a_spec_builds_the_same_agent_again():
+    spec = AgentSpec.of("dqn", "CartPole-v1", SMALL_DQN)
+    assert_same(spec.build(3).get_state(), agents.make("dqn", "CartPole-v1", seed=3, **SMALL_DQN).get_state())
+    assert spec.label == "dqn"
+    assert spec.with_params({"gamma": 0.5}).config.gamma == 0.5
+
+
+def test_a_fresh_agent_is_a_recipe_and_a_trained_one_brings_its_weights():
+    agent = agents.make("dqn", "CartPole-v1", seed=3, **SMALL_DQN)
+    assert AgentSpec.of(agent).state is None
+    Trainer(agent).train(env_steps=30)
+    spec = AgentSpec.of(agent)
+    started = spec.build(8)
+    for name in ("q", "target"):
+        assert_same(started.get_state()["networks"][name], agent.get_state()["networks"][name])
+    assert (started.gradient_steps, started.env_steps, started.seed) == (0, 0, 8)
+    assert all((values == 0).all() for values in values_of(started.optimizers["default"]._momentums))
+    # Its weights did not come from its seed, so it brings them too.
+    assert_same(AgentSpec.of(started).build(9).get_state()["networks"], agent.get_state()["networks"])
+    assert_same(AgentSpec.of(spec, "CartPole-v1").state["networks"], agent.get_state()["networks"])
+    started.reset(8)
+    assert AgentSpec.of(started).state is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "environment", "message"),
+    [
+        ("dqnn", "CartPole-v1", r"Unknown agent 'dqnn'\. Did you mean dqn"),
+        ("dqn", None, "which environment 'dqn' is for"),
+        ("dqn", "CartPol-v1", "Did you mean CartPole-v1"),
+        ("nowhere:Agent", "CartPole-v1", "'nowhere:Agent' cannot be loaded"),
+        ("nowhere.py:Agent", "CartPole-v1", "no Python file 'nowhere.py'"),
+        ("agents.errors:ConfigurationError", "CartPole-v1", "is not an agent"),
+        (3, "CartPole-v1", "3 is not an agent"),
+    ],
+)
+def test_specs_of_nothing(agent, environment, message):
+    with pytest.raises(ConfigurationError, match=message):
+        AgentSpec.of(agent, environment)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: agents.make("dqn", "Pendulum-v1"), "DQN takes discrete actions, not Box"),
+        (lambda: agents.make("dqn", "CartPole-v1", gama=0.9), "Did you mean gamma"),
+        (lambda: agents.make("dqn", "CartPole-v1", activation="rellu"), "Unknown activation 'rellu'.* relu"),
+        (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
+        (lambda: agents.make("ppo", "CartPole-v1", **{"critic.learning_rate": 1.0}), "optimizer of PPO 'critic'"),
+        (lambda: agents.make("dqn", "CartPole-v1", policy="boltzman"), "Did you mean boltzmann"),
+        (lambda: agents.make("dqn", "CartPole-v1", **{"optimizer.momentum": 0.9}), "argument of the optimizer 'adam'"),
+        (lambda: DQN(PLANE, TWO, PPOConfig()), "DQN takes a DQNConfig, not PPOConfig"),
+    ],
+)
+def test_agents_that_cannot_be(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+def test_an_agent_from_a_file(tmp_path):
+    (tmp_path / "mine.py").write_text("from agents.algorithms.dqn import DQN\n\nclass Mine(DQN):\n    pass\n")
+    spec = AgentSpec.of(f"{tmp_path}/mine.py:Mine", "CartPole-v1", SMALL_DQN)
+    assert type(spec.build()).__name__ == "Mine"
+
+
+def test_optimizer_overrides_may_be_labels():
+    config = AgentConfig.from_dict(
+        {"optimizer": "adam(beta_1=0.5)", "actor.optimizer": "sgd(momentum=0.9)", "critic.optimizer": "Adam"}
+    )
+    spec_of = lambda name: Agent.optimizer_spec(type("Of", (), {"config": config}), name)  # noqa: E731
+    assert (spec_of("actor").name, spec_of("actor").arguments) == ("sgd", {"momentum": 0.9})
+    assert (spec_of("critic").name, spec_of("critic").arguments) == ("adam", {"beta_1": 0.5})
+
+
+# --- networks with random layers and running statistics
+
+
+class Noisy(KerasAgent):
+    """A target network beside a network with dropout and batch normalisation."""
+
+    config_class = DQNConfig
+    target_networks = {"target": "q"}  # noqa: RUF012
+
+    def build(self):
+        layers = keras.layers
+
+        def made(name):
+            body = [layers.Dense(4, "relu"), layers.BatchNormalization(), layers.Dropout(0.5), layers.Dense(2)]
+            return keras.Sequential([keras.Input(self.observation_space.shape), *body], name=name)
+
+        return {name: made(name) for name in ("q", "target")}
+
+    def act(self, observations, explore=True):
+        return np.argmax(self.infer("q", observations), axis=1)
+
+    def make_memory(self, n_envs, rng):
+        return RolloutMemory(n_steps=4, rng=rng)
+
+    def loss(self, batch):
+        values = self.networks["q"](batch["observations"], training=True)
+        return {"default": keras.ops.mean((values - self.networks["target"](batch["next_observations"])) ** 2)}
+
+
+def test_random_layers_and_running_statistics_are_part_of_the_state():
+    agent = Noisy(PLANE, TWO, DQNConfig.from_dict({**SMALL, "target_update_interval": 2, "learning_rate": 0.1}), seed=2)
+    built = agent.get_state()
+    learn(agent, range(2))
+    saved = agent.get_state()
+    for target, online in zip(agent.networks["target"].weights, agent.networks["q"].weights, strict=True):
+        np.testing.assert_array_equal(target.numpy(), online.numpy())  # tau 1, after an even number of steps
+    learn(agent, range(2, 4))
+    straight = agent.get_state()
+    agent.set_state(saved)
+    learn(agent, range(2, 4))
+    assert_same(agent.get_state(), straight)
+    agent.reset(2)
+    assert_same(agent.get_state(), built)
+    assert any("int" in variable.dtype for variable in agent.networks["q"].variables)
+
+
+# --- what is no number
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_networks_that_have_diverged_do_not_act(algorithm, value):
+    agent = run_of(algorithm).agent
+    name = {"dqn": "q", "ppo": "actor"}[algorithm]
+    observation = np.zeros((1, 4), np.float32)
+    agent.act(observation)
+    weights = agent.networks[name].get_weights()
+    agent.networks[name].set_weights([*weights[:-1], np.full_like(weights[-1], value)])
+    agent.set_state(agent.get_state())
+    with pytest.raises(NonFiniteError, match=f"network '{name}' became NaN or infinite: its learning rate"):
+        agent.act(observation)
+
+
+def test_observations_that_are_no_numbers_are_told_from_divergence():
+    with pytest.raises(NonFiniteError, match="so did its observations"):
+        run_of("ppo").agent.act(np.full((1, 4), np.nan, np.float32))
+
+
+def test_forbidden_actions_are_no_divergence():
+    agent = run_of("ppo").agent
+    weights = agent.networks["actor"].get_weights()
+    agent.networks["actor"].set_weights([*weights[:-1], np.array([0.0, -np.inf], np.float32)])
+    agent.set_state(agent.get_state())
+    assert agent.act(np.zeros((5, 4), np.float32)).tolist() == [0] * 5
+
+
+def test_variables_of_an_agents_optimizer_are_all_saved():
+    agent = dqn_with("wrapped")
+    assert len(agent.get_state()["optimizers"]["default"]) == len(variables_of(agent.optimizers["default"]))

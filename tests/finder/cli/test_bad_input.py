@@ -1,0 +1,102 @@
+"""Every mistake gets one clear message on stderr, exit code 2, no traceback, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+PPO = ("ppo", "--env", "CartPole-v1")
+
+MISTAKES = {
+    "unknown command": (("lrr",), "Did you mean 'lr'"),
+    "no environment": (("lr", "ppo"), "Missing option '--env'"),
+    "unknown flag": (("lr", *PPO, "--env-step", "5"), "--env-steps"),
+    "unknown agent": (("lr", "pppo", "--env", "CartPole-v1"), "Did you mean ppo"),
+    "agent that cannot be imported": (("lr", "nowhere:Agent", "--env", "CartPole-v1"), "nowhere"),
+    "unknown environment": (("lr", "ppo", "--env", "CartPol-v1"), "Did you mean CartPole-v1"),
+    "environment of a module that is not there": (("lr", "ppo", "--env", "nowhere:X-v0"), "'nowhere'"),
+    "environment argument": (("lr", *PPO, "--env-kwargs", '{"colour": 1}'), "colour"),
+    "unknown optimizer": (("opt", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
+    "unknown optimizer of agents": (("agents", *PPO, "--optimizer", "adamm"), "Did you mean adam"),
+    "unknown optimizer to tune": (("tune", *PPO, "--param", "optimizer=adamm,sgd"), "Did you mean adam"),
+    "optimizer argument": (("opt", *PPO, "--optimizer", "sgd(momentun=0.9)"), "momentum"),
+    "unknown sampler": (("tune", *PPO, "--sampler", "tpee"), "Did you mean 'tpe'"),
+    "sampler argument": (("tune", *PPO, "--sampler-kwargs", '{"n_startup_trial": 1}'), "n_startup_trials"),
+    "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
+    "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
+    "unknown metric": (("lr", *PPO, "--metric", "rewards"), "reward"),
+    "action space": (("lr", "dqn", "--env", "Pendulum-v1"), "discrete actions"),
+    "unknown hyperparameter": (("lr", *PPO, "--set", "gama=0.9"), "Did you mean gamma"),
+    "hyperparameter out of range": (("lr", *PPO, "--set", "gamma=2"), "gamma must be"),
+    "unknown parameter": (("tune", *PPO, "--param", "gama=0.9:0.99"), "Did you mean gamma"),
+    "parameter without a range": (("tune", *PPO, "--param", "hidden_sizes"), "search range of its own"),
+    "parameter that is fixed": (("tune", *PPO, "--param", "gamma=0.9:0.99", "--set", "gamma=0.9"), "both"),
+    "empty range": (("tune", *PPO, "--param", "gamma=0.99:0.9"), "low must be below high"),
+    "rates the wrong way round": (("lr", *PPO, "--start-lr", "0.1", "--end-lr", "0.01"), "start_lr must be"),
+    "rates that are equal": (("lr", *PPO, "--start-lr", "0.1", "--end-lr", "0.1"), "start_lr must be"),
+    "a rate of zero": (("lr", *PPO, "--start-lr", "0"), "start_lr must be > 0"),
+    "a range test's rates": (("lr", *PPO, "--range-test", "--start-lr", "1", "--end-lr", "0.1"), "start_lr must be"),
+    "a range test's seeds": (("lr", *PPO, "--range-test", "--seeds", "3"), "--seeds"),
+    "rates twice": (("lr", *PPO, "--rates", "1e-3", "--n-rates", "3"), "either --rates"),
+    "no rates": (("lr", *PPO, "--n-rates", "0"), "n_rates must be >= 2"),
+    "no steps": (("lr", *PPO, "--env-steps", "0"), "env_steps is 0"),
+    "negative steps": (("opt", *PPO, "--env-steps", "-5"), "env_steps is -5"),
+    "negative episodes": (("lr", *PPO, "--episodes", "-5"), "episodes is -5"),
+    "two budgets": (("lr", *PPO, "--env-steps", "5", "--episodes", "5"), "env_steps and episodes"),
+    "no trials": (("tune", *PPO, "--n-trials", "0"), "n_trials is 0"),
+    "no seeds": (("lr", *PPO, "--seeds", "0"), "seeds must be >= 1"),
+    "equal seeds": (("lr", *PPO, "--seeds", "1,1"), "seeds"),
+    "no jobs": (("lr", *PPO, "--n-jobs", "0"), "n_jobs"),
+    "several jobs inline": (("lr", *PPO, "--n-jobs", "2", "--executor", "inline"), "process"),
+    "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "processes"),
+    "not JSON": (("lr", *PPO, "--env-kwargs", "{a"), "--env-kwargs"),
+    "storage in no folder": (("lr", *PPO, "--storage", "nowhere/x.db"), "make the directory"),
+    "storage of no kind": (("lr", *PPO, "--storage", "x.txt"), "sqlite:///finder.db"),
+    "storage that is no database": (("lr", *PPO, "--storage", "note.db"), "not an SQLite database"),
+    "storage that is no database, range test": (("lr", *PPO, "--range-test", "--storage", "note.db"), "not an SQLite"),
+    "no file": (("run", "nothing.toml"), "nothing.toml"),
+    "unknown key": (("run", "unknown.toml"), "unknown.toml, line 3: unknown key 'env_stepz'. Did you mean 'env_steps'"),
+    "mistyped key": (("run", "mistyped.toml"), "mistyped.toml, line 3: env_steps is 'many'"),
+    "unknown port": (("dashboard", "--storage", "empty.db", "--port", "99999"), "port is 99999"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
+    (finder.folder / "note.db").write_text("this is no database, leave it alone")
+    (finder.folder / "empty.db").touch()
+    (finder.folder / "unknown.toml").write_text('name = "x"\nagents = ["ppo"]\nenv_stepz = 5\nenv = "CartPole-v1"\n')
+    (finder.folder / "mistyped.toml").write_text(
+        'name = "x"\nagents = "ppo"\nenv_steps = "many"\nenv = "CartPole-v1"\n'
+    )
+    ran = finder(*words)
+    assert ran.code == 2, ran.err
+    assert ran.out == ""
+    assert said in ran.err
+    assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
+    assert "Traceback" not in ran.err
+    assert (finder.folder / "note.db").read_text() == "this is no database, leave it alone"
+    storage = finder.folder / "finder.db"
+    assert not storage.exists() or finder("studies", "--json").json == []
+
+
+def test_what_nobody_expected_keeps_its_traceback(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("studies.study.list_studies", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        finder("studies")
+
+
+def test_a_reader_that_goes_away_is_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        "import sys, studies.study\n"
+        "def fail(*_): raise BrokenPipeError\n"
+        "studies.study.list_studies = fail\n"
+        "from finder.cli import main; sys.exit(main(['studies']))"
+    )
+    done = finder.python("-c", script)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -1,0 +1,87 @@
+"""Ctrl-C and its relatives, at work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WORDS = (
+    "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3,1e-2", "--env-steps", "400", "--seeds", "1",
+    "--set", "jit_compile=false", "--set", "n_envs=1", "--set", "n_steps=16", "--set", "n_epochs=1",
+    "--set", "batch_size=16", "--storage", "kept.db",
+)  # fmt: skip
+STUDY = "lr-ppo-cli_envs:Slow-v0"
+RUN = "import sys; from finder.cli import main; sys.exit(main())"
+DEADLINE_SECONDS = 100
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not path.exists():
+        assert process.poll() is None, "it ended before it was interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def session_members(session: int) -> list[int]:
+    """Processes of a session that are still alive, zombies not counted."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, member_of = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(member_of) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str) -> None:
+    (finder.folder / "slow").touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *WORDS, "--executor", executor],
+        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_for(finder.folder / "running", process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group hears it
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert "Stopped. 0 of 3 trials are done and kept in kept.db." in err
+    assert f"Go on:  finder {' '.join(WORDS)} --executor {executor}" in err
+    assert session_members(process.pid) == []
+
+    states = [trial["reason"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
+    assert set(states) == {"interrupted"}
+    (finder.folder / "slow").unlink()
+    again = finder(*WORDS, "--executor", "inline", "--json")
+    assert again.code == 0, again.err
+    assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
+    assert "3 trials × 1 seed" in again.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    ran = finder(*WORDS, "--env-kwargs", f'{{"signal_in_step": {int(number)}}}')
+    assert ran.code == 128 + number
+    assert "Stopped. 0 of 3 trials are done and kept in kept.db." in ran.err
+    assert signal.getsignal(number) is before
+
+
+def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
+    words = [word if word != "kept.db" else "memory" for word in WORDS]
+    ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGINT)}}}')
+    assert ran.code == 130
+    assert "Nothing is kept" in ran.err

@@ -1,0 +1,49 @@
+"""Commands pay only for what they need; told by what was imported, not by the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+LOADED = """
+import sys
+import studies.dashboard
+{before}
+from finder.cli import main
+code = main({words!r})
+print("code", code, "loaded", *(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
+"""
+HEAVY = ("tensorflow", "keras", "optuna", "pandas", "sqlalchemy", "plotly", "gymnasium")
+
+
+def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
+    script = LOADED.replace("import studies.dashboard\n", "") if not before else LOADED
+    done = finder.python("-c", script.format(words=list(words), heavy=HEAVY, before=before))
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("code 0 loaded"), done.stderr
+    return last.removeprefix("code 0 loaded").split()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["lr", "--help"], ["tune", "--help"], ["show", "-h"]])
+def test_help_imports_nothing_heavy(finder: Any, words: list[str]) -> None:
+    assert loaded(finder, *words) == []
+
+
+@pytest.mark.parametrize("command", ["studies", "show", "best", "report"])
+def test_looking_needs_no_tensorflow(searched: Any, command: str) -> None:
+    words = [command] if command == "studies" else [command, searched.study]
+    assert not {"tensorflow", "keras"} & set(loaded(searched.finder, *words))
+
+
+def test_the_dashboard_needs_no_tensorflow(searched: Any) -> None:
+    # The figures are drawn and the port is bound; only the endless loop is left out.
+    before = "studies.dashboard._ThreadedServer.serve_forever = lambda *_, **__: None"
+    assert not {"tensorflow", "keras"} & set(loaded(searched.finder, "dashboard", "--port", "0", before=before))
+
+
+def test_our_packages_are_not_hidden_by_folders_of_the_same_name(finder: Any) -> None:
+    (finder.folder / "studies").mkdir()
+    (finder.folder / "studies" / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    done = finder.python("-c", "import sys; sys.path.remove(''); from finder.cli import main; main(['studies'])")
+    assert "there is no storage" in done.stderr

@@ -1,0 +1,157 @@
+"""Searches from the command line: what is printed where, and how a study goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+TOML = """
+name = "from-toml"
+agents = ["ppo"]
+env = "CartPole-v1"
+env_steps = 600
+seeds = [0]
+n_trials = 1
+sampler = "random"
+
+[params]
+gamma = "0.9:0.99"
+
+[fixed]
+jit_compile = false
+n_steps = 32
+n_epochs = 1
+"""
+
+
+class TestLearningRates:
+    def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, searched: Any) -> None:
+        ran = searched.ran
+        assert ran.code == 0, ran.err
+        (line,) = ran.out.splitlines()
+        assert line.startswith("learning_rate ")
+        assert "over 2 seeds" in line
+        assert "±" in line
+        assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
+        assert "3 trials: 3 complete, 0 pruned, 0 failed · in sqlite:///finder.db as lr-ppo-CartPole-v1" in ran.err
+        for command in ("finder best lr-ppo-CartPole-v1 ", "finder report lr-ppo-CartPole-v1 ", "finder dashboard "):
+            assert command in ran.err
+        assert "--storage" not in ran.err
+
+    def test_a_complete_study_says_so_and_shows_what_it_found(self, searched: Any) -> None:
+        again = searched.finder.small(*searched.words)
+        assert (again.code, again.out) == (0, searched.ran.out)
+        assert "Nothing left to run; showing what it found." in again.err
+        assert "started" not in again.err
+
+    def test_json(self, searched: Any) -> None:
+        again = searched.finder.small(*searched.words, "--json", "--quiet")
+        assert again.err == ""
+        assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
+        assert again.json["stopped"] is None
+        best = searched.finder("best", searched.study, "--json").json
+        assert again.json["pick"] == best
+
+    def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
+        ran = searched.finder.small(*searched.words, "--set", "gamma=0.5")
+        assert (ran.code, ran.out) == (2, "")
+        assert "exists with another fixed" in ran.err
+        assert "new name" in ran.err
+
+    def test_the_storage_of_the_environment_variable_needs_no_flag(
+        self, finder: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPTUNA_STORAGE", "other.db")
+        ran = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates", "1e-3")
+        assert ran.code == 0, ran.err
+        assert (finder.folder / "other.db").exists()
+        assert "--storage" not in ran.err
+        monkeypatch.delenv("OPTUNA_STORAGE")
+        again = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates", "1e-3", "--storage", "other.db")
+        assert "finder dashboard --storage other.db" in again.err
+
+    def test_the_range_test(self, finder: Any) -> None:
+        words = ("--range-test", "--n-rates", "8", "--env", "CartPole-v1", "--set", "jit_compile=false")
+        ran = finder("lr", "ppo", *words, "--json", "--metric", "loss")
+        assert ran.code in (0, 1), ran.err
+        assert (ran.code == 0) == (ran.json["suggestion"] is not None)
+        assert ran.json["study"] == "range-test-ppo-CartPole-v1"
+        best = finder("best", "range-test-ppo-CartPole-v1", "--json")
+        assert best.json["learning_rate"] == ran.json["suggestion"]
+
+
+class TestOtherSearches:
+    def test_optimizers(self, finder: Any) -> None:
+        words = ("--optimizer", "adam", "--optimizer", "sgd(momentum=0.9)", "--rates", "1e-3", "--storage", "memory")
+        ran = finder.small("opt", "ppo", "--env", "CartPole-v1", *words, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["pick"]["params"]["optimizer"] in ("adam", "sgd(momentum=0.9)")
+        assert ran.json["trials"]["complete"] == 2
+
+    def test_tuning(self, finder: Any) -> None:
+        words = ("--param", "gamma=0.9:0.99", "--param", "learning_rate", "--n-trials", "2", "--sampler", "random")
+        ran = finder.small("tune", "ppo", "--env", "CartPole-v1", *words, "--json")
+        assert ran.code == 0, ran.err
+        params = ran.json["pick"]["params"]
+        assert 0.9 <= params["gamma"] <= 0.99
+        assert 1e-5 <= params["learning_rate"] <= 0.1
+        assert "sampler random (seed 0)" in ran.err
+
+    def test_a_file_and_flags_that_replace_what_it_says(self, finder: Any) -> None:
+        (finder.folder / "study.toml").write_text(TOML)
+        first = finder("run", "study.toml")
+        assert first.code == 0, first.err
+        assert "1 trial × 1 seed (0) × 600 environment steps" in first.err
+        more = finder("run", "study.toml", "--n-trials", "2", "--json")
+        assert "Going on: 1 trials are done, 1 left." in more.err
+        assert more.json["trials"]["complete"] == 2
+        elsewhere = finder("run", "study.toml", "--storage", "b.db", "--study-name", "other", "--quiet")
+        assert (elsewhere.code, elsewhere.err) == (0, "")
+        assert finder("best", "other", "--storage", "b.db").code == 0
+
+    @pytest.mark.real
+    def test_agents_in_processes(self, finder: Any) -> None:
+        ran = finder.small("agents", "ppo", "ppo", "--env", "CartPole-v1", "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["pick"]["params"]["agent"] in ("ppo", "ppo-2")
+        assert ran.json["trials"] == {"complete": 2, "pruned": 0, "failed": 0}
+        assert "process × 2" in ran.err
+
+
+class TestFailures:
+    def test_a_failing_trial_does_not_kill_the_study(self, finder: Any) -> None:
+        broken = json.dumps({"broken_steps": 1})
+        ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", broken, "--n-rates", "2")
+        assert ran.code == 0, ran.err
+        assert "✗ #0 learning_rate 1e-5  failed: RuntimeError: the robot fell off the table" in ran.err
+        assert "2 trials: 1 complete, 0 pruned, 1 failed" in ran.err
+        shown = finder("show", "lr-ppo-cli_envs:Broken-v0")
+        assert "RuntimeError: the robot fell off the table" in shown.out
+        trial = finder("show", "lr-ppo-cli_envs:Broken-v0", "--trial", "0", "--json").json
+        assert trial["state"] == "failed"
+        assert "Traceback" in trial["traceback"]
+        assert "cli_envs.py" in trial["traceback"]
+
+    @pytest.mark.parametrize("kind", ["raises", "nan"])
+    def test_three_failures_in_a_row_stop_the_study(self, finder: Any, kind: str) -> None:
+        kwargs = json.dumps({"nan": kind == "nan"})
+        ran = finder.small(
+            "lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", kwargs, "--n-rates", "5", "--json"
+        )
+        assert ran.code == 1
+        assert ran.json["pick"] is None
+        assert ran.json["trials"] == {"complete": 0, "pruned": 0, "failed": 3}
+        assert "Error: the study was stopped: 3 trials failed in a row" in ran.err
+        assert ("reward nan" if kind == "nan" else "the robot fell") in ran.json["stopped"]
+        assert "finder show lr-ppo-cli_envs:Broken-v0" in ran.err
+
+    @pytest.mark.parametrize("command", ["lr", "opt", "tune"])
+    def test_no_complete_trial_is_no_success(self, finder: Any, command: str) -> None:
+        few = {"lr": ("--rates", "1e-3"), "opt": ("--optimizer", "sgd", "--rates", "1e-3"), "tune": ("--n-trials", "1")}
+        words = (command, "ppo", "--env", "cli_envs:Broken-v0", *few[command])
+        ran = finder.small(*words)
+        assert (ran.code, ran.out) == (1, "")
+        assert "Error: no trial was completed" in ran.err
+        assert finder("best", f"{command}-ppo-cli_envs:Broken-v0").code == 1

@@ -1,0 +1,82 @@
+"""Commands that look at studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_list_of_studies(searched: Any) -> None:
+    ran = searched.finder("studies")
+    assert ran.code == 0
+    (line,) = [line for line in ran.out.splitlines() if line.startswith(searched.study)]
+    assert line.split()[1:4] == ["ppo", "CartPole-v1", "3/3"]
+    (summary,) = [row for row in searched.finder("studies", "--json").json if row["name"] == searched.study]
+    assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
+
+
+def test_the_trials_of_a_study(searched: Any) -> None:
+    ran = searched.finder("show", searched.study)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0].startswith(searched.study)
+    assert lines[1].split() == ["#", "learning_rate", "return", "state", "steps", "seconds", "reason"]
+    assert [line.split()[:2] for line in lines[2:]] == [["0", "1e-4"], ["1", "3.16e-3"], ["2", "1e-1"]]
+    assert sum("←" in line for line in lines) == 1
+    trials = searched.finder("show", searched.study, "--json").json["trials"]
+    assert {trial["state"] for trial in trials} == {"complete"}
+    assert set(trials[0]["seed_values"]) == {"0", "1"}
+
+
+def test_one_trial_in_full(searched: Any) -> None:
+    ran = searched.finder("show", searched.study, "--trial", "1")
+    assert ran.json["configuration"]["config"]["learning_rate"] == pytest.approx(3.162e-3)
+    ran = searched.finder("show", searched.study, "--trial", "9")
+    assert ran.code == 2
+    assert "no trial 9" in ran.err
+
+
+def test_the_pick_as_json(searched: Any) -> None:
+    pick = searched.finder("best", searched.study, "--json").json
+    assert pick["study"] == searched.study
+    assert pick["n_seeds"] == 2
+    assert pick["optimizers"]["default"]["config"]["learning_rate"] == pick["params"]["learning_rate"]
+
+
+def test_the_python_lines_of_the_pick_run(searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = searched.finder("best", searched.study)
+    first, _, code = ran.out.partition("\n\n")
+    assert first.startswith("learning_rate")
+    monkeypatch.chdir(searched.finder.folder)
+    names: dict[str, Any] = {}
+    exec(code.replace("1_000_000", "64"), names)
+    pick = searched.finder("best", searched.study, "--json").json
+    assert names["agent"].config.learning_rate == pytest.approx(pick["params"]["learning_rate"])
+    assert names["agent"].config.n_steps == 32
+    assert names["agent"].env_steps >= 64
+
+
+def test_the_report(searched: Any) -> None:
+    ran = searched.finder("report", searched.study)
+    path = Path(ran.out.strip())
+    assert path.name == f"finder-report-{searched.study}.html"
+    assert path.read_text().startswith("<!doctype html>")
+    named = searched.finder("report", searched.study, "--output", "mine.html")
+    assert Path(named.out.strip()) == searched.finder.folder / "mine.html"
+
+
+@pytest.mark.parametrize("command", ["show", "best", "report"])
+def test_an_unknown_study_names_the_nearest(searched: Any, command: str) -> None:
+    ran = searched.finder(command, "lr-pop-CartPole-v1")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"Did you mean '{searched.study}'" in ran.err
+
+
+@pytest.mark.parametrize("words", [("studies",), ("show", "x"), ("best", "x"), ("report", "x"), ("dashboard",)])
+def test_a_missing_storage_is_not_made_by_looking_at_it(finder: Any, words: tuple[str, ...]) -> None:
+    ran = finder(*words, "--storage", "missing.db")
+    assert ran.code == 2
+    assert "there is no storage 'missing.db'" in ran.err
+    assert not (finder.folder / "missing.db").exists()

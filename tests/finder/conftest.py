@@ -1,0 +1,16 @@
+"""What the finders' tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    """A SQLite storage of its own."""
+    return f"sqlite:///{tmp_path}/finder.db"

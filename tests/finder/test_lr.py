@@ -1,0 +1,254 @@
+"""Which learning rate: the grid and the range test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import SMALL_DQN, SMALL_PPO
+
+import agents
+from agents import ConfigurationError, Trainer
+from finder import LRFinder
+from finder.range_test import RangeTestResult, normalized, range_test
+from studies import load_study
+from studies.errors import StudyError
+
+ENV = "fakes:TwoStep-v0"
+
+
+def small_agent(kind: str = "ppo", **params: Any) -> Any:
+    return agents.make(kind, ENV, **{**(SMALL_PPO if kind == "ppo" else SMALL_DQN), **params})
+
+
+def assert_same(before: Any, after: Any, path: str = "state") -> None:
+    """Two states are equal, bit for bit."""
+    assert type(before) is type(after), path
+    if isinstance(before, dict):
+        assert before.keys() == after.keys(), path
+        for key in before:
+            assert_same(before[key], after[key], f"{path}.{key}")
+    elif isinstance(before, list | tuple):
+        assert len(before) == len(after), path
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            assert_same(one, other, f"{path}[{index}]")
+    elif isinstance(before, np.ndarray):
+        assert before.dtype == after.dtype, path
+        assert before.tobytes() == after.tobytes(), path
+    elif isinstance(before, gym.Space):
+        assert before == after, path
+    elif isinstance(before, gym.Env):
+        assert_same(before.unwrapped.__dict__, after.unwrapped.__dict__, path)
+    elif not isinstance(before, np.random.Generator):
+        assert before == after or (before != before and after != after), path
+    else:
+        assert before.bit_generator.state == after.bit_generator.state, path
+
+
+class TestRangeTest:
+    def test_rates_grow_by_the_same_factor_to_exactly_the_last_one(self):
+        result = LRFinder(small_agent()).find(1e-5, 1e-1, N=20, storage=None)
+        expected = [1e-5 * (1e-1 / 1e-5) ** (k / 20) for k in range(21)]
+        assert result.rewards.rates == pytest.approx(expected)
+        assert result.rewards.rates[0] == 1e-5
+        assert result.rewards.rates[-1] == 1e-1
+        assert result.reason == "every rate was tried"
+
+    def test_a_loss_is_watched_at_every_gradient_step(self):
+        result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metrics="loss", storage=None)
+        assert len(result.losses.values) == 31
+        assert result.losses.rates[-1] == 1e-3
+
+    def test_the_rate_that_is_noted_is_the_one_in_force(self):
+        agent = small_agent()
+        seen = []
+        watch = agents.LambdaCallback(on_update_end=lambda trainer, update: seen.append(trainer.agent.get_learning_rate()))
+        with Trainer(agent, callbacks=[watch]) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 12, metrics="loss")
+        assert seen[:13] == pytest.approx(result.losses.rates, rel=1e-6)
+
+    def test_nothing_counts_before_the_first_gradient_step(self):
+        agent = small_agent("dqn", learning_starts=100)
+        with Trainer(agent) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 5)
+        assert min(result.rewards.env_steps) > 100
+
+    def test_it_stops_when_the_loss_diverges(self):
+        agent = small_agent(max_grad_norm=None, optimizer="sgd")
+        result = LRFinder(agent).find(1e-3, 1e12, N=200, metrics="loss", storage=None)
+        assert result.reason != "every rate was tried"
+        assert "learning rate of" in result.reason or "NaN" in result.reason or "nan" in result.reason
+        assert len(result.losses.rates) < 201
+
+    def test_the_smaller_budget_ends_it(self):
+        result = LRFinder(small_agent()).find(1e-5, 1e-1, N=500, episodes=40, storage=None)
+        assert result.reason == "budget reached"
+        assert len(result.rewards.rates) <= 40
+
+    @pytest.mark.parametrize("kind", ["ppo", "dqn"])
+    @pytest.mark.parametrize("metrics", ["reward", "loss"])
+    def test_the_agent_stays_as_it_is_bit_for_bit(self, kind: str, metrics: Any):
+        agent = small_agent(kind)
+        with Trainer(agent) as trainer:
+            trainer.train(env_steps=150)
+            before = trainer.get_state()
+            LRFinder(trainer).find(1e-4, 1.0, N=15, metrics=metrics, storage=None)
+            assert_same(before, trainer.get_state())
+            rates = agent.get_learning_rate()
+            assert rates == pytest.approx(agent.config.learning_rate)
+
+    def test_also_when_it_raises(self, monkeypatch: pytest.MonkeyPatch):
+        agent = small_agent("dqn")
+        with Trainer(agent) as trainer:
+            trainer.train(env_steps=150)
+            before = trainer.get_state()
+            monkeypatch.setattr(type(agent), "loss", lambda self, batch: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                LRFinder(trainer).find(1e-4, 1.0, N=15, storage=None)
+            assert_same(before, trainer.get_state())
+
+    def test_it_starts_from_the_replay_of_the_trainer(self):
+        agent = small_agent("dqn", learning_starts=100)
+        with Trainer(agent) as trainer:
+            trainer.train(env_steps=150)
+            result = LRFinder(trainer).find(1e-5, 1e-2, N=5, storage=None)
+        assert min(result.rewards.env_steps) < 50, "a filled replay is learned from at once"
+
+    def test_a_return_is_normalised_against_the_last_ones(self):
+        # Window of 3. At 4: mean of 1, 2, 4 is 7/3, their variance 14/9; (4 - 7/3) / sqrt(14/9) = 5 / sqrt(14).
+        assert normalized([1.0, 2.0, 4.0, 4.0, 4.0], 3) == pytest.approx([0.0, 1.0, 5 / 14**0.5, 1 / 2**0.5, 0.0])
+
+    def test_one_of_several_optimizers_must_exist(self):
+        with pytest.raises(ConfigurationError, match="Unknown optimizer of PPO 'actor'"):
+            LRFinder(small_agent()).find(optimizer="actor", storage=None)
+
+    @pytest.mark.parametrize(
+        ("start", "end", "more", "message"),
+        [
+            (1e-2, 1e-3, {}, "smaller than end_lr"),
+            (1e-3, 1e-3, {}, "smaller than end_lr"),
+            (0.0, 1e-3, {}, "> 0"),
+            (1e-5, float("nan"), {}, "nan"),
+            (1e-5, 1e-1, {"N": 0}, "N must be >= 1"),
+            (1e-5, 1e-1, {"window_size": 0}, "window_size must be >= 1"),
+            (1e-5, 1e-1, {"env_steps": 0}, "env_steps must be >= 1"),
+            (1e-5, 1e-1, {"episodes": -1}, "episodes must be >= 1"),
+            (1e-5, 1e-1, {"metrics": "score"}, "'reward' or 'loss'"),
+        ],
+    )
+    def test_bad_numbers_are_refused(self, start: float, end: float, more: dict[str, Any], message: str):
+        with pytest.raises(ConfigurationError, match=message):
+            LRFinder(small_agent()).find(start, end, **more, storage=None)
+
+    def test_pictures_are_returned_and_show_the_points_that_are_left(self):
+        finder = LRFinder(small_agent())
+        finder.find(1e-5, 1e-1, N=30, storage=None)
+        assert len(finder.plot_reward(2, 3).data[0].x) == 31 - 5
+        assert len(finder.plot_reward(normalized=True).data[0].x) == 31
+        assert len(finder.plot_reward_change(sma=5, n_skip_beginning=1, n_skip_end=1).data[0].x) == 28
+        assert list(finder.plot_reward_change(y_lim=(-2, 2)).layout.yaxis.range) == [-2, 2]
+        assert finder.plot_loss().data
+        assert finder.plot_loss_change(sma=2).data
+        with pytest.raises(ConfigurationError, match="leave some of the 31 points"):
+            finder.plot_reward(20, 20)
+
+    def test_pictures_before_any_test_say_what_to_do(self):
+        with pytest.raises(ConfigurationError, match=r"call find\(\) first"):
+            LRFinder(small_agent()).plot_reward()
+
+    def test_the_best_rate_is_where_the_curve_is_steepest_or_it_says_that_there_is_none(self):
+        finder = LRFinder(small_agent())
+        result = finder.find(1e-5, 1e-1, N=10, storage=None)
+        rates = result.rewards.rates
+        steep = RangeTestResult(**{**vars(result), "rewards": _with_values(result, [0.0] * 5 + [5.0] * 6)})
+        finder.result = steep
+        assert finder.get_best_lr() == rates[5]
+        finder.result = RangeTestResult(**{**vars(result), "rewards": _with_values(result, [1.0] * 11)})
+        with pytest.raises(ConfigurationError, match="suggests no learning rate"):
+            finder.get_best_lr()
+
+    def test_it_is_recorded_as_a_study_of_one_trial(self, storage: str):
+        finder = LRFinder(small_agent())
+        result = finder.find(1e-5, 1e-1, N=20, storage=storage)
+        finder.find(1e-5, 1e-1, N=10, storage=storage)
+        with load_study(storage, "range-test-PPO-fakes:TwoStep-v0") as study:
+            (trial,) = study.trials()
+            curve = trial.user_attrs["range_test"]
+            assert curve["rates"] == result.rewards.rates
+            assert curve["values"] == result.rewards.values
+            assert trial.user_attrs["settings"]["N"] == 20
+        with load_study(storage, "range-test-PPO-fakes:TwoStep-v0-2") as study:
+            assert len(study.trials()) == 1
+
+
+def _with_values(result: RangeTestResult, values: list[float]) -> Any:
+    return type(result.rewards)(result.rewards.rates, values, result.rewards.env_steps)
+
+
+class TestGrid:
+    def test_every_rate_trains_afresh_with_the_same_seeds(self, storage: str):
+        result = LRFinder("ppo", ENV).grid(
+            1e-3, 1e-1, 3, env_steps=320, seeds=2, storage=storage, executor="inline", params=SMALL_PPO, pruner="none"
+        )
+        table = result.table()
+        assert list(table.learning_rate) == [0.001, 0.01, 0.1]
+        assert list(table.state) == ["COMPLETE"] * 3
+        assert result.best.value == table.value.max()
+        assert result.best.seed_values.keys() == {0, 1}
+        frame = result.study.storage.episodes.frame(result.study.episodes_key)
+        first = frame[frame.env_steps <= 32].groupby(["trial_number", "seed"]).episode_return.sum()
+        # Before the first update (32 steps) the runs of one seed are the same at every rate.
+        assert first.unstack("trial_number").nunique(axis=1).eq(1).all()
+
+    def test_a_trained_agent_is_where_its_grid_starts(self, storage: str):
+        agent = small_agent()
+        with Trainer(agent) as trainer:
+            trainer.train(env_steps=64)
+        spec = LRFinder(agent).spec
+        built = spec.build(seed=5)
+        for one, other in zip(built.get_state()["networks"]["actor"], agent.get_state()["networks"]["actor"], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_started_again_it_goes_on(self, storage: str):
+        options: dict[str, Any] = {"env_steps": 64, "seeds": 1, "storage": storage, "executor": "inline", "params": SMALL_PPO}
+        first = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **options)
+        again = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **options)
+        assert len(again.table()) == 3
+        assert first.best.trial == again.best.trial
+        with pytest.raises(StudyError, match=r"new name|another"):
+            LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **{**options, "env_steps": 128})
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"start_lr": 1.0, "end_lr": 0.1}, "smaller than end_lr"),
+            ({"n_rates": 1}, "n_rates must be >= 2"),
+            ({"seeds": 0}, "seeds must be >= 1"),
+            ({"env_steps": 0}, "env_steps"),
+            ({"env_steps": -5}, "env_steps"),
+            ({"metrics": "score"}, "'reward' or 'loss'"),
+            ({"prunner": "median"}, "Did you mean pruner"),
+            ({"pruner": "medain"}, "median"),
+            ({"params": {"gama": 0.9}}, "gamma"),
+            ({"params": {"optimizer": "adm"}}, "adam"),
+            ({"executor": "inlin"}, "inline"),
+        ],
+    )
+    def test_bad_input_is_refused_before_anything_is_written(
+        self, arguments: dict[str, Any], message: str, storage: str, tmp_path: Any
+    ):
+        with pytest.raises(ValueError, match=message):
+            LRFinder("ppo", ENV).grid(**{"env_steps": 100, "storage": storage, **arguments})
+        assert not list(tmp_path.iterdir())
+
+    def test_unknown_names_are_refused_with_the_nearest(self):
+        with pytest.raises(ConfigurationError, match="Did you mean ppo"):
+            LRFinder("pp", "CartPole-v1")
+        with pytest.raises(ConfigurationError, match="CartPole-v1"):
+            LRFinder("ppo", "CartPol-v1")
+        with pytest.raises(ConfigurationError, match="Say which environment"):
+            LRFinder("ppo")
+        with pytest.raises(ConfigurationError, match="DQN takes discrete actions"):
+            LRFinder("dqn", "Pendulum-v1").grid(env_steps=100, storage=None)

@@ -1,0 +1,73 @@
+"""Which optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import pytest
+from fakes import SMALL_PPO
+
+from agents import ConfigurationError
+from finder import OptFinder
+
+ENV = "fakes:TwoStep-v0"
+QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "params": SMALL_PPO, "pruner": "none"}
+
+
+def test_names_objects_and_configs_are_all_optimizers():
+    given = ["adamw", keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.serialize(keras.optimizers.RMSprop(0.01))]
+    finder = OptFinder("ppo", [*given, "adamw"], ENV)
+    assert list(finder.optimizers) == ["adamw", "sgd(momentum=0.9)", "rmsprop", "adamw #2"]
+
+
+def test_each_is_judged_at_its_own_best_rate(storage: str):
+    finder = OptFinder("ppo", ["adam", keras.optimizers.SGD(momentum=0.9)], ENV)
+    result = finder.find(n_rates=3, storage=storage, **QUICK)
+    table = result.table()
+    rates = table.groupby("optimizer").learning_rate.agg(list).to_dict()
+    assert rates == {"adam": [1e-5, 1e-3, 1e-1], "sgd(momentum=0.9)": [1e-4, 1e-2, 1.0]}
+    assert finder.rewards == table.groupby("optimizer").value.max().to_dict()
+    assert finder.best_reward == max(finder.rewards.values())
+    assert finder.best_opt == max(finder.rewards, key=lambda name: finder.rewards[name])
+    best = finder.best_optimizer()
+    assert float(best.learning_rate.numpy()) == pytest.approx(finder.best_learning_rate)
+    assert finder.plot_reward().data
+
+
+def test_the_arguments_of_an_object_reach_the_agent(storage: str):
+    finder = OptFinder("ppo", [keras.optimizers.SGD(0.5, momentum=0.25)], ENV)
+    result = finder.find(learning_rates="own", storage=storage, **QUICK)
+    config = result.best.optimizers["default"]["config"]
+    assert (config["momentum"], config["learning_rate"]) == (0.25, 0.5)
+
+
+def test_a_schedule_is_kept_as_it_is(storage: str):
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 100, 0.5)
+    finder = OptFinder("ppo", [keras.optimizers.Adam(schedule)], ENV)
+    result = finder.find(storage=storage, **QUICK)
+    assert result.best.optimizers["default"]["config"]["learning_rate"]["class_name"] == "ExponentialDecay"
+
+
+def test_losses_can_decide(storage: str):
+    finder = OptFinder("ppo", ["adam"], ENV)
+    finder.find(metrics="loss", n_rates=2, storage=storage, **QUICK)
+    assert finder.best_loss == min(finder.losses.values())
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "arguments", "message"),
+    [
+        ([], {}, "at least one optimizer"),
+        ("adam", {}, "Give a list"),
+        (["adma"], {}, "Did you mean adam"),
+        ([42], {}, "must be a name"),
+        (["adam"], {"n_rates": 0}, "n_rates must be >= 1"),
+        (["adam"], {"learning_rates": {"sgd": [0.1]}}, "no rates for 'adam'"),
+        (["adam"], {"learning_rates": "all"}, "'search', 'own'"),
+        (["adam(momentun=0.9)"], {}, "momentun"),
+    ],
+)
+def test_bad_input_is_refused(optimizers: Any, arguments: dict[str, Any], message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        OptFinder("ppo", optimizers, ENV).find(storage=None, **{**QUICK, **arguments})

@@ -1,0 +1,162 @@
+"""Searches: what is asked, what is recorded, when they stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+from agents import ConfigurationError
+from finder import run_file, run_search, tune
+from studies import StudySpec
+from studies.errors import StudyError
+
+ENV = "fakes:TwoStep-v0"
+QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 1, "executor": "inline", "params": SMALL_PPO}
+
+
+def make_spec(**changes: Any) -> StudySpec:
+    fields: dict[str, Any] = {
+        "name": "a study",
+        "storage": "memory",
+        "agents": ("ppo",),
+        "env": ENV,
+        "env_steps": 160,
+        "seeds": (0,),
+        "executor": "inline",
+        "fixed": SMALL_PPO,
+        "params": {"learning_rate": "1e-4:1e-1:log"},
+        "n_trials": 3,
+    }
+    return StudySpec(**{**fields, **changes})
+
+
+def test_any_hyperparameter_can_be_searched_and_reaches_the_agent(storage: str):
+    space = {"gamma": "0.9:0.999", "learning_rate": None, "optimizer": "adam,sgd", "clip_range": [0.1, 0.2]}
+    result = tune("ppo", ENV, space, n_trials=4, storage=storage, **QUICK)
+    table = result.table()
+    assert list(table.state) == ["COMPLETE"] * 4
+    for trial in result.study.trials():
+        config = trial.user_attrs["configuration"]["config"]
+        params = result.study.params(trial)
+        assert {name: config[name] for name in params} == params
+        assert config["n_steps"] == 16
+
+
+def test_optimizer_arguments_can_be_searched():
+    space = {"optimizer": ["sgd"], "optimizer.momentum": "0.0:0.9"}
+    result = tune("ppo", ENV, space, n_trials=2, storage=None, **QUICK)
+    for trial in result.study.trials():
+        serialised = trial.user_attrs["configuration"]["optimizers"]["default"]
+        assert serialised["class_name"] == "SGD"
+        assert serialised["config"]["momentum"] == result.study.params(trial)["optimizer.momentum"]
+
+
+def test_samplers_and_pruners_go_by_name():
+    result = tune("ppo", ENV, sampler="random", pruner="hyperband", n_trials=2, storage=None, **QUICK)
+    assert len(result.table()) == 2
+    for name in ("sampler", "pruner"):
+        with pytest.raises(StudyError, match=f"(?i){name}"):
+            tune("ppo", ENV, n_trials=2, storage=None, **{**QUICK, name: "rndom"})
+
+
+def test_three_failures_in_a_row_stop_a_study():
+    spec = make_spec(env_kwargs={"fail_after": 40}, n_trials=10)
+    study, stopped = run_search(spec)
+    assert [trial.state.name for trial in study.trials()] == ["FAIL"] * 3
+    assert stopped is not None
+    assert "the arm fell off" in str(study.trials()[0].user_attrs)
+    assert "RuntimeError" in study.trials()[0].user_attrs["traceback"]
+
+
+def test_a_combination_that_cannot_be_built_fails_alone():
+    rows = ({"optimizer": "adam", "optimizer.momentum": 0.5}, {"optimizer": "sgd", "optimizer.momentum": 0.5})
+    study, stopped = run_search(make_spec(params={}, trials=rows, n_trials=2))
+    assert [trial.state.name for trial in study.trials()] == ["FAIL", "COMPLETE"]
+    assert "momentum" in study.trials()[0].user_attrs["reason"]
+    assert stopped is None
+
+
+def test_what_falls_behind_is_pruned():
+    rows = tuple({"learning_rate": rate} for rate in (0.01, 0.01, 0.01, 0.01, 1e-9, 1e-9))
+    spec = make_spec(params={}, trials=rows, n_trials=6, env_steps=1600, pruner_kwargs={"n_warmup_steps": 800})
+    study, _ = run_search(spec)
+    states = [trial.state.name for trial in study.trials()]
+    assert states[:4] == ["COMPLETE"] * 4
+    assert states[4:] == ["PRUNED"] * 2
+    assert all(trial.user_attrs["pruned_at"] < 1600 for trial in study.trials()[4:])
+
+
+def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
+    first, _ = run_search(make_spec(storage=storage, n_trials=2, sampler="random"))
+    first.close()
+    study, _ = run_search(make_spec(storage=storage, n_trials=5, sampler="random"))
+    rates = [trial.params["learning_rate"] for trial in study.trials()]
+    assert len(rates) == 5
+    assert len(set(rates)) == 5
+
+
+def test_an_interrupted_study_keeps_what_it_learned(storage: str, monkeypatch: pytest.MonkeyPatch):
+    from finder.search import Search
+
+    ended = Search.ended
+
+    def interrupt_after_two(self: Search, number: int, outcome: Any) -> None:
+        ended(self, number, outcome)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "ended", interrupt_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        run_search(make_spec(storage=storage))
+    monkeypatch.undo()
+    study, _ = run_search(make_spec(storage=storage))
+    assert [trial.state.name for trial in study.trials()] == ["COMPLETE"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": ("pppo",)}, "Did you mean ppo"),
+        ({"env": "CartPole-v7"}, "CartPole-v1"),
+        ({"params": {"optimizer": ["adam", "adamm"]}}, "Did you mean adam"),
+        ({"params": {"gama": "0.9:0.99"}}, "gamma"),
+        ({"params": {"gamma": "0.9:1.5"}}, "gamma must be"),
+        ({"fixed": {"n_steps": "many"}}, "n_steps"),
+        ({"agents": ("dqn",), "env": "Pendulum-v1", "fixed": {}}, "discrete actions"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_written(changes: dict[str, Any], message: str, tmp_path: Path):
+    path = tmp_path / "s.db"
+    with pytest.raises(ConfigurationError, match=message):
+        run_search(make_spec(storage=f"sqlite:///{path}", **changes))
+    assert not path.exists()
+
+
+def test_a_study_can_be_a_file(tmp_path: Path):
+    text = f"""
+name = "from a file"
+storage = "sqlite:///{tmp_path}/file.db"
+agents = "ppo"
+env = "{ENV}"
+env_steps = 160
+seeds = [0]
+n_trials = 2
+executor = "inline"
+
+[params]
+learning_rate = {{low = 1e-4, high = 1e-2, log = true}}
+
+[fixed]
+n_envs = 2
+n_steps = 16
+batch_size = 16
+hidden_sizes = [8]
+jit_compile = false
+"""
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    assert len(run_file(path).table()) == 2
+    assert len(run_file(path, n_trials=3).table()) == 3

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from studies.dashboard import attach_figures, make_dashboard, serve
+from studies.errors import StudyError
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+from studies.study import OpenStudy, open_study
+
+Make = Callable[..., StudySpec]
+IDS = ["finder-learning-curves", "finder-learning-rate", "finder-ranking", "finder-trials"]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def fill(storage: StudyStorage, spec: StudySpec) -> OpenStudy:
+    study = open_study(spec, storage)
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            for seed in (0, 1):
+                records = [
+                    EpisodeRecord(
+                        seed=seed, episode=n, env_steps=10 * n + 10, episode_return=float(n + ask.number + seed),
+                        length=10, loss=0.5, wall_seconds=0.1 * n,
+                    )
+                    for n in range(100)
+                ]  # fmt: skip
+                recorder.episodes(ask.number, records)
+            for step in (500, 1000):
+                recorder.report(ask.number, step, float(step + ask.number))
+            recorder.completed(ask.number, 100.0 + ask.number, {0: 99.0 + ask.number, 1: 101.0 + ask.number})
+    return study
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=10) as response:
+        body = response.read()
+        return json.loads(body) if "json" in response.headers["Content-Type"] else body.decode()
+
+
+@pytest.fixture
+def served(storage_url: str, make_spec: Make) -> Iterator[str]:
+    """The address of a dashboard on two of our studies and one of somebody else."""
+    with open_storage(storage_url) as storage:
+        fill(storage, make_spec(name="first"))
+        fill(storage, make_spec(name="second", params={"gamma": "0.9:0.99"}))
+        optuna.create_study(study_name="theirs", storage=storage.optuna)
+        with make_dashboard(storage, port=0) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+            thread.join()
+
+
+def test_attaching_again_replaces(storage: StudyStorage, make_spec: Make) -> None:
+    study = fill(storage, make_spec())
+    assert sorted(attach_figures(study)) == IDS
+    keys = set(storage.optuna.get_study_system_attrs(study.study._study_id))
+    attach_figures(study)
+    assert set(storage.optuna.get_study_system_attrs(study.study._study_id)) == keys
+    size = sum(len(str(value)) for value in storage.optuna.get_study_system_attrs(study.study._study_id).values())
+    assert size < 250_000, "the dashboard loads this at every poll"
+
+
+@pytest.mark.parametrize("storage_url", ["sqlite", "journal"], indirect=True)
+def test_the_dashboard_has_our_figures(served: str) -> None:
+    studies = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
+    assert set(studies) == {"first", "second", "theirs"}
+    figures = get(f"{served}/api/studies/{studies['first']}")["plotly_graph_objects"]
+    assert sorted(figure["id"] for figure in figures) == IDS
+    for figure in figures:
+        assert json.loads(figure["graph_object"])["data"]
+    second = get(f"{served}/api/studies/{studies['second']}")["plotly_graph_objects"]
+    assert sorted(figure["id"] for figure in second) == [name for name in IDS if name != "finder-learning-rate"]
+    assert get(f"{served}/api/studies/{studies['theirs']}")["plotly_graph_objects"] == []
+    assert "<html" in get(f"{served}/dashboard")
+
+
+def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:
+    with open_storage(storage_url) as storage:
+        fill(storage, make_spec())
+    addresses = []
+
+    def ready(address: str) -> None:
+        addresses.append(address)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        serve(storage_url, port=0, on_ready=ready)
+    assert addresses[0].startswith("http://127.0.0.1:")
+    assert addresses[0].endswith("/dashboard")
+
+
+def test_a_taken_port_is_named(storage_url: str) -> None:
+    with open_storage(storage_url):
+        pass
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(StudyError, match=f"port {port} on 127.0.0.1 is taken"):
+            serve(storage_url, port=port)
+
+
+def test_what_cannot_be_served(storage_url: str, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="in memory"):
+        serve("memory")
+    with pytest.raises(StudyError, match="there is no storage"):
+        serve(f"{tmp_path}/typo.db")
+    with open_storage(storage_url):
+        pass
+    with pytest.raises(StudyError, match="port is 70000"):
+        serve(storage_url, port=70000)
+    with pytest.raises(StudyError, match="no address of this machine"):
+        serve(storage_url, host="no.such.host.invalid", port=0)
+    with pytest.raises(StudyError, match="not allowed"):
+        serve(storage_url, host="192.0.2.1", port=0)
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_stop_the_dashboard(
+    storage_url: str, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no figure today")
+
+    with open_storage(storage_url) as storage:
+        fill(storage, make_spec())
+        monkeypatch.setattr("studies.dashboard.attach_figures", broken)
+        with make_dashboard(storage, port=0) as server:
+            assert server.server_port > 0
+
+
+@pytest.mark.real
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+class TestBrowser:
+    def dom(self, url: str, tmp_path: Path) -> str:
+        command = [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=15000", "--window-size=1300,2400",
+            "--dump-dom", url,
+        ]  # fmt: skip
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    def test_the_studies_are_listed(self, served: str, tmp_path: Path) -> None:
+        page = self.dom(f"{served}/dashboard", tmp_path)
+        assert all(name in page for name in ("first", "second", "theirs"))
+
+    def test_our_figures_and_intermediate_values_are_drawn(self, served: str, tmp_path: Path) -> None:
+        page = self.dom(f"{served}/dashboard/studies/1", tmp_path)
+        for title in (
+            "Learning curves",
+            "Ranking of the best trials",
+            "Trials in order",
+            "pick: ",
+            "Intermediate values",
+        ):
+            assert title in page, title
+
+    def test_the_report_is_drawn(self, storage: StudyStorage, make_spec: Make, tmp_path: Path) -> None:
+        from studies.reports import write_report
+
+        page = self.dom(write_report(fill(storage, make_spec()), tmp_path / "report.html").as_uri(), tmp_path)
+        assert page.count('class="main-svg"') >= 4
+        assert "pick: " in page

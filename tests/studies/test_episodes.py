@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from studies.records import EpisodeRecord
+from studies.storage import StudyStorage
+
+Make = Callable[..., EpisodeRecord]
+
+
+class TestEveryStorage:
+    def test_curves_come_back_in_order(self, storage: StudyStorage, episode: Make) -> None:
+        records = [episode(seed=seed, episode=number, env_steps=10 * number) for seed in (1, 0) for number in (2, 0, 1)]
+        storage.episodes.add("s", [(3, record) for record in records])
+        storage.episodes.add("s", [(4, episode())])
+        storage.episodes.add("other", [(3, episode())])
+        assert storage.episodes.curve("s", 3) == sorted(records, key=lambda record: (record.seed, record.episode))
+        assert storage.episodes.curve("s", 9) == []
+        assert storage.episodes.count("s") == 7
+
+    def test_values_are_exact(self, storage: StudyStorage, episode: Make) -> None:
+        record = episode(
+            seed=2**40, env_steps=2**40, episode_return=-0.1 - 0.2, length=2**30, loss=1e-300, wall_seconds=1 / 3
+        )
+        storage.episodes.add("s", [(0, record), (0, episode(seed=1, loss=None))])
+        assert storage.episodes.curve("s", 0) == [episode(seed=1, loss=None), record]
+
+    def test_an_episode_that_is_sent_again_replaces_itself(self, storage: StudyStorage, episode: Make) -> None:
+        storage.episodes.add("s", [(0, episode(episode_return=1.0)), (0, episode(episode=1))])
+        storage.episodes.add("s", [(0, episode(episode_return=2.0))])
+        assert [record.episode_return for record in storage.episodes.curve("s", 0)] == [2.0, 1.5]
+
+    def test_numbers_that_are_not_finite(self, storage: StudyStorage, episode: Make) -> None:
+        storage.episodes.add("s", [(0, episode(episode_return=math.nan, loss=math.inf))])
+        (record,) = storage.episodes.curve("s", 0)
+        assert math.isnan(record.episode_return)
+        assert record.loss is None
+
+    def test_frame(self, storage: StudyStorage, episode: Make) -> None:
+        storage.episodes.add("s", [(1, episode(loss=None)), (0, episode(episode_return=7.0))])
+        frame = storage.episodes.frame("s")
+        assert list(frame.columns) == [
+            "trial_number", "seed", "episode", "env_steps", "episode_return", "length", "loss", "wall_seconds",
+        ]  # fmt: skip
+        assert list(frame["trial_number"]) == [0, 1]
+        assert list(frame["episode_return"]) == [7.0, 1.5]
+        assert frame["loss"].isna().tolist() == [False, True]
+        assert frame.dtypes["env_steps"] == "int64"
+        assert len(storage.episodes.frame("none")) == 0
+
+    def test_delete(self, storage: StudyStorage, episode: Make) -> None:
+        storage.episodes.add("s", [(0, episode())])
+        storage.episodes.add("t", [(0, episode())])
+        storage.episodes.delete("s")
+        assert (storage.episodes.count("s"), storage.episodes.count("t")) == (0, 1)
+        storage.episodes.add("t", [])
+        storage.episodes.delete("t")
+
+    def test_large_batches(self, storage: StudyStorage, episode: Make) -> None:
+        record = episode()
+        storage.episodes.add("s", [(0, replace(record, episode=number)) for number in range(20_000)])
+        assert storage.episodes.count("s") == 20_000

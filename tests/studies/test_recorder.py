@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from optuna.trial import TrialState
+
+from studies.errors import StudyError
+from studies.recorder import FLUSH_ROWS, TRACEBACK_BYTES, Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import OpenStudy, open_study
+
+Make = Callable[..., StudySpec]
+MakeEpisode = Callable[..., EpisodeRecord]
+RATES = [float(rate) for rate in np.geomspace(1e-5, 1e-1, 7)]
+
+
+def number_of(recorder: Recorder) -> int:
+    ask = recorder.ask()
+    assert ask is not None
+    return ask.number
+
+
+def run_all(recorder: Recorder, value: float = 1.0) -> list[dict[str, Any]]:
+    seen = []
+    while (ask := recorder.ask()) is not None:
+        seen.append(ask.params)
+        recorder.completed(ask.number, value)
+    return seen
+
+
+def states(study: OpenStudy) -> list[str]:
+    return [trial.state.name for trial in study.trials()]
+
+
+class TestEveryStorage:
+    def test_a_study_from_first_to_last(self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+        study = open_study(make_spec(n_trials=3, fixed={"tau": 0.5}), storage)
+        with Recorder(study) as recorder:
+            first = recorder.ask()
+            assert first is not None
+            assert first.params["tau"] == 0.5
+            assert 1e-5 <= first.params["learning_rate"] <= 1e-1
+            recorder.started(first.number, {"agent": "ppo", "config": {"gamma": 0.99}})
+            recorder.episodes(first.number, [episode(), episode(episode=1)])
+            assert not recorder.report(first.number, 100, 5.0)
+            assert not recorder.report(first.number, 200, 6.0)
+            recorder.completed(first.number, 7.0, {0: 6.0, 1: 8.0}, {"wall_seconds": 1.5})
+            second = number_of(recorder)
+            recorder.report(second, 100, 1.0)
+            recorder.pruned(second, 200, 2.0, {0: 2.0, 1: math.nan})
+            third = number_of(recorder)
+            recorder.failed(third, "the loss is NaN", "Traceback\n  boom")
+            assert recorder.ask() is None
+            assert recorder.stop_reason is None
+        complete, pruned, failed = study.trials()
+        assert states(study) == ["COMPLETE", "PRUNED", "FAIL"]
+        assert complete.value == 7.0
+        assert complete.intermediate_values == {100: 5.0, 200: 6.0}
+        assert complete.user_attrs["configuration"] == {"agent": "ppo", "config": {"gamma": 0.99}}
+        assert complete.user_attrs["seed_values"] == {"0": 6.0, "1": 8.0}
+        assert complete.user_attrs["wall_seconds"] == 1.5
+        assert pruned.value == 2.0
+        assert pruned.user_attrs["pruned_at"] == 200
+        assert pruned.user_attrs["seed_values"] == {"0": 2.0}
+        assert failed.value is None
+        assert failed.user_attrs["reason"] == "the loss is NaN"
+        assert failed.user_attrs["traceback"] == "Traceback\n  boom"
+        assert storage.episodes.curve(study.episodes_key, 0) == [episode(), episode(episode=1)]
+
+    def test_a_plan_is_run_in_order_with_exact_values(self, storage: StudyStorage, make_spec: Make) -> None:
+        rows = [
+            {"learning_rate": rate, "optimizer": name, "net": [64, 64]} for rate in RATES for name in ("adam", "sgd")
+        ]
+        params = {"learning_rate": "1e-5:1e-1:log", "optimizer": "adam,sgd", "net": [[64, 64], [32]], "one": 1}
+        study = open_study(make_spec(params=params, trials=rows), storage)
+        with Recorder(study) as recorder:
+            assert run_all(recorder) == [{**row, "one": 1} for row in rows]
+        assert [study.params(trial) for trial in study.trials()] == [{**row, "one": 1} for row in rows]
+
+    def test_a_plan_continues_where_it_was_left(self, storage: StudyStorage, make_spec: Make) -> None:
+        rows = [{"learning_rate": rate} for rate in RATES]
+        spec = make_spec(trials=rows)
+        with Recorder(open_study(spec, storage)) as recorder:
+            recorder.completed(number_of(recorder), 1.0)
+            recorder.pruned(number_of(recorder), 100, 0.5)
+            recorder.failed(number_of(recorder), "it broke")
+            number_of(recorder)  # left running: interrupted when the recorder closes
+        with Recorder(open_study(spec, storage)) as recorder:
+            assert run_all(recorder) == rows[3:]
+        with Recorder(open_study(spec, storage)) as recorder:
+            assert recorder.ask() is None
+        with Recorder(open_study(spec, storage), retry_failed=True) as recorder:
+            assert run_all(recorder) == [rows[2]]
+
+    def test_n_trials_is_the_total_and_interrupted_trials_do_not_count(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
+            recorder.completed(number_of(recorder), 1.0)
+            recorder.failed(number_of(recorder), "it broke")
+            recorder.interrupted(number_of(recorder))
+        with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
+            assert len(run_all(recorder)) == 1
+        study = open_study(make_spec(n_trials=6), storage)
+        with Recorder(study) as recorder:
+            assert len(run_all(recorder)) == 3
+        assert len(study.trials()) == 7
+
+    def test_continuing_never_repeats_a_suggestion(self, storage: StudyStorage, make_spec: Make) -> None:
+        rates = []
+        for total in range(1, 6):
+            with Recorder(open_study(make_spec(n_trials=total, sampler="random"), storage)) as recorder:
+                rates += [params["learning_rate"] for params in run_all(recorder)]
+        assert len(set(rates)) == 5
+
+    def test_many_trials_in_flight(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(n_trials=8), storage)
+        with Recorder(study) as recorder:
+            numbers = [number_of(recorder) for _ in range(8)]
+            assert recorder.ask() is None
+            for step in (100, 200):
+                for number in reversed(numbers):
+                    recorder.report(number, step, float(number * step))
+            for number in reversed(numbers):
+                recorder.completed(number, float(number))
+        for trial in study.trials():
+            assert trial.value == trial.number
+            assert trial.intermediate_values == {100: trial.number * 100.0, 200: trial.number * 200.0}
+
+
+def test_the_same_spec_gives_the_same_suggestions(make_spec: Make, tmp_path: Path) -> None:
+    seen = []
+    for name in ("a", "b", "c"):
+        spec = make_spec(storage=f"{tmp_path}/{name}.db", seed=int(name == "c"))
+        with open_study(spec) as study, Recorder(study) as recorder:
+            seen.append(run_all(recorder))
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_a_grid_is_a_plan_that_n_trials_cuts(storage: StudyStorage, make_spec: Make) -> None:
+    spec = {"params": {"a": [1, 2, 3], "b": "x,y"}, "sampler": "grid"}
+    with Recorder(open_study(make_spec(n_trials=4, **spec), storage)) as recorder:
+        first = run_all(recorder)
+        assert len(first) == 4
+    with Recorder(open_study(make_spec(n_trials=100, **spec), storage)) as recorder:
+        rows = first + run_all(recorder)
+    assert sorted((row["a"], row["b"]) for row in rows) == [(a, b) for a in (1, 2, 3) for b in ("x", "y")]
+
+
+def test_several_agents_are_asked_for(storage: StudyStorage, make_spec: Make) -> None:
+    with Recorder(open_study(make_spec(agents=("dqn", "ppo"), n_trials=12, sampler="random"), storage)) as recorder:
+        assert {params["agent"] for params in run_all(recorder)} == {"dqn", "ppo"}
+
+
+def test_a_trial_that_falls_behind_is_pruned(storage: StudyStorage, make_spec: Make) -> None:
+    with Recorder(open_study(make_spec(n_trials=9, pruner="median"), storage)) as recorder:
+        for _ in range(4):
+            number = number_of(recorder)
+            assert not any(recorder.report(number, step, 10.0) for step in range(100, 1100, 100))
+            recorder.completed(number, 10.0)
+        number = number_of(recorder)
+        verdicts = [recorder.report(number, step, 1.0) for step in range(100, 1100, 100)]
+        assert verdicts == [False] * 4 + [True] * 6
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_a_failure(storage: StudyStorage, make_spec: Make, bad: float) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        recorder.completed(number_of(recorder), bad, {0: 1.0}, {"wall_seconds": 2.0})
+        recorder.completed(number_of(recorder), 1.0, {0: 1.0, 1: bad})
+    assert states(study) == ["FAIL", "FAIL"]
+    assert f"the value is {bad}" in study.trials()[0].user_attrs["reason"]
+    assert study.trials()[0].user_attrs["wall_seconds"] == 2.0
+    assert f"the value of seed 1 is {bad}" in study.trials()[1].user_attrs["reason"]
+
+
+def test_a_report_that_is_not_finite_says_nothing(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(pruner="median", pruner_kwargs={"n_startup_trials": 0, "n_warmup_steps": 0}), storage)
+    with Recorder(study) as recorder:
+        recorder.report(first := number_of(recorder), 100, 5.0)
+        recorder.completed(first, 5.0)
+        number = number_of(recorder)
+        assert not recorder.report(number, 100, math.nan)
+        assert not recorder.report(number, 200, math.inf)
+        recorder.pruned(number, 300, math.nan)
+    assert study.trials()[1].intermediate_values == {}
+
+
+def test_reports_are_bounded(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(env_steps=1000, n_reports=10), storage)
+    with Recorder(study) as recorder:
+        number = number_of(recorder)
+        for step in range(1, 1001):
+            recorder.report(number, step, 1.0)
+        recorder.report(number, 1000, 2.0)
+        recorder.completed(number, 1.0)
+    assert len(study.trials()[0].intermediate_values) <= 20
+    episodes = open_study(make_spec(name="b", env_steps=None, episodes=100, n_reports=10), storage)
+    with Recorder(episodes) as recorder:
+        number = number_of(recorder)
+        for step in range(1, 1001):
+            recorder.report(number, step, 1.0)
+    assert len(episodes.trials()[0].intermediate_values) <= 20
+
+
+def test_three_failures_in_a_row_stop_the_study(storage: StudyStorage, make_spec: Make) -> None:
+    with Recorder(open_study(make_spec(n_trials=20), storage)) as recorder:
+        for outcome in ("fail", "fail", "complete", "fail", "fail", "prune", "fail", "interrupt", "fail"):
+            number = number_of(recorder)
+            if outcome == "fail":
+                recorder.failed(number, f"trial {number} broke")
+            elif outcome == "complete":
+                recorder.completed(number, 1.0)
+            elif outcome == "prune":
+                recorder.pruned(number, 100, 1.0)
+            else:
+                recorder.interrupted(number)
+        assert recorder.stop_reason is None
+        in_flight = number_of(recorder)
+        recorder.failed(number_of(recorder), "the last straw")
+        assert recorder.stop_reason == "3 trials failed in a row; the last one: the last straw"
+        assert recorder.ask() is None
+        recorder.completed(in_flight, 1.0)  # what still runs may end
+        assert recorder.stop_reason is not None
+
+
+def test_long_tracebacks_keep_their_end(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        recorder.failed(number_of(recorder), "r" * 5000, "é" * 10_000 + "\nValueError: the cause")
+    attrs = study.trials()[0].user_attrs
+    assert len(attrs["traceback"].encode()) <= TRACEBACK_BYTES
+    assert attrs["traceback"].startswith("... (beginning cut)")
+    assert attrs["traceback"].endswith("ValueError: the cause")
+    assert len(attrs["reason"]) == 1000
+
+
+def test_episodes_are_written_in_batches(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        number = number_of(recorder)
+        recorder.episodes(number, [episode()])
+        assert storage.episodes.count(study.episodes_key) == 0
+        recorder.episodes(number, [episode(episode=index) for index in range(FLUSH_ROWS)])
+        assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS
+        recorder.episodes(number, [episode(episode=FLUSH_ROWS)])
+        recorder.completed(number, 1.0)
+        assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 1
+        recorder.episodes(number, [episode(episode=FLUSH_ROWS + 1)])  # late, but not lost
+    assert storage.episodes.count(study.episodes_key) == FLUSH_ROWS + 2
+
+
+def test_a_second_after_the_last_write_the_next_call_writes(
+    storage: StudyStorage, make_spec: Make, episode: MakeEpisode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        number = number_of(recorder)
+        recorder.episodes(number, [episode()])
+        monkeypatch.setattr(recorder, "_flushed_at", -math.inf)
+        recorder.episodes(number, [episode(episode=1)])
+        assert storage.episodes.count(study.episodes_key) == 2
+
+
+def test_calls_for_the_wrong_trial_are_refused(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+    with Recorder(open_study(make_spec(), storage)) as recorder:
+        calls: list[Callable[[int], object]] = [
+            lambda number: recorder.episodes(number, [episode()]),
+            lambda number: recorder.report(number, 10, 1.0),
+            lambda number: recorder.started(number, {}),
+            lambda number: recorder.completed(number, 1.0),
+            lambda number: recorder.pruned(number, 10, 1.0),
+            lambda number: recorder.failed(number, "x"),
+            recorder.interrupted,
+        ]
+        for call in calls:
+            with pytest.raises(StudyError, match="trial 7 was never handed out"):
+                call(7)
+        number = number_of(recorder)
+        with pytest.raises(StudyError, match="env_steps is -1"):
+            recorder.report(number, -1, 1.0)
+        recorder.completed(number, 1.0)
+        for call in calls[2:]:
+            with pytest.raises(StudyError, match="trial 0 has ended already"):
+                call(number)
+        assert recorder.report(number, 10, 1.0)  # an ended trial that still reports is to stop
+
+
+def test_what_is_not_json_is_refused_before_anything_is_written(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        number = number_of(recorder)
+        for call in (
+            lambda: recorder.started(number, {"x": object()}),
+            lambda: recorder.completed(number, 1.0, None, {"x": math.nan}),
+            lambda: recorder.set_study_attr("x", {1: 2}),
+        ):
+            with pytest.raises(StudyError):
+                call()
+        recorder.completed(number, 1.0)
+        recorder.set_study_attr("x", [1, 2])
+    assert states(study) == ["COMPLETE"]
+    assert study.study.user_attrs["x"] == [1, 2]
+
+
+def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+    study = open_study(make_spec(), storage)
+    recorder = Recorder(study)
+    number = number_of(recorder)
+    recorder.episodes(number, [episode()])
+    recorder.close()
+    recorder.close()
+    assert recorder.ask() is None
+    assert study.trials()[0].state == TrialState.FAIL
+    assert study.trials()[0].user_attrs["reason"] == "interrupted"
+    assert storage.episodes.count(study.episodes_key) == 1
+
+
+def test_an_interrupted_plan_row_is_handed_out_again(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"learning_rate": rate} for rate in RATES[:2]]
+    with Recorder(open_study(make_spec(trials=rows), storage)) as recorder:
+        recorder.interrupted(number_of(recorder))
+        assert run_all(recorder) == rows
+
+
+def test_an_interrupted_trial_is_replaced(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(n_trials=2), storage)
+    with Recorder(study) as recorder:
+        recorder.interrupted(number_of(recorder))
+        assert len(run_all(recorder)) == 2
+    assert states(study) == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_trials_enqueued_by_hand_are_run_first(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(n_trials=2), storage)
+    study.study.enqueue_trial({"learning_rate": 0.0123})
+    with Recorder(open_study(make_spec(n_trials=1, name="b"), storage)) as recorder:
+        assert len(run_all(recorder)) == 1
+    with Recorder(study) as recorder:
+        seen = run_all(recorder)
+    assert seen[0] == {"learning_rate": 0.0123}
+    assert len(seen) == 2
+
+
+def test_threads_may_share_a_recorder(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
+    study = open_study(make_spec(n_trials=40, sampler="random"), storage)
+    errors: list[BaseException] = []
+    with Recorder(study) as recorder:
+
+        def work() -> None:
+            try:
+                while (ask := recorder.ask()) is not None:
+                    recorder.episodes(ask.number, [episode()])
+                    recorder.report(ask.number, 100, 1.0)
+                    recorder.completed(ask.number, float(ask.number))
+            except BaseException as error:  # noqa: BLE001 (any error in a thread fails the test)
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert [trial.value for trial in study.trials()] == [float(number) for number in range(40)]
+
+
+def test_seconds_counts_the_time_inside(storage: StudyStorage, make_spec: Make) -> None:
+    with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
+        before = recorder.seconds
+        run_all(recorder)
+        assert 0 < recorder.seconds - before < 30

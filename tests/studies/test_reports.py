@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from studies.errors import StudyError
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.reports import (
+    learning_curves_data,
+    learning_rate_data,
+    optimizers_data,
+    plot_learning_curves,
+    plot_learning_rate,
+    plot_optimizers,
+    plot_trials,
+    states_data,
+    write_report,
+)
+from studies.reports.answer import answer
+from studies.reports.figures import study_figures
+from studies.reports.html import report_html
+from studies.reports.theme import log_axis, number_text, param_text, rate_text, spread_text
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import OpenStudy, open_study
+
+Make = Callable[..., StudySpec]
+
+ROWS = [
+    {"optimizer": "adam", "learning_rate": 1e-4},
+    {"optimizer": "adam", "learning_rate": 1e-3},
+    {"optimizer": "sgd", "learning_rate": 1e-1},
+    {"optimizer": "sgd", "learning_rate": 1e-2},
+    {"optimizer": "sgd", "learning_rate": 1e-4},
+]
+
+
+def curve(final: float, seed: int) -> list[EpisodeRecord]:
+    """Ten episodes of 100 steps whose returns grow evenly to `final`."""
+    return [
+        EpisodeRecord(
+            seed=seed, episode=n, env_steps=100 * (n + 1), episode_return=final * (n + 1) / 10,
+            length=100, loss=1.0, wall_seconds=float(n),
+        )
+        for n in range(10)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def study(storage: StudyStorage, make_spec: Make) -> OpenStudy:
+    """adam 1e-4: 10 (8, 12); adam 1e-3: 50 (40, 60); sgd 1e-1 failed; sgd 1e-2 pruned at 5; sgd 1e-4: 20 (20, 20)."""
+    opened = open_study(make_spec(name="ppo <script>alert(1)</script>", params={}, trials=ROWS, kind="opt"), storage)
+    with Recorder(opened) as recorder:
+        for outcome in ({0: 8.0, 1: 12.0}, {0: 40.0, 1: 60.0}, "fail", "prune", {0: 20.0, 1: 20.0}):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.started(ask.number, {"agent": "ppo", "env": "CartPole-v1", "config": {"gamma": 0.99}})
+            if outcome == "fail":
+                recorder.failed(ask.number, "loss became <nan>", "Traceback </pre><script>alert(2)</script>")
+            elif outcome == "prune":
+                recorder.report(ask.number, 500, 5.0)
+                recorder.pruned(ask.number, 500, 5.0)
+            else:
+                assert isinstance(outcome, dict)
+                for seed, final in outcome.items():
+                    recorder.episodes(ask.number, curve(final, seed))
+                recorder.report(ask.number, 500, 1.0)
+                recorder.completed(ask.number, sum(outcome.values()) / 2, outcome)
+    return opened
+
+
+@pytest.fixture
+def empty(storage: StudyStorage, make_spec: Make) -> OpenStudy:
+    return open_study(make_spec(name="empty"), storage)
+
+
+def test_learning_rate_data(study: OpenStudy) -> None:
+    data = learning_rate_data(study)
+    assert (data.param, data.metric, data.connected) == ("learning_rate", "return", True)
+    adam, sgd = data.lines
+    assert adam.label == "adam"
+    assert [(p.rate, p.mean, p.low, p.high, p.n_seeds, p.number) for p in adam.points] == [
+        (1e-4, 10.0, 8.0, 12.0, 2, 0),
+        (1e-3, 50.0, 40.0, 60.0, 2, 1),
+    ]
+    assert [(p.rate, p.mean) for p in sgd.points] == [(1e-4, 20.0)]
+    assert [(p.rate, p.value, p.number) for p in data.pruned] == [(1e-2, 5.0, 3)]
+    assert [(p.rate, p.number, p.reason) for p in data.failed] == [(1e-1, 2, "loss became <nan>")]
+    assert math.isnan(data.failed[0].value)
+    assert data.pick is not None
+    assert (data.pick.rate, data.pick_label) == (1e-3, "adam")
+
+
+def test_learning_rate_of_several_optimizers_in_one_agent(storage: StudyStorage, make_spec: Make) -> None:
+    params = {"actor.learning_rate": "1e-5:1e-1:log", "critic.learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99"}
+    opened = open_study(make_spec(params=params), storage)
+    with Recorder(opened) as recorder:
+        recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+    assert learning_rate_data(opened).param == "actor.learning_rate"
+    assert not learning_rate_data(opened, "critic.learning_rate").connected  # other parameters differ too
+    with pytest.raises(StudyError, match=r"'critc.learning_rate'.*'critic.learning_rate'"):
+        plot_learning_rate(opened, "critc.learning_rate")
+    fixed = open_study(make_spec(name="fixed", params={"learning_rate": 0.1, "gamma": "0.9:0.99"}), storage)
+    assert "finder-learning-rate" not in study_figures(fixed)  # one rate is no curve
+    assert list(study_figures(opened))[:2] == ["finder-learning-rate-actor", "finder-learning-rate-critic"]
+
+
+def test_learning_rate_figure(study: OpenStudy) -> None:
+    figure = plot_learning_rate(study)
+    assert figure.layout.xaxis.type == "log"
+    assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
+    names = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert names == ["adam", "sgd", "pruned (value when stopped)", "failed (no value)", "the pick"]
+    assert figure.layout.shapes[0].x0 == 1e-3
+    # Annotations on a logarithmic axis take the exponent; shapes and traces take the value.
+    assert figure.layout.annotations[0].x == pytest.approx(-3)
+    assert "pick: adam at 1e-3" in figure.layout.annotations[0].text
+    assert figure.layout.yaxis.title.text == "mean return over the last part of training"
+    band = [trace for trace in figure.data if trace.fill == "tonexty"]
+    assert list(band[0].y) == [8.0, 40.0]
+
+
+def test_learning_curves_data(study: OpenStudy) -> None:
+    data = learning_curves_data(study)
+    assert [shown.number for shown in data.curves] == [1, 4, 0, 3]
+    pick = data.curves[0]
+    assert pick.label == "#1 optimizer adam, learning_rate 1e-3"
+    assert (pick.steps[0], pick.steps[-1], pick.n_seeds) == (100, 1000, 2)
+    assert len(pick.steps) <= 400
+    assert (pick.mean[-1], pick.low[-1], pick.high[-1]) == (50.0, 40.0, 60.0)
+    at_500 = pick.steps.index(min(pick.steps, key=lambda step: abs(step - 502)))
+    assert pick.mean[at_500] == pytest.approx(25.0)  # the episode that ended at 500 is half of the way
+    assert (data.curves[3].steps, data.curves[3].mean) == ([500.0], [5.0])  # no episodes: from its reports
+    few = learning_curves_data(study, max_curves=1)
+    assert [shown.number for shown in few.curves] == [1]
+    assert [shown.number for shown in few.others] == [4, 0, 3]
+
+
+def test_a_stretch_without_an_episode_holds_the_last_return(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(env_steps=1000), storage)  # windows of 50 steps
+    with Recorder(opened) as recorder:
+        number = recorder.ask().number  # type: ignore[union-attr]
+        ends = {100: 1.0, 600: 5.0, 620: 7.0, 1000: 3.0}
+        recorder.episodes(
+            number,
+            [
+                EpisodeRecord(
+                    seed=0, episode=index, env_steps=end, episode_return=value, length=9, loss=None, wall_seconds=0.0
+                )
+                for index, (end, value) in enumerate(ends.items())
+            ],
+        )
+        recorder.completed(number, 1.0)
+    (only,) = learning_curves_data(opened).curves
+    at = dict(zip(only.steps, only.mean, strict=True))
+    assert at[100] == 1.0
+    assert {mean for step, mean in at.items() if step < 600} == {1.0}
+    assert {mean for step, mean in at.items() if 620 <= step < 650} == {6.0}  # both end in the 50 steps before
+    assert {mean for step, mean in at.items() if 670 <= step < 1000} == {7.0}
+    assert at[1000] == 3.0
+
+
+def test_long_curves_are_thinned(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(env_steps=100_000, n_reports=1000), storage)
+    with Recorder(opened) as recorder:
+        number = recorder.ask().number  # type: ignore[union-attr]
+        recorder.episodes(
+            number,
+            [
+                EpisodeRecord(
+                    seed=0, episode=n, env_steps=n + 1, episode_return=1.0, length=1, loss=None, wall_seconds=0.0
+                )
+                for n in range(20_000)
+            ],
+        )
+        recorder.completed(number, 1.0)
+    (only,) = learning_curves_data(opened).curves
+    assert len(only.steps) <= 400
+    assert set(only.mean) == {1.0}
+
+
+def test_losses_are_drawn_when_the_loss_is_the_metric(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(metric="loss"), storage)
+    with Recorder(opened) as recorder:
+        number = recorder.ask().number  # type: ignore[union-attr]
+        recorder.episodes(number, curve(100.0, 0))
+        recorder.completed(number, 1.0)
+    assert set(learning_curves_data(opened).curves[0].mean) == {1.0}
+    assert "loss" in plot_learning_curves(opened).layout.yaxis.title.text
+
+
+def test_optimizers_are_each_judged_at_their_own_best(study: OpenStudy) -> None:
+    data = optimizers_data(study)
+    assert data.grouped
+    assert [(row.label, row.settings, row.best.mean, row.n_trials) for row in data.rows] == [
+        ("adam", "at 1e-3", 50.0, 2),
+        ("sgd", "at 1e-4", 20.0, 1),
+    ]
+    figure = plot_optimizers(study)
+    low, high = figure.layout.xaxis.range
+    assert low < 20.0
+    assert high > 50.0 + math.sqrt(200)
+
+
+def test_trials_are_ranked_where_no_optimizer_was_searched(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for value in (1.0, 3.0, 2.0):
+            recorder.completed(recorder.ask().number, value)  # type: ignore[union-attr]
+    data = optimizers_data(opened, max_rows=2)
+    assert not data.grouped
+    assert [row.label for row in data.rows] == ["#1", "#2"]
+
+
+def test_states_data(study: OpenStudy) -> None:
+    data = states_data(study)
+    assert [row.state for row in data.trials] == ["COMPLETE", "COMPLETE", "FAIL", "PRUNED", "COMPLETE"]
+    assert data.best_so_far == ((0, 10.0), (1, 50.0), (4, 50.0))
+    assert data.of("FAIL")[0].reason == "loss became <nan>"
+    assert [trace.name for trace in plot_trials(study).data] == [
+        "best so far", "complete", "pruned (value when stopped)", "failed (no value)",
+    ]  # fmt: skip
+
+
+def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(kind="range-test", params={}, n_trials=2, metric="loss"), storage)
+    with Recorder(opened) as recorder:
+        test = {"optimizer": "actor", "metric": "loss", "rates": [1e-5, 1e-3, 1e-1], "values": [2.0, 1.0, None]}
+        recorder.completed(
+            recorder.ask().number,
+            1.0,
+            None,
+            {"range_test": {**test, "suggestion": 1e-3, "rule": "steepest"}},  # type: ignore[union-attr]
+        )
+        assert "1e-3 (steepest)" in answer(opened)
+        recorder.completed(
+            recorder.ask().number,
+            1.0,
+            None,
+            {"range_test": {**test, "suggestion": None, "rule": "steepest"}},  # type: ignore[union-attr]
+        )
+    data = learning_rate_data(opened)
+    assert [each.label for each in data.range_tests] == ["actor #0", "actor #1"]
+    assert math.isnan(data.range_tests[0].values[2])
+    assert list(study_figures(opened)) == ["finder-range-test"]
+    figure = plot_learning_rate(opened)
+    assert len(figure.layout.shapes) == 1
+    assert "suggestion (steepest): 1e-3" in figure.layout.annotations[0].text
+    assert "Complete trials" not in report_html(opened)
+
+
+def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(kind="range-test", params={}, n_trials=1), storage)
+    with Recorder(opened) as recorder:
+        recorder.set_study_attr("range_test", {"rates": [1e-3, 1e-2], "values": [1.0, 2.0], "suggestion": None})
+        recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+    assert "no safe suggestion" in answer(opened)
+    assert "no safe suggestion" in plot_learning_rate(opened).layout.annotations[0].text
+
+
+def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
+    for figure in study_figures(empty).values():
+        assert figure.layout.annotations[0].text.startswith("No trial")
+    assert "no trial is complete" in answer(empty)
+    assert "Of 0 trials, 0 complete, 0 pruned, 0 failed." in answer(empty)
+    assert "configuration to reuse" not in report_html(empty)
+
+
+def test_the_answer_says_it_all_in_words(study: OpenStudy) -> None:
+    text = answer(study)
+    assert text.startswith("Use optimizer adam, learning_rate 1e-3: with it, ppo reached a mean return of 50 ± 14 on")
+    assert "over 2 seeds, 1,000 environment steps each" in text
+    assert "Of 5 trials, 3 complete, 1 pruned, 1 failed." in text
+    assert "runner-up" not in text
+    assert "a little lucky" in text
+
+
+def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
+            recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
+    assert "close to a tie" in answer(opened)
+
+
+class TestHtml:
+    def test_one_file_without_connections(self, study: OpenStudy, tmp_path: Path) -> None:
+        path = write_report(study, tmp_path / "report.html")
+        text = path.read_text()
+        assert text.count("plotly.js v") == 1
+        assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
+        assert "default-src 'none'" in text
+        assert 'name="viewport"' in text
+        assert [each.name for each in tmp_path.glob("*report*")] == ["report.html"]  # nothing is left beside it
+
+    def test_text_of_the_study_is_escaped(self, study: OpenStudy) -> None:
+        text = report_html(study)
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        assert "Traceback &lt;/pre&gt;&lt;script&gt;alert(2)" in text
+        assert "loss became &lt;nan&gt;" in text
+
+    def test_figures_are_whole(self, study: OpenStudy) -> None:
+        found = re.findall(r'<script type="application/json" data-figure="([^"]+)">(.*?)</script>', report_html(study))
+        assert [name for name, _ in found] == [
+            "finder-learning-rate", "finder-ranking", "finder-learning-curves", "finder-trials",
+        ]  # fmt: skip
+        for name, data in found:
+            assert json.loads(data)["data"], name
+            assert "<" not in data  # a label must not be able to end the script element
+
+    def test_the_configuration_can_be_copied(self, study: OpenStudy) -> None:
+        text = report_html(study)
+        assert "finder best &#x27;ppo &lt;script&gt;" in text
+        assert "--json" in text
+        assert "&quot;gamma&quot;: 0.99" in text
+
+    def test_a_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
+        (tmp_path / "r.html").write_text("old")
+        assert "old" not in write_report(study, tmp_path / "r.html").read_text()[:100]
+
+    def test_paths_that_cannot_be_written(self, study: OpenStudy, tmp_path: Path) -> None:
+        with pytest.raises(StudyError, match="is a directory"):
+            write_report(study, tmp_path)
+        with pytest.raises(StudyError, match="cannot be written"):
+            write_report(study, tmp_path / "none" / "report.html")
+
+
+def test_numbers_for_people() -> None:
+    assert [rate_text(rate) for rate in (1e-5, 3e-4, 0.00139, 0.1, 1.0, 20.0)] == [
+        "1e-5", "3e-4", "1.39e-3", "1e-1", "1", "2e1",
+    ]  # fmt: skip
+    assert [number_text(value) for value in (478.234, 12345.6, -0.5, math.nan)] == [
+        "478.2",
+        "12,346",
+        "-0.5",
+        "unknown",
+    ]
+    assert spread_text(466.41, 17.01) == "466 ± 17"
+    assert spread_text(40.4712, 0.3944) == "40.47 ± 0.39"
+    assert spread_text(5.0, math.nan) == "5"
+    assert spread_text(5.0, 0.0) == "5.0 ± 0.0"
+    assert param_text("gamma", 0.99) == "0.99"
+    assert param_text("learning_rate", 0.001) == "1e-3"
+    assert param_text("n_steps", 128) == "128"
+
+
+def test_log_axis_ticks() -> None:
+    assert log_axis([1e-5, 1e-1])["ticktext"] == ["1e-5", "1e-4", "1e-3", "1e-2", "1e-1"]
+    assert log_axis([1e-3, 5e-3])["ticktext"] == ["1e-3", "2e-3", "5e-3"]
+    assert log_axis([1e-3])["ticktext"] == ["1e-3"]

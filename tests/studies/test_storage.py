@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from studies.errors import StudyError
+from studies.storage import open_storage
+from studies.storage_url import parse_storage_url
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "path"),
+    [
+        ("memory", "memory", None),
+        ("sqlite:///:memory:", "memory", None),
+        ("finder.db", "sqlite", "finder.db"),
+        ("/data/x.sqlite3", "sqlite", "/data/x.sqlite3"),
+        ("sqlite:///finder.db", "sqlite", "finder.db"),
+        ("sqlite:////data/x", "sqlite", "/data/x"),
+        ("journal:///finder.log", "journal", "finder.log"),
+        ("journal:////data/finder.log", "journal", "/data/finder.log"),
+        ("x/finder.jsonl", "journal", "x/finder.jsonl"),
+        ("postgresql+psycopg://u:secret@h/d", "server", None),
+        ("mysql+pymysql://u@h/d", "server", None),
+    ],
+)
+def test_urls(url: str, kind: str, path: str | None) -> None:
+    address = parse_storage_url(url)
+    assert address.kind == kind
+    assert address.path == (None if path is None else Path(path))
+    assert "secret" not in address.label
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", ["finder.db"]),
+        ("studies", ["'studies'", "no known ending"]),
+        ("postgres://h/d", ["'postgres'", "'postgresql'"]),
+        ("redis://h", ["'redis'"]),
+        ("journal:///", ["names no file"]),
+        ("sqlite:///", ["names no file"]),
+        ("postgresql://h:port/d", ["cannot be read"]),
+        ("postgresql+nodriver://h/d", ["unknown database driver", "nodriver"]),
+    ],
+)
+def test_a_wrong_url_says_what_is_wrong(url: str, words: list[str]) -> None:
+    with pytest.raises(StudyError) as error:
+        open_storage(url)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("ending", ["db", "log"])
+def test_files_that_cannot_be_used(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(StudyError, match="make the directory"):
+        open_storage(f"{tmp_path}/none/finder.{ending}")
+    folder = tmp_path / f"folder.{ending}"
+    folder.mkdir()
+    with pytest.raises(StudyError, match="is a directory"):
+        open_storage(str(folder))
+    text = tmp_path / f"text.{ending}"
+    text.write_text("just some notes\n" * 10)
+    with pytest.raises(StudyError, match="is not an"):
+        open_storage(str(text))
+    assert text.read_text() == "just some notes\n" * 10
+    with pytest.raises(StudyError, match="there is no storage"):
+        open_storage(f"{tmp_path}/new.{ending}", create=False)
+    assert not (tmp_path / f"new.{ending}").exists()
+
+
+def test_a_database_is_no_journal(tmp_path: Path) -> None:
+    with open_storage(f"sqlite:///{tmp_path}/finder.db"):
+        pass
+    with pytest.raises(StudyError, match="use sqlite:///"):
+        open_storage(f"journal:///{tmp_path}/finder.db")
+
+
+def test_a_broken_database_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "broken.db"
+    path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
+    with pytest.raises(StudyError, match="cannot be opened"):
+        open_storage(str(path))
+
+
+def test_a_journal_with_a_broken_line_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "broken.log"
+    path.write_text(
+        '{"op_code": 0, "worker_id": "a", "study_name": "s", "directions": [1]}\nnot json\n{"op_code": 1}\n'
+    )
+    with pytest.raises(StudyError, match="cannot be used"):
+        open_storage(str(path))
+
+
+def test_a_read_only_uri_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "finder.db"
+    with open_storage(str(path)):
+        pass
+    sqlite3.connect(path).execute("DROP TABLE finder_schema").connection.close()
+    with pytest.raises(StudyError, match="cannot be opened"):
+        open_storage(f"sqlite:///file:{path}?mode=ro&uri=true")
+
+
+def test_a_server_that_is_not_there_is_reported_without_its_password() -> None:
+    with pytest.raises(StudyError) as error:
+        open_storage("postgresql+psycopg://user:secret@127.0.0.1:1/none")
+    assert "secret" not in str(error.value)
+    assert "***" in str(error.value)
+
+
+def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    with pytest.raises(StudyError, match=r"agentfinder\[postgresql\]"):
+        open_storage("postgresql+psycopg://h/d")
+    with pytest.raises(StudyError, match=r"agentfinder\[mysql\]"):
+        open_storage("mysql+pymysql://h/d")
+
+
+def test_sqlite_is_tuned(tmp_path: Path) -> None:
+    with open_storage(f"{tmp_path}/finder.db") as storage:
+        engine = storage.episodes.engine
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
+            assert connection.execute(sa.text("PRAGMA synchronous")).scalar() == 1
+            assert connection.execute(sa.text("PRAGMA busy_timeout")).scalar() == 30_000
+    assert not (tmp_path / "finder.db-wal").exists()  # closing folds the log into the file
+
+
+def test_journals_keep_their_episodes_beside_them(tmp_path: Path) -> None:
+    with open_storage(f"journal:///{tmp_path}/finder.log"):
+        pass
+    assert (tmp_path / "finder.log.episodes.db").exists()
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "finder.db"
+    with open_storage(str(path)):
+        pass
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE finder_schema SET version = 99")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StudyError, match="schema 99"):
+        open_storage(str(path))
+
+
+@pytest.mark.real
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user for a moment")
+@pytest.mark.parametrize("ending", ["db", "log"])
+def test_files_of_another_user(ending: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"finder.{ending}")
+        with open_storage(str(path)):
+            pass
+        Path(folder).chmod(0o755)
+        path.chmod(0o644)
+        os.setresuid(65534, 65534, 0)
+        try:
+            with pytest.raises(StudyError, match="not readable and writable"):
+                open_storage(str(path))
+            with pytest.raises(StudyError, match="the directory is not writable"):
+                open_storage(f"{folder}/new.{ending}")
+        finally:
+            os.setresuid(0, 0, 0)

@@ -1,0 +1,71 @@
+"""What tests share: small agents, environments that misbehave, listeners that remember.
+
+A module on the path, so that child processes can import it too; environments are `fakes:NAME`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from finder.trial import Outcome
+from studies.records import EpisodeRecord
+
+SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
+SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 8, "jit_compile": False}
+
+
+class Remembering:
+    """A listener for trials and for studies that remembers everything, and prunes when it is told to."""
+
+    def __init__(self, prune_at: int | None = None) -> None:
+        self.prune_at = prune_at
+        self.configurations: dict[int, dict[str, Any]] = {}
+        self.records: dict[int, list[EpisodeRecord]] = {}
+        self.reports: dict[int, list[tuple[int, float]]] = {}
+        self.outcomes: dict[int, Outcome] = {}
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        self.configurations[number] = configuration
+
+    def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
+        self.records.setdefault(number, []).extend(records)
+
+    def report(self, number: int, env_steps: int, value: float) -> Any:
+        self.reports.setdefault(number, []).append((env_steps, value))
+        return self.prune_at is not None and env_steps >= self.prune_at
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        assert number not in self.outcomes, "a trial ended twice"
+        self.outcomes[number] = outcome
+
+
+class TwoStep(gym.Env[np.ndarray, int]):
+    """Episodes of five steps; the reward is the action. What goes wrong, and when, can be chosen."""
+
+    def __init__(self, fail_after: int | None = None, kill_after: int | None = None, nan_after: int | None = None) -> None:
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self._fail_after, self._kill_after, self._nan_after = fail_after, kill_after, nan_after
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self._steps += 1
+        if self._steps == self._fail_after:
+            raise RuntimeError("the arm fell off")
+        if self._steps == self._kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        reward = float("nan") if self._steps == self._nan_after else float(action)
+        observation = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return observation, reward, self._steps % 5 == 0, False, {}
+
+
+gym.register("TwoStep-v0", entry_point=TwoStep)
