@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import multiprocess
+from multiprocess import forkserver
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
 from finder.executors.board import Board, BoardManager
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.pickling import dumps
+from finder.executors.signals import interrupts_wait
 from finder.trial import INTERRUPTED, Outcome, TrialSpec
 
 POLL_SECONDS = 0.05
@@ -47,11 +49,13 @@ class ProcessExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         context = multiprocess.get_context("forkserver")
-        context.set_forkserver_preload(["finder.executors.preload"])
-        with _without_main_module(), BoardManager(ctx=context) as manager:
-            board = manager.Board(self._keep_values)
-            _Run(context, board, self.n_jobs, next_trial, listener).loop()
-            self.values = board.values()
+        context.set_forkserver_preload(["finder.executors.child"])
+        with _without_main_module():
+            _await_fork_server(context)
+            with _started(BoardManager(ctx=context)) as manager:
+                board = manager.Board(self._keep_values)
+                _Run(context, board, self.n_jobs, next_trial, listener).loop()
+                self.values = board.values()
 
 
 class _Run:
@@ -94,8 +98,9 @@ class _Run:
         threads = max(1, (os.cpu_count() or 1) // self.n_jobs)
         arguments = (dumps(trial), self.board, threads, list(sys.path))
         child = self.context.Process(target=main, args=arguments, name=f"trial-{trial.number}", daemon=True)
-        child.start()
-        self.children[trial.number] = child
+        with interrupts_wait():
+            child.start()
+            self.children[trial.number] = child
 
     def _pass_on(self) -> None:
         """Gives the listener what the children have told."""
@@ -161,6 +166,33 @@ def _cause_of_death(code: int | None) -> str:
         hint = " (out of memory, perhaps)" if -code == signal.SIGKILL else ""
         return f"was killed by signal {-code} ({name}){hint}"
     return f"ended with exit code {code} before its trial was done"
+
+
+def _await_fork_server(context: Any) -> None:
+    """Waits until the fork server has imported what it should.
+
+    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
+    the parent hears it and ends them all. A Ctrl-C in these seconds leaves nothing behind but a process that does
+    nothing. From then on processes start in milliseconds, in which Ctrl-C waits.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    first = context.Process(target=os.getpid, daemon=True)
+    first.start()
+    first.join()
+
+
+@contextmanager
+def _started(manager: BoardManager) -> Iterator[BoardManager]:
+    try:
+        with interrupts_wait():
+            manager.start()
+        yield manager
+    finally:
+        manager.shutdown()
 
 
 @contextmanager

@@ -1,0 +1,70 @@
+"""What the README shows is what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def run(script: str, folder: Path) -> str:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_ten_lines_and_the_way_from_a_study_to_the_long_run(tmp_path: Path):
+    script = BLOCKS[0].replace("env_steps=20_000", "env_steps=256").replace("500_000", "512")
+    assert "env_steps=256" in script
+    script = script.replace('"CartPole-v1")\n', '"CartPole-v1")\n', 1)
+    out = run(script, tmp_path)
+    assert "±" in out
+    assert (tmp_path / "rates.html").exists()
+    assert (tmp_path / "finder.db").exists()
+    run(BLOCKS[1] + "\nprint(agent.get_learning_rate())", tmp_path)
+
+
+def test_the_script_is_the_example():
+    example = (ROOT / "examples" / "find_and_train.py").read_text()
+    assert BLOCKS[0].strip() in example
+
+
+def test_your_own_agent_is_the_example_and_about_thirty_lines():
+    example = (ROOT / "examples" / "your_own_agent.py").read_text()
+    agent = BLOCKS[2].strip()
+    assert agent in example
+    assert len([line for line in agent.splitlines() if line.strip()]) <= 32
+
+
+@pytest.mark.real
+def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
+    example = (ROOT / "examples" / "your_own_agent.py").read_text()
+    quick = example.replace("20_000", "2_000").replace("N=200", "N=20").replace("n_steps=500", "n_steps=50")
+    out = run(quick, tmp_path)
+    for question in ("learning rate:", "optimizer:", "range test:", "agent:", "COMPLETE"):
+        assert question in out
+
+
+def test_the_study_file_is_valid():
+    from studies import StudySpec
+
+    spec = StudySpec.from_toml(ROOT / "examples" / "study.toml")
+    assert set(spec.params) == {"learning_rate", "optimizer", "gamma", "n_steps"}
+    assert tomllib.loads((ROOT / "examples" / "study.toml").read_text())["n_trials"] == spec.n_trials
+
+
+def test_every_link_leads_somewhere():
+    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
