@@ -5,7 +5,8 @@ end, in environments with seeds that training does not use. Results go to `bench
 row an evaluation, and finished seeds are not run again.
 
     python benchmarks/learning.py ppo-cartpole dqn-cartpole
-    python benchmarks/learning.py --summary
+    python benchmarks/learning.py --summary      the table
+    python benchmarks/learning.py --picture      benchmarks/learning.png (needs Chromium)
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def main(names: list[str]) -> None:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 if new:
                     writer.writeheader()
-                writer.writerows({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+                writer.writerows(
+                    {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+                )
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -106,21 +109,51 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def evaluations(name: str) -> dict[int, list[tuple[int, float]]]:
+    """Seed -> (environment steps, greedy return) of each evaluation."""
+    by_seed: dict[int, list[tuple[int, float]]] = {}
+    for row in read(RESULTS / f"learning-{name}.csv"):
+        by_seed.setdefault(int(row["seed"]), []).append((int(row["env_steps"]), float(row["greedy_mean"])))
+    return by_seed
+
+
 def summary() -> None:
-    print("| case | threshold | seeds that end at or above it | seeds that reach it | needed | final returns |")
-    print("|---|---|---|---|---|---|")
+    print("| case | steps | wanted | reach it | are there at the end | mean at the end | seeds at the end |")
+    print("|---|---|---|---|---|---|---|")
     for name, case in CASES.items():
-        rows = read(RESULTS / f"learning-{name}.csv")
-        by_seed: dict[int, list[float]] = {}
-        for row in rows:
-            by_seed.setdefault(int(row["seed"]), []).append(float(row["greedy_mean"]))
-        final = [values[-1] for values in by_seed.values()]
-        ended = sum(value >= case.threshold for value in final)
-        reached = sum(max(values) >= case.threshold for values in by_seed.values())
-        told = ", ".join(f"{value:.0f}" for value in final)
+        by_seed = evaluations(name)
+        final = [values[-1][1] for values in by_seed.values()]
         n = len(by_seed)
-        print(f"| {name} | {case.threshold:g} | {ended} of {n} | {reached} of {n} | {case.needed} of {case.seeds} | {told} |")
+        reached = sum(max(value for _, value in values) >= case.threshold for values in by_seed.values())
+        ended = sum(value >= case.threshold for value in final)
+        told = ", ".join(f"{value:.0f}" for value in final)
+        wanted = f">= {case.threshold:g} on {case.needed} of {case.seeds}"
+        mean = sum(final) / max(1, n)
+        print(f"| {name} | {case.env_steps:,} | {wanted} | {reached} of {n} | {ended} of {n} | {mean:.0f} | {told} |")
+
+
+def picture() -> None:
+    """Draws every seed's greedy returns, a panel a case."""
+    from picture import screenshot
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(rows=2, cols=2, subplot_titles=list(CASES), vertical_spacing=0.16)
+    for index, (name, case) in enumerate(CASES.items()):
+        place = {"row": index // 2 + 1, "col": index % 2 + 1}
+        for seed, values in evaluations(name).items():
+            steps, returns = zip(*values, strict=True)
+            figure.add_scatter(x=steps, y=returns, name=f"{name}, seed {seed}", line={"width": 1.5}, **place)
+        figure.add_hline(y=case.threshold, line={"dash": "dot", "color": "#e11d48"}, **place)
+        figure.update_xaxes(title_text="environment steps", **place)
+        figure.update_yaxes(title_text="greedy return", **place)
+    figure.update_layout(width=1100, height=720, showlegend=False, margin={"t": 40, "l": 60, "r": 20, "b": 50})
+    screenshot(figure, Path(__file__).parent / "learning.png", 1100, 720)
 
 
 if __name__ == "__main__":
-    summary() if "--summary" in sys.argv else main(sys.argv[1:] or list(CASES))
+    if "--summary" in sys.argv:
+        summary()
+    elif "--picture" in sys.argv:
+        picture()
+    else:
+        main(sys.argv[1:] or list(CASES))

@@ -13,17 +13,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+import plotly.graph_objects as go
+
 from studies import load_study, plot_learning_rate
 
 WIDTH, HEIGHT = 900, 440
 
 
-def main(name: str, storage: str, output: str) -> None:
+def screenshot(figure: go.Figure, output: str | Path, width: int, height: int) -> None:
+    """Writes a figure as a PNG of twice its size in points."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("Chromium is not installed (Debian: apt-get install chromium).")
-    with load_study(storage, name) as study, tempfile.TemporaryDirectory() as folder:
-        figure = plot_learning_rate(study).update_layout(width=WIDTH, height=HEIGHT)
+    with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "figure.html"
         # The page's own margin would shift the figure out of the picture.
         html = figure.to_html(include_plotlyjs=True, config={"displayModeBar": False})
@@ -31,10 +33,16 @@ def main(name: str, storage: str, output: str) -> None:
         command = [
             chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
             "--hide-scrollbars", "--force-device-scale-factor=2", f"--user-data-dir={folder}/profile",
-            f"--window-size={WIDTH},{HEIGHT}", "--virtual-time-budget=8000", f"--screenshot={output}", page.as_uri(),
+            f"--window-size={width},{height}", "--virtual-time-budget=8000", f"--screenshot={output}", page.as_uri(),
         ]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
     print(output)
+
+
+def main(name: str, storage: str, output: str) -> None:
+    with load_study(storage, name) as study:
+        figure = plot_learning_rate(study).update_layout(width=WIDTH, height=HEIGHT)
+    screenshot(figure, output, WIDTH, HEIGHT)
 
 
 if __name__ == "__main__":

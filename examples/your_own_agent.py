@@ -57,5 +57,7 @@ if __name__ == "__main__":
     agents_compared.find(env_steps=20_000, **settings)
     print("agent:", agents_compared.logs["best_agent"])
 
-    tuned = tune(Reinforce, "CartPole-v1", {"learning_rate": "1e-4:1e-1", "optimizer": "adam,sgd"}, n_trials=4, **search)
+    tuned = tune(
+        Reinforce, "CartPole-v1", {"learning_rate": "1e-4:1e-1", "optimizer": "adam,sgd"}, n_trials=4, **search
+    )
     print(tuned.table()[["trial", "learning_rate", "optimizer", "value", "state"]])

@@ -128,7 +128,7 @@ def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "de
         raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
     import keras
 
-    return keras.optimizers.deserialize(pick.optimizers[name])
+    return keras.saving.deserialize_keras_object(pick.optimizers[name])
 
 
 def _nothing_to_pick(study: OpenStudy) -> str:

@@ -39,7 +39,10 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 class TestEveryExecutor:
     def test_runs_every_trial_and_tells_its_end_once(self, executor: Executor):
         listener = run(executor, [make_trial(0), make_trial(1, seeds=(1,))])
-        assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {0: "complete", 1: "complete"}
+        assert {number: outcome.state for number, outcome in listener.outcomes.items()} == {
+            0: "complete",
+            1: "complete",
+        }
         assert [at for at, _ in listener.reports[0]] == [160, 320]
         assert len(listener.records[0]) == 64
         assert listener.configurations[1]["seeds"] == [1]

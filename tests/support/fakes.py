@@ -47,7 +47,9 @@ class Remembering:
 class TwoStep(gym.Env[np.ndarray, int]):
     """Episodes of five steps; the reward is the action. What goes wrong, and when, can be chosen."""
 
-    def __init__(self, fail_after: int | None = None, kill_after: int | None = None, nan_after: int | None = None) -> None:
+    def __init__(
+        self, fail_after: int | None = None, kill_after: int | None = None, nan_after: int | None = None
+    ) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self._fail_after, self._kill_after, self._nan_after = fail_after, kill_after, nan_after
