@@ -106,6 +106,12 @@ class Agent(ABC):
     def optimizers(self) -> Mapping[str, Any]:
         """The live optimizers by name."""
 
+    def refresh(self) -> None:  # noqa: B027 - most agents keep no copies
+        """Is told that its networks may have been changed by somebody else (weights loaded from a file, say).
+
+        Training and evaluation begin with this; call it before `act` where you have changed weights yourself.
+        """
+
     def advance(self, env_steps: int) -> None:
         """Is told that `env_steps` more steps were made in the environments; schedules go on."""
         self.env_steps += env_steps

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -45,6 +45,24 @@ class EnvironmentSpec:
 
     id: str | Callable[..., gym.Env[Any, Any]]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: with its registration, which the script made that runs here only."""
+        return {"id": self.id, "kwargs": self.kwargs, "registration": self._registration()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "id", state["id"])
+        object.__setattr__(self, "kwargs", state["kwargs"])
+        registration = state["registration"]
+        if registration is not None:
+            gym.registry.setdefault(registration.id, registration)
+
+    def _registration(self) -> Any:
+        known = gym.registry.get(self.id.rpartition(":")[2]) if isinstance(self.id, str) else None
+        if known is not None and isinstance(known.entry_point, str) and known.entry_point.startswith("__main__:"):
+            maker: Any = gym.envs.registration.load_env_creator(known.entry_point)
+            return replace(known, entry_point=maker)
+        return known
 
     @classmethod
     def of(cls, value: Any, kwargs: Mapping[str, Any] | None = None) -> EnvironmentSpec:

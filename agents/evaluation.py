@@ -48,6 +48,7 @@ def evaluate(
         raise ConfigurationError(f"n_episodes must be >= 1, got {n_episodes}.")
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
+    agent.refresh()
     collector = Collector(spec, n_envs, seed)
     played: list[list[float]] = [[] for _ in range(n_envs)]
     try:

@@ -8,6 +8,7 @@ are done here, once for all.
 from __future__ import annotations
 
 import copy
+import zlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -83,6 +84,7 @@ class KerasAgent(Agent):
         self._forwards: dict[str, Forward] = {}
         self._update: CompiledUpdate | None = None
         self._mirrored: list[str] = []
+        self._born = self._weights_digest()
         self.start()
 
     @abstractmethod
@@ -167,6 +169,9 @@ class KerasAgent(Agent):
         wanted = config.jit_compile
         jit_compile = is_dense(trained) if wanted is None else wanted
         return CompiledUpdate(learnable, jit_compile=jit_compile, strict=wanted is True)
+
+    def refresh(self) -> None:
+        self._refresh_forwards()
 
     def _refresh_forwards(self, watched: Array | None = None) -> None:
         for name, forward in self._forwards.items():
@@ -273,9 +278,25 @@ class KerasAgent(Agent):
         self._gradient_steps.assign(0)
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = self.gradient_steps = 0
-        self.fresh = True
+        self.fresh, self._born = True, self._weights_digest()
         self._refresh_forwards()
         self.start()
+
+    @property
+    def fresh(self) -> bool:
+        """As its seed made it: never updated, no state from elsewhere, no weights loaded into its networks."""
+        return self._fresh and self._born == self._weights_digest()
+
+    @fresh.setter
+    def fresh(self, value: bool) -> None:
+        self._fresh = value
+
+    def _weights_digest(self) -> int:
+        digest = 0
+        for network in self.networks.values():
+            for values in values_of(network.weights):
+                digest = zlib.crc32(values.tobytes(), digest)
+        return digest
 
     def _require_same_structure(self, other: AgentConfig, what: str) -> None:
         own, wanted = self.config.structure(), other.structure()

@@ -226,9 +226,10 @@ def _parameters(function: Any) -> set[str]:
 
 def _split(arguments: str) -> list[str]:
     """The parts between the commas that stand in no bracket and no quotation marks."""
-    parts, depth, quoted = [""], 0, False
+    parts, depth, quoted, escaped = [""], 0, False, False
     for character in arguments:
-        quoted ^= character == '"'
+        quoted ^= character == '"' and not escaped
+        escaped = quoted and character == "\\" and not escaped
         depth += 0 if quoted else (character in "[{(") - (character in ")}]")
         if character == "," and depth == 0 and not quoted:
             parts.append("")

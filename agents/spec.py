@@ -10,6 +10,7 @@ from agents.agent import Agent
 from agents.algorithms.registry import agent_class
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,6 @@ class AgentSpec:
         Raises:
             ConfigurationError: Unknown names, bad values, or no environment.
         """
-        from agents.errors import ConfigurationError
-
         if isinstance(agent, AgentSpec):
             there = agent.environment if environment is None else EnvironmentSpec.of(environment)
             return cls(agent.agent, there, agent.config, agent.state).with_params(params or {})
@@ -89,9 +88,22 @@ class AgentSpec:
 
 
 def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
-    """Gives a fresh agent the networks of another one, leaving its optimizer, counters and generators fresh."""
+    """Gives a fresh agent the networks of another one, and what belongs to them (normaliser, how far exploration came).
+
+    Its optimizer, counters and generators stay fresh.
+
+    Raises:
+        ConfigurationError: They are of another structure.
+    """
     own = agent.get_state()
-    agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
+    try:
+        agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
+    except (KeyError, ValueError) as error:
+        cause = str(error).partition(" Target variable:")[0]
+        raise ConfigurationError(
+            f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
+            f"other hyperparameters ({cause}): leave those as they were, or start from new weights."
+        ) from error
 
 
 def make(

@@ -103,10 +103,10 @@ class Trainer:
         self.collector = Collector(spec, agent.config.n_envs, self.seed)
         try:
             self._check_spaces()
-        except ConfigurationError:
+            self.memory = agent.make_memory(agent.config.n_envs, seeding.generator(self.seed, "memory"))
+        except BaseException:
             self.close()
             raise
-        self.memory = agent.make_memory(agent.config.n_envs, seeding.generator(self.seed, "memory"))
         self.history = History()
         self.env_steps = 0
         self.newest_loss: float | None = None
@@ -165,6 +165,7 @@ class Trainer:
         Several runs can be driven in turns this way, to compare them at equal environment steps.
         """
         self._stop_reason = None
+        self.agent.refresh()
         self.callbacks.call("on_train_begin", self)
         try:
             while not self._finished(budget):

@@ -15,11 +15,12 @@ from agents.trainer import Trainer
 from finder.curve import changes
 from finder.figures import plot_sweep
 from finder.options import Metrics, StudyOptions, make_spec
-from finder.range_test import RangeTestResult, check_rates, range_test, read_suggestion
+from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test, read_suggestion
 from finder.recording import record_range_test
 from finder.results import SearchResult
 from finder.search import Ingredients, run_search
 from finder.suggestion import smooth
+from studies.storage import open_storage
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -89,16 +90,17 @@ class LRFinder:
         """
         candidates = _rates(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
+        agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
         spec = make_spec(
             "lr",
-            [self.spec],
+            [agent],
             options,
             env_steps=50_000 if env_steps is None and episodes is None else env_steps,
             episodes=episodes,
             metrics=metrics,
             trials=tuple({name: rate} for rate in candidates),
         )
-        ingredients = Ingredients.of(spec, agents={self.spec.label: self.spec}, environment=self.spec.environment)
+        ingredients = Ingredients.of(spec, agents={self.spec.label: agent}, environment=self.spec.environment)
         return SearchResult(*run_search(spec, ingredients=ingredients, observer=options.get("observer")))
 
     # The range test -------------------------------------------------------------------------------------------
@@ -137,7 +139,9 @@ class LRFinder:
         Raises:
             ConfigurationError: Rates or numbers out of range, or an optimizer that the agent does not have.
         """
-        check_rates(start_lr, end_lr)
+        check_sweep(start_lr, end_lr, N, window_size, metrics)
+        if storage is not None:
+            open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
         with self._copy() as trainer:
             settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seed": self.seed}
             result = range_test(
@@ -205,15 +209,21 @@ class LRFinder:
         """Change of the loss (moving average of `sma` points) per decade of the learning rate."""
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
 
-    def get_best_lr(self, sma: int = 1, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
+    def get_best_lr(self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
         """The rate at which the curve of the last range test improves fastest.
+
+        Args:
+            sma: Points of the moving average, >= 1. Defaults to a tenth of the points, as for the result's `best`:
+                the fastest improvement from one episode to the next is an accident.
+            n_skip_beginning: Points that are left out at the beginning.
+            n_skip_end: Points that are left out at the end.
 
         Raises:
             ConfigurationError: There was no range test, or its curve suggests nothing; the message says why.
         """
         result = self._result()
         rates, values = _skip(*result.curve(), n_skip_beginning, n_skip_end)
-        suggestion = read_suggestion(rates, values, result.metrics, sma)
+        suggestion = read_suggestion(rates, values, result.metrics, result.n_learned, sma)
         if suggestion.rate is None:
             raise ConfigurationError(f"The range test suggests no learning rate: {suggestion.reason}")
         return suggestion.rate
@@ -245,6 +255,13 @@ def _skip(
         )
     kept = slice(n_beginning, len(rates) - n_end)
     return list(rates[kept]), list(values[kept])
+
+
+def _with_one_rate(agent: AgentSpec) -> AgentSpec:
+    """The agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
+    own = agent.config.optimizers
+    without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
+    return agent.with_params({"optimizers": without}) if own else agent
 
 
 def _rates(start_lr: float, end_lr: float, n_rates: int) -> list[float]:

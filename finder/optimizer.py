@@ -27,7 +27,8 @@ Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float
 class OptFinder:
     """Finds an optimizer for an agent.
 
-    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same budget.
+    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same number of runs
+    of the same length; those that fall behind are pruned unless ``pruner="none"`` is given to `find`.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`. It is never trained itself.
@@ -40,7 +41,8 @@ class OptFinder:
         best_learning_rate: Its learning rate.
         best_reward: Its mean return over the last part of training (`metrics="reward"`).
         best_loss: Its mean loss (`metrics="loss"`).
-        rewards: Label -> mean return at that optimizer's best rate.
+        rewards: Label -> mean return at that optimizer's best rate; an optimizer whose runs were all pruned or failed
+            has none.
         losses: Label -> mean loss, likewise.
     """
 
@@ -50,7 +52,8 @@ class OptFinder:
         optimizers: Sequence[Any] = DEFAULT_OPTIMIZERS,
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
     ) -> None:
-        self.spec = AgentSpec.of(agent, environment)
+        # What single optimizers of the agent were set to would hide the optimizers that are compared.
+        self.spec = AgentSpec.of(agent, environment).with_params({"optimizers": {}})
         self.optimizers = labelled(optimizers)
         self.result: OptimizerResult | None = None
         self.best_opt: str | None = None
@@ -79,7 +82,8 @@ class OptFinder:
             learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
                 that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
             n_rates: Rates an optimizer for ``"search"``, >= 2, or 1 for the middle of the range. Defaults to 5.
-            **options: See `StudyOptions`.
+            **options: See `StudyOptions`. `pruner` defaults to none: an optimizer whose best rate was pruned because of
+                what another one reached would never be judged at its best.
 
         Raises:
             ConfigurationError: Unknown names or bad values.
@@ -90,10 +94,11 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in _rates(label, optimizer, learning_rates, n_rates)
         ]
+        chosen: StudyOptions = {"pruner": "none", **options}
         spec = make_spec(
             "opt",
             [self.spec],
-            options,
+            chosen,
             env_steps=30_000 if env_steps is None and episodes is None else env_steps,
             episodes=episodes,
             metrics=metrics,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.search import Observer
+from studies.errors import StudyError
+from studies.spaces import check_json
 from studies.spec import StudySpec
 
 Metrics = Literal["reward", "loss"]
@@ -75,9 +79,17 @@ def make_spec(
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or "-".join([kind, *map(_short, labels), environment.label])
     chosen["storage"] = chosen.get("storage", "sqlite:///finder.db") or IN_MEMORY
+    varied = {
+        *fields.get("params", {}),
+        *(options.get("params") or {}),
+        *(k for row in fields.get("trials", ()) for k in row),
+    }
+    named = list(zip(labels, agents, strict=True))
     return StudySpec(
         kind=kind,
         agents=labels,
+        agent_params={label: own for label, agent in named if (own := _own_params(agent, varied))},
+        agent_weights={label: _digest(agent.state) for label, agent in named if agent.state is not None},
         env=environment.label,
         env_kwargs=dict(environment.kwargs),
         seeds=_seeds(options.get("seeds", 3)),
@@ -87,6 +99,35 @@ def make_spec(
         fixed=dict(options.get("params") or {}),
         **{"name": name, **chosen, **fields},
     )
+
+
+def _own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
+    """What an agent sets otherwise than its class does by itself.
+
+    It is part of what the study is: one of the same name for an agent with another discount is another study. Leaves
+    out what trials set anyway (`varied`) and how the update is compiled, which belongs to the machine.
+    """
+    ignored = varied | {"jit_compile"} | ({"optimizer_kwargs"} if "optimizer" in varied else set())
+    own = agent.config.to_dict()
+    try:
+        usual = type(agent.config)().to_dict()
+    except TypeError:  # a config of the user's that has no defaults
+        usual = {}
+    different = {k: value for k, value in own.items() if k not in ignored and (k not in usual or usual[k] != value)}
+    return {name: _as_json(value) for name, value in different.items()}
+
+
+def _as_json(value: Any) -> Any:
+    try:
+        check_json(value)
+    except StudyError:
+        return f"a {type(value).__name__}"
+    return value
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    """Short and the same for the same weights."""
+    return hashlib.sha256(pickle.dumps(state["networks"], protocol=5)).hexdigest()[:16]
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from optuna.trial import TrialState
+
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
+from finder.executors.board import Board
 from finder.executors.process import ProcessExecutor
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
 from finder.search import Ingredients, run_search
+from finder.trial import Outcome
+from studies.study import OpenStudy
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -46,7 +51,8 @@ class ParallelFinder:
             told = ", ".join(sorted({spec.environment.label for spec in specs}))
             raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
         for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
-            specs[index] = specs[index].with_params({"optimizer": optimizer})
+            # A bare name says no learning rate: then the agent keeps its own.
+            specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
         self.agents = _labelled(specs)
         self.result: SearchResult | None = None
         self.rewards: dict[str, list[float]] = {}
@@ -91,18 +97,23 @@ class ParallelFinder:
         executor = ProcessExecutor(spec.n_jobs, keep_values=True)
         study, stopped = run_search(spec, ingredients=ingredients, executor=executor, observer=options.get("observer"))
         self.result = SearchResult(study, stopped)
-        self._take_values(executor.values)
+        self._take_values(study, executor.values)
         return self.result
 
-    def _take_values(self, values: dict[str, Any]) -> None:
-        """Gives the shared dicts, which are by trial, the agents' labels."""
-        if self.result is None:
-            return
-        label_of = {trial.number: self.result.study.params(trial).get("agent") for trial in self.result.study.trials()}
+    def _take_values(self, study: OpenStudy, values: dict[str, Any]) -> None:
+        """Takes over the shared dicts, which are by trial, and adds what an earlier run of the study recorded."""
         only = next(iter(self.agents))
-        self.rewards = {label_of.get(number) or only: rewards for number, rewards in values["rewards"].items()}
-        self.losses = {label_of.get(number) or only: losses for number, losses in values["losses"].items()}
-        self.logs = values["logs"]
+        board = Board(keep_values=True)
+        board.rewards, board.losses, board.logs = values["rewards"], values["losses"], values["logs"]
+        for trial in study.trials():
+            if trial.number not in board.rewards and trial.state == TrialState.COMPLETE:
+                label = study.params(trial).get("agent") or only
+                board.post("episodes", trial.number, study.storage.episodes.curve(study.episodes_key, trial.number))
+                board.finish(trial.number, label, self.agents[label].config.optimizer, Outcome(state="complete"))
+        label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
+        self.rewards = {label_of[number]: rewards for number, rewards in board.rewards.items()}
+        self.losses = {label_of[number]: losses for number, losses in board.losses.items()}
+        self.logs = board.logs
 
     @property
     def _environment(self) -> EnvironmentSpec:
@@ -121,7 +132,7 @@ class AgentFinder(ParallelFinder):
     """`ParallelFinder` by its other name."""
 
 
-def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[OptimizerSpec]:
+def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any]:
     if optimizers is None:
         return []
     given = list(optimizers) if isinstance(optimizers, list | tuple) else [optimizers] * n_agents
@@ -132,7 +143,7 @@ def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Opt
             f"Give one optimizer for all agents or one for each: "
             f"there are {n_agents} agents and {len(given)} optimizers."
         )
-    return [OptimizerSpec.of(optimizer) for optimizer in given]
+    return [each if isinstance(each, str) else OptimizerSpec.of(each) for each in given]
 
 
 def _labelled(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:

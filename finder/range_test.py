@@ -28,6 +28,9 @@ Metrics = Literal["reward", "loss"]
 _SMOOTHING = 0.1
 """Share of the points over which a curve is smoothed before a suggestion is read from it."""
 
+_MIN_LEARNED = 10
+"""Rates at which the agent must have learned before a curve over them says anything."""
+
 _DIVERGED = 4.0
 """How many times its usual range a smoothed loss may rise above its best before the test stops."""
 
@@ -60,6 +63,8 @@ class RangeTestResult:
             deviations.
         suggestion: The rate that the curve suggests, or none, and why.
         reason: Why the test ended.
+        n_learned: At how many of the rates the agent made an update. With one increase an episode, an agent that learns
+            from long rollouts meets most rates without learning anything at them.
     """
 
     metrics: Metrics
@@ -69,6 +74,7 @@ class RangeTestResult:
     normalized: list[float]
     suggestion: Suggestion
     reason: str
+    n_learned: int
 
     @property
     def best(self) -> float | None:
@@ -134,12 +140,7 @@ def range_test(
     Raises:
         ConfigurationError: Rates or numbers out of range.
     """
-    check_rates(start_lr, end_lr)
-    for name, number in (("N", n_increases), ("window_size", window_size)):
-        if number < 1:
-            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
-    if metrics not in ("reward", "loss"):
-        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
+    check_sweep(start_lr, end_lr, n_increases, window_size, metrics)
     budget = Budget(env_steps=env_steps, episodes=episodes)
     sweeper = _Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
@@ -161,9 +162,20 @@ def range_test(
         rewards=sweeper.rewards,
         losses=sweeper.losses,
         normalized=normalized(sweeper.rewards.values, window_size),
-        suggestion=read_suggestion(sweep.rates, sweep.values, metrics),
+        suggestion=read_suggestion(sweep.rates, sweep.values, metrics, len(sweeper.learned)),
         reason=sweeper.reason or "budget reached",
+        n_learned=len(sweeper.learned),
     )
+
+
+def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
+    """Raises `ConfigurationError` unless a range test can be made with these."""
+    check_rates(start_lr, end_lr)
+    for name, number in (("N", n_increases), ("window_size", window_size)):
+        if number < 1:
+            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
+    if metrics not in ("reward", "loss"):
+        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
 
 
 def check_rates(start_lr: float, end_lr: float) -> None:
@@ -177,10 +189,33 @@ def smoothing_window(n_points: int) -> int:
     return max(1, round(n_points * _SMOOTHING))
 
 
-def read_suggestion(rates: list[float], values: list[float], metrics: Metrics, sma: int | None = None) -> Suggestion:
-    """The rate at which the smoothed curve improves fastest, or none."""
+def read_suggestion(
+    rates: list[float], values: list[float], metrics: Metrics, n_learned: int, sma: int | None = None
+) -> Suggestion:
+    """The rate at which the smoothed curve improves fastest, or none.
+
+    A moving average over what came before shows everything half a window late, that is at too high a rate; the
+    suggestion is moved back by that much.
+
+    Args:
+        rates: Ascending rates.
+        values: One each.
+        metrics: What the values are.
+        n_learned: At how many rates the agent made an update.
+        sma: Points of the moving average; by default a tenth of the points.
+    """
+    if n_learned < min(_MIN_LEARNED, len(rates)):
+        reason = (
+            f"the agent learned at {n_learned} of {len(rates)} rates only, so that its curve says little about them: "
+            f"raise N, shorten its rollouts, watch the loss, or train every rate afresh with grid()"
+        )
+        return Suggestion(rate=None, index=None, rule="steepest", reason=reason)
     window = smoothing_window(len(values)) if sma is None else sma
-    return suggest(rates, smooth(values, window), maximize=metrics == "reward", rule="steepest")
+    found = suggest(rates, smooth(values, window), maximize=metrics == "reward", rule="steepest")
+    if found.index is None:
+        return found
+    index = max(0, found.index - window // 2)
+    return found._replace(rate=float(rates[index]), index=index)
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:
@@ -204,6 +239,7 @@ class _Sweeper(Callback):
     ) -> None:
         self.every_gradient_step = metrics == "loss"
         self.rewards, self.losses = Sweep(), Sweep()
+        self.learned: set[float] = set()  # rates at which an update was made
         self.reason = ""
         self._agent = agent
         self._schedule = schedule
@@ -227,6 +263,7 @@ class _Sweeper(Callback):
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         if self.reason:
             return
+        self.learned.add(self._rate)
         if not update.finite:
             self._stop(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
         elif self._metrics == "loss":

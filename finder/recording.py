@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agents.agent import Agent
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.range_test import RangeTestResult
@@ -68,7 +69,9 @@ def record_range_test(
             if ask is None:
                 raise StudyError(f"the study {spec.name!r} takes no further trial.")
             trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=trainer.env_steps)
-            recorder.started(ask.number, {"executor": "inline", **configuration_of(trial, trainer.agent)})
+            recorder.started(
+                ask.number, {"executor": "inline", **configuration_of(trial, _at_suggestion(trainer.agent, result))}
+            )
             recorder.episodes(ask.number, [_record(trainer.seed, episode) for episode in trainer.history.episodes])
             rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
@@ -85,6 +88,14 @@ def _free_name(storage: StudyStorage, name: str) -> str:
     taken = {summary.name for summary in list_studies(storage)}
     numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
     return next(candidate for candidate in numbered if candidate not in taken)
+
+
+def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
+    """The agent with the rate that is suggested, so that the study's pick has it."""
+    if result.suggestion.rate is not None:
+        name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"
+        agent.set_hyperparameter(name, result.suggestion.rate)
+    return agent
 
 
 def _record(seed: int, episode: Any) -> EpisodeRecord:

@@ -59,8 +59,11 @@ class Ingredients:
         environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
         agents = dict(given.get("agents") or {})
         for label in spec.agents:
-            if label not in agents:
-                agents[label] = AgentSpec.of(label, environment)
+            if label in agents:
+                continue
+            if label in spec.agent_weights:
+                raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
+            agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
         return cls(agents=agents, optimizers=dict(given.get("optimizers") or {}), environment=environment)
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
@@ -130,6 +133,7 @@ class Search:
                 episodes=self.spec.episodes,
                 report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,
+                name=ask.params.get("agent", ""),
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)
@@ -230,6 +234,7 @@ def _check_buildable(agent: AgentSpec) -> None:
 
 def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
     """A value must suit at least one of the agents that are compared."""
+    owner = name.rpartition(".")[0]
     errors = []
     for label in spec.agents:
         params = {**spec.fixed, "agent": label, name: value}
@@ -238,6 +243,8 @@ def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredient
             if name == "optimizer":
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 optimizer.build()
+            if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers
+                _check_buildable(ingredients.agent(params, label))
         except ConfigurationError as error:
             errors.append(error)
         else:

@@ -6,6 +6,7 @@ environment step is the mean over all of them, and a trial that is pruned is pru
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import time
 import traceback
@@ -21,6 +22,7 @@ from agents.spec import AgentSpec, start_from
 from agents.trainer import Budget, Trainer
 from studies.ranking import last_part_return, windowed_mean
 from studies.records import EpisodeRecord
+from studies.spaces import check_json
 
 Metric = Literal["return", "loss"]
 State = Literal["complete", "pruned", "failed", "interrupted"]
@@ -42,6 +44,7 @@ class TrialSpec:
         report_marks: Environment steps at which a value is reported, the same for every trial of a study; with a
             budget in episodes nobody knows how many steps a run will take, and they may be left empty.
         metric: What is reported: the mean return of episodes, or the mean loss.
+        name: What the study calls the agent, where it is not the agent's own label.
     """
 
     number: int
@@ -51,6 +54,12 @@ class TrialSpec:
     episodes: int | None = None
     report_marks: tuple[int, ...] = ()
     metric: Metric = "return"
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """What the study calls the agent."""
+        return self.name or self.agent.label
 
     def report_steps(self) -> Iterator[int]:
         """The marks; without any, steps whose distance grows by a fifth each time, so that they stay few."""
@@ -99,11 +108,13 @@ class AgentPool:
 
     def __init__(self) -> None:
         self._free: list[Agent] = []
-        self._structure = ""
+        self._structure: tuple[Any, ...] = ()
 
     def take(self, spec: AgentSpec, seed: int) -> Agent:
         """An agent as `spec.build(seed)` would make it."""
-        structure = f"{spec.agent!r} {spec.environment!r} {spec.config.structure()!r}"
+        where = spec.environment
+        # Classes and functions themselves, not their names: those that a function makes are all called the same.
+        structure = (spec.agent, where.id, repr(where.kwargs), repr(spec.config.structure()))
         if structure != self._structure:
             self._free, self._structure = [], structure
         if not self._free:
@@ -122,6 +133,37 @@ class AgentPool:
         self._free += [agent for agent in agents if type(agent).__init__ is KerasAgent.__init__]
 
 
+class _ListenerError(BaseException):
+    """Carries an error of the listener (the storage is gone, say) past what catches the errors of a trial."""
+
+
+class _Shielded:
+    """A listener whose errors are told apart from those of the agent and the environment."""
+
+    def __init__(self, listener: TrialListener) -> None:
+        self._listener = listener
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        with self._shield():
+            self._listener.started(number, configuration)
+
+    def episodes(self, number: int, records: list[EpisodeRecord]) -> str | None:
+        with self._shield():
+            return self._listener.episodes(number, records)
+
+    def report(self, number: int, env_steps: int, value: float) -> str | None:
+        with self._shield():
+            return self._listener.report(number, env_steps, value)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _shield() -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise _ListenerError from error
+
+
 INTERRUPTED = "interrupted"
 """The reason that a listener gives when the whole study is being stopped."""
 
@@ -129,7 +171,8 @@ INTERRUPTED = "interrupted"
 def run_trial(spec: TrialSpec, listener: TrialListener, pool: AgentPool | None = None) -> Outcome:
     """Trains every seed of a trial and says how it went.
 
-    Errors of the agent or the environment are part of the outcome; only `KeyboardInterrupt` goes through.
+    Errors of the agent or the environment are part of the outcome. `KeyboardInterrupt` and what the listener raises go
+    through: a storage that fails is no failure of the trial.
 
     Args:
         spec: What to run.
@@ -139,24 +182,35 @@ def run_trial(spec: TrialSpec, listener: TrialListener, pool: AgentPool | None =
     began = time.perf_counter()
     runs: list[_SeedRun] = []
     pool = pool or AgentPool()
+    shielded = _Shielded(listener)
     try:
-        runs += [_SeedRun(spec, seed, pool.take(spec.agent, seed)) for seed in spec.seeds]
-        listener.started(spec.number, configuration_of(spec, runs[0].trainer.agent))
-        outcome = _run(spec, runs, listener)
-    except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trial's failure
+        outcome = _attempt(spec, runs, shielded, pool)
+    except _ListenerError as carrier:
+        raise (carrier.__cause__ or carrier) from None
+    finally:
         for run in runs:
-            run.flush(spec.number, listener)
+            run.close()
+    pool.give_back(spec.agent, [run.trainer.agent for run in runs])
+    return Outcome(**{**vars(outcome), "wall_seconds": time.perf_counter() - began})
+
+
+def _attempt(spec: TrialSpec, runs: list[_SeedRun], listener: TrialListener, pool: AgentPool) -> Outcome:
+    """Runs the trial; `runs` is filled on the way, so that the caller can close what was opened."""
+    try:
+        for seed in spec.seeds:
+            runs.append(_SeedRun(spec, seed, pool.take(spec.agent, seed)))
+        listener.started(spec.number, configuration_of(spec, runs[0].trainer.agent))
+        return _run(spec, runs, listener)
+    except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trial's failure
         outcome = Outcome(
             state="failed",
             env_steps=min((run.trainer.env_steps for run in runs), default=0),
             reason=f"{type(error).__name__}: {error}",
             traceback=traceback.format_exc(),
         )
-    finally:
-        for run in runs:
-            run.close()
-    pool.give_back(spec.agent, [run.trainer.agent for run in runs])
-    return Outcome(**{**vars(outcome), "wall_seconds": time.perf_counter() - began})
+    for run in runs:
+        run.flush(spec.number, listener)
+    return outcome
 
 
 def _run(spec: TrialSpec, runs: list[_SeedRun], listener: TrialListener) -> Outcome:
@@ -199,9 +253,13 @@ def _stopped(runs: list[_SeedRun], reason: str, env_steps: int | None = None, va
 
 
 def configuration_of(spec: TrialSpec, agent: Agent) -> dict[str, Any]:
-    """Everything that is needed to run a trial again, as JSON values."""
+    """Everything that is needed to run a trial again, as JSON values.
+
+    Raises:
+        StudyError: The agent's configuration holds something that is not JSON.
+    """
     packages = ("agentfinder", "tensorflow", "keras", "gymnasium", "optuna", "numpy")
-    return {
+    configuration = {
         "agent": spec.agent.label,
         "config": agent.config.to_dict(),
         "optimizers": {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers},
@@ -212,6 +270,8 @@ def configuration_of(spec: TrialSpec, agent: Agent) -> dict[str, Any]:
         "episodes": spec.episodes,
         "versions": {name: importlib.metadata.version(name) for name in packages},
     }
+    check_json(configuration)
+    return configuration
 
 
 class _SeedRun(Callback):

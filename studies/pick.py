@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,8 @@ def best(study: OpenStudy) -> Pick:
     trials = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
     if not trials:
         raise StudyError(_nothing_to_pick(study))
+    if study.spec.kind == "range-test":
+        _refuse_without_suggestion(study, trials)
     winner = rank([candidate(study, trial) for trial in trials.values()], study.direction)[0]
     trial = trials[winner.number]
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
@@ -91,6 +94,14 @@ def best(study: OpenStudy) -> Pick:
         direction=study.direction,
         configuration=configuration,
     )
+
+
+def _refuse_without_suggestion(study: OpenStudy, trials: Mapping[int, FrozenTrial]) -> None:
+    if all(trial.user_attrs.get("range_test", {}).get("suggestion") is None for trial in trials.values()):
+        raise StudyError(
+            f"the range test {study.name!r} suggests no learning rate: its curve does not show one. Search a grid "
+            f"instead (finder lr without --range-test)."
+        )
 
 
 def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.errors import StudyError
@@ -273,7 +274,7 @@ class Recorder:
             self._closed = True
             for number in list(self._running):
                 # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, UpdateFinishedTrialError):
                     self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
             self._flush()
             self._study.study.set_user_attr(RUNNER_ATTR, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -275,7 +276,8 @@ def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
         try:
             items = json.loads(f"[{text}]")
         except json.JSONDecodeError:
-            items = [_scalar(item.strip()) for item in text.split(",")]
+            # A comma inside parentheses belongs to an optimizer's arguments.
+            items = [_scalar(item.strip()) for item in re.split(r",(?![^()]*\))", text)]
         if any(item == "" for item in items):
             raise StudyError(f"{text!r} has an empty choice: write values with one comma between them.")
         return Choice(values=tuple(items)) if len(items) > 1 else Fixed(value=items[0])

@@ -26,6 +26,8 @@ Text = Annotated[str, Field(min_length=1, max_length=400)]
 IDENTITY_FIELDS = (
     "kind",
     "agents",
+    "agent_params",
+    "agent_weights",
     "env",
     "env_kwargs",
     "params",
@@ -46,6 +48,10 @@ class StudySpec(CheckedModel):
         storage: Where the study lives: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a
             path ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
         agents: Labels of the agents. With more than one, `agent` is searched as a choice.
+        agent_params: Label of an agent -> hyperparameters that it sets otherwise than its class does by itself.
+            Defaults to none.
+        agent_weights: Label of an agent -> digest of the weights that it starts from, where it was given trained.
+            Defaults to none.
         env: Gymnasium environment id.
         env_kwargs: Arguments of the environment. Defaults to none.
         params: What is searched: hyperparameter name to space (see `studies.spaces.parse_space` for the short forms).
@@ -76,6 +82,8 @@ class StudySpec(CheckedModel):
     name: Text
     storage: Text = "sqlite:///finder.db"
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
+    agent_weights: dict[str, str] = Field(default_factory=dict)
     env: Text
     env_kwargs: dict[str, Json] = Field(default_factory=dict)
     params: dict[str, SpaceField] = Field(default_factory=dict)
@@ -112,7 +120,11 @@ class StudySpec(CheckedModel):
         for name, values in (("agents", self.agents), ("seeds", self.seeds)):
             if len(set(values)) != len(values):
                 raise StudyError(f"{name} is {list(values)}: give each one once.")
-        for field in ("env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
+        for field in ("agent_params", "agent_weights"):
+            strange = sorted(set(getattr(self, field)) - set(self.agents))
+            if strange:
+                raise StudyError(f"{field} has {strange[0]!r}, which is no agent of the study: {list(self.agents)}.")
+        for field in ("agent_params", "env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
             for key, value in getattr(self, field).items():
                 try:
                     check_json(value)

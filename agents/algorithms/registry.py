@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,19 @@ def _load(path: str) -> Any:
 
 
 def _load_file(path: Path) -> Any:
-    name = f"agent_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    """The file as a module, run once as imports are: two runs would make two classes, each strange to the other."""
+    whole = path.resolve()
+    name = f"agent_file_{path.stem}_{zlib.crc32(str(whole).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, whole)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"no Python file {str(path)!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

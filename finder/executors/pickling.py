@@ -1,13 +1,22 @@
-"""Pickling a trial for another process, with an error that names what cannot be pickled."""
+"""Pickling a trial for another process and back, with an error that names what cannot be pickled.
+
+With cloudpickle, not with the dill that `multiprocess` brings: dill 0.4 sends a class of a script without the base
+class that it inherits from, where a base further up is generic. Every Gymnasium environment and wrapper is such a
+class, and a wrapper that has lost its base does nothing, silently.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import dill
+import cloudpickle
 
+from agents.algorithms.registry import agent_class
+from agents.config import AgentConfig
 from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
 from finder.trial import TrialSpec
 
 _DEPTH = 6
@@ -20,7 +29,8 @@ def dumps(trial: TrialSpec) -> bytes:
         ConfigurationError: Something in it cannot be pickled; the message names the attribute.
     """
     try:
-        payload: bytes = dill.dumps(trial, recurse=True)
+        optimizers = _own_optimizers(trial.agent.config)
+        payload: bytes = cloudpickle.dumps((trial.agent.label, optimizers, cloudpickle.dumps(trial)))
     except Exception as error:
         culprit = _culprit(trial.agent, "agent", _DEPTH, set()) or "agent"
         raise ConfigurationError(
@@ -28,6 +38,24 @@ def dumps(trial: TrialSpec) -> bytes:
             f"Make it inside the agent's start() or build(), or use the inline executor."
         ) from error
     return payload
+
+
+def loads(payload: bytes) -> TrialSpec:
+    """The trial that `dumps` packed, in another process."""
+    label, optimizers, packed = cloudpickle.loads(payload)
+    if ".py:" in label:
+        agent_class(label)  # runs the user's file, whose classes the trial refers to
+    for name, optimizer_class in optimizers.items():
+        setattr(sys.modules["__main__"], name, optimizer_class)
+    trial: TrialSpec = cloudpickle.loads(packed)
+    return trial
+
+
+def _own_optimizers(config: AgentConfig) -> dict[str, Any]:
+    """Optimizer classes of the user's script: a config only names them, and another process has another script."""
+    names = [config.optimizer, *(override.get("optimizer") for override in config.optimizers.values())]
+    specs = [OptimizerSpec.of(name) for name in names if name]
+    return {spec.name.partition(":")[2]: spec.optimizer_class() for spec in specs if spec.name.startswith("__main__:")}
 
 
 def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
@@ -67,7 +95,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _pickles(value: Any) -> bool:
     try:
-        dill.dumps(value, recurse=True)
+        cloudpickle.dumps(value)
     except Exception:  # noqa: BLE001 - see `dumps`
         return False
     return True

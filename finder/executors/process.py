@@ -11,17 +11,19 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import multiprocess
-from multiprocess import forkserver
+from multiprocess import forkserver, resource_tracker
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
-from finder.executors.board import Board, BoardManager
+from finder.executors.board import Board, BoardManager, Event
 from finder.executors.executor import Executor, NextTrial, StudyListener
+from finder.executors.orphans import end_with_parent
 from finder.executors.pickling import dumps
 from finder.executors.signals import interrupts_wait
 from finder.trial import INTERRUPTED, Outcome, TrialSpec
@@ -68,18 +70,31 @@ class _Run:
         self.next_trial = next_trial
         self.listener = listener
         self.children: dict[int, Any] = {}
+        self.events: deque[Event] = deque()  # told, but not passed on yet
         self.pruned: dict[int, tuple[int, float]] = {}
+        self.last_report: dict[int, int] = {}
         self.exhausted = False
 
     def loop(self) -> None:
         try:
             while True:
-                self._fill()
+                # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the board or of a write.
+                with interrupts_wait():
+                    self._fill()
                 if not self.children:
                     return
                 wait([child.sentinel for child in self.children.values()], timeout=POLL_SECONDS)
-                self._pass_on()
-                self._bury_dead()
+                with interrupts_wait():
+                    self._pass_on()
+                    self._bury_dead()
+        except (OSError, EOFError) as error:
+            self._stop_all()
+            if self._board_answers():
+                raise
+            raise ConnectionError(
+                "The process in which running trials leave their results is gone (killed, perhaps for lack of memory). "
+                "Everything that had ended is kept: start the study again to go on."
+            ) from error
         except BaseException:
             self._stop_all()
             raise
@@ -96,34 +111,41 @@ class _Run:
         from finder.executors.child import main
 
         threads = max(1, (os.cpu_count() or 1) // self.n_jobs)
-        arguments = (dumps(trial), self.board, threads, list(sys.path))
+        arguments = (trial.number, dumps(trial), self.board, threads, list(sys.path))
         child = self.context.Process(target=main, args=arguments, name=f"trial-{trial.number}", daemon=True)
-        with interrupts_wait():
-            child.start()
-            self.children[trial.number] = child
+        child.start()
+        self.children[trial.number] = child
 
     def _pass_on(self) -> None:
         """Gives the listener what the children have told."""
-        for kind, number, content in self.board.drain():
-            if number not in self.children:
-                continue
-            if kind == "started":
-                self.listener.started(number, {**content, "executor": "process"})
-            elif kind == "episodes":
-                self.listener.episodes(number, content)
-            elif kind == "report":
-                env_steps, value = content
-                if number not in self.pruned and self.listener.report(number, env_steps, value):
-                    self.pruned[number] = (env_steps, value)
-                    self.board.stop(number, "pruned: it fell behind")
-            else:
-                self._end(number, content)
+        self.events.extend(self.board.drain())
+        while self.events:  # one by one: where the listener raises, the rest is still there to be told by `_stop_all`
+            self._tell(*self.events.popleft())
+
+    def _tell(self, kind: str, number: int, content: Any) -> None:
+        if number not in self.children:
+            return
+        if kind == "started":
+            self.listener.started(number, {**content, "executor": "process"})
+        elif kind == "episodes":
+            self.listener.episodes(number, content)
+        elif kind == "report":
+            env_steps, value = content
+            self.last_report[number] = env_steps
+            if number not in self.pruned and self.listener.report(number, env_steps, value):
+                self.pruned[number] = (env_steps, value)
+                self.board.stop(number, "pruned: it fell behind")
+        else:
+            self._end(number, content)
 
     def _end(self, number: int, outcome: Outcome) -> None:
-        if number in self.pruned and outcome.state in {"complete", "pruned"}:
-            # It ran on a little before it heard of it; the record says where it was decided.
+        if number in self.pruned:
             env_steps, value = self.pruned[number]
-            outcome = Outcome(**{**vars(outcome), "state": "pruned", "env_steps": env_steps, "value": value})
+            ran_on = outcome.state == "complete" and self.last_report[number] > env_steps
+            if ran_on or outcome.state == "pruned":
+                # It ran on a little before it heard of it; the record says where it was decided.
+                outcome = Outcome(**{**vars(outcome), "state": "pruned", "env_steps": env_steps, "value": value})
+            # A trial that is complete with the report at which it fell behind has nothing left to prune.
         child = self.children.pop(number)
         self.listener.ended(number, outcome)
         child.join(STOP_SECONDS)
@@ -144,17 +166,28 @@ class _Run:
     def _stop_all(self) -> None:
         """Ends every child, first by asking, and every trial as interrupted."""
         running = dict(self.children)
-        for number in running:
-            self.board.stop(number, INTERRUPTED)
         deadline = time.monotonic() + STOP_SECONDS
+        try:
+            for number in running:
+                self.board.stop(number, INTERRUPTED)
+        except (OSError, EOFError):
+            deadline = time.monotonic()  # the board is gone: nobody hears of it
         for child in running.values():
             child.join(max(0.0, deadline - time.monotonic()))
             if child.is_alive():
                 child.kill()
                 child.join()
-        self._pass_on()
+        with suppress(OSError, EOFError):
+            self._pass_on()
         for number in list(self.children):
             self._end(number, Outcome(state="interrupted", reason=INTERRUPTED))
+
+    def _board_answers(self) -> bool:
+        try:
+            self.board.values()
+        except (OSError, EOFError):
+            return False
+        return True
 
 
 def _cause_of_death(code: int | None) -> str:
@@ -175,6 +208,7 @@ def _await_fork_server(context: Any) -> None:
     the parent hears it and ends them all. A Ctrl-C in these seconds leaves nothing behind but a process that does
     nothing. From then on processes start in milliseconds, in which Ctrl-C waits.
     """
+    resource_tracker.ensure_running()  # first, because its start unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
@@ -189,10 +223,11 @@ def _await_fork_server(context: Any) -> None:
 def _started(manager: BoardManager) -> Iterator[BoardManager]:
     try:
         with interrupts_wait():
-            manager.start()
+            manager.start(initializer=end_with_parent)
         yield manager
     finally:
-        manager.shutdown()
+        if hasattr(manager, "shutdown"):  # not before it was started
+            manager.shutdown()
 
 
 @contextmanager

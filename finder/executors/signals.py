@@ -15,8 +15,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interrupts_wait() -> Iterator[None]:
     """Holds back what would interrupt this block, until its end.
 
-    For moments in which an exception would lose a process that has just been started. Only for blocks of some
-    milliseconds. Outside of the main thread, where no signal is heard, it does nothing.
+    For moments in which an exception would lose a process that has just been started, or an answer that is on its
+    way. Only for short blocks; who asks a second time is heard at once. Outside of the main thread, where no signal is
+    heard, it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -24,8 +25,14 @@ def interrupts_wait() -> Iterator[None]:
     heard: list[tuple[int, Any]] = []
     before: dict[int, Any] = {number: signal.getsignal(number) for number in _ENDING}
     before = {number: handler for number, handler in before.items() if callable(handler)}
+
+    def hear(number: int, frame: Any) -> None:
+        heard.append((number, frame))
+        if len(heard) > 1:
+            before[number](number, frame)
+
     for number in before:
-        signal.signal(number, lambda *event: heard.append(event))
+        signal.signal(number, hear)
     try:
         yield
     finally:

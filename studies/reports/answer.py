@@ -79,6 +79,7 @@ _STATE_WORDS = (
     ("COMPLETE", "complete"),
     ("PRUNED", "pruned"),
     ("FAIL", "failed"),
+    ("INTERRUPTED", "interrupted"),
     ("RUNNING", "running"),
     ("WAITING", "waiting"),
 )

@@ -30,6 +30,7 @@ from studies.reports.theme import (
     value_title,
 )
 from studies.spaces import Fixed
+from studies.study import is_interrupted
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -259,7 +260,7 @@ def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> 
     points = []
     for trial in facts.trials.values():
         rate = _positive(trial.params.get(name))
-        if trial.state == state and rate is not None:
+        if trial.state == state and rate is not None and not is_interrupted(trial):
             value = trial.value if trial.value is not None else math.nan
             points.append(StoppedPoint(rate, value, trial.number, str(trial.user_attrs.get("reason", ""))))
     return tuple(points)

@@ -20,6 +20,7 @@ from studies.reports.theme import (
     say_empty,
     value_title,
 )
+from studies.study import is_interrupted
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -50,7 +51,7 @@ class StatesData(NamedTuple):
     best_so_far: tuple[tuple[int, float], ...]
 
     def of(self, state: str) -> list[TrialRow]:
-        """Returns the trials in a state: `COMPLETE`, `PRUNED`, `FAIL`, `RUNNING` or `WAITING`."""
+        """Returns the trials in a state: an Optuna state's name, or `INTERRUPTED` for one stopped from outside."""
         return [row for row in self.trials if row.state == state]
 
 
@@ -59,7 +60,7 @@ def states_data(study: OpenStudy) -> StatesData:
     rows = tuple(
         TrialRow(
             trial.number,
-            trial.state.name,
+            "INTERRUPTED" if is_interrupted(trial) else trial.state.name,
             math.nan if trial.value is None else trial.value,
             study.params(trial),
             str(trial.user_attrs.get("reason", "no reason was recorded")) if trial.state == TrialState.FAIL else "",

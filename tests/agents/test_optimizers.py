@@ -7,7 +7,7 @@ import pickle
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.errors import ConfigurationError
@@ -98,6 +98,8 @@ json_values = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(arguments=st.dictionaries(st.sampled_from(["beta_1", "name", "clipnorm"]), json_values))
+@example(arguments={"beta_1": '"', "name": []})
+@example(arguments={"beta_1": "\\", "name": '\\"(,'})
 def test_labels_both_ways(arguments):
     spec = OptimizerSpec(name="adam", arguments=arguments)
     own = {key: value for key, value in arguments.items() if value != KERAS_DEFAULTS[key].default}

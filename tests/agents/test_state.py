@@ -420,6 +420,52 @@ def test_agents_that_cannot_be(make, message):
         make()
 
 
+def test_weights_that_were_loaded_into_its_networks_are_seen():
+    agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
+    observations = np.ones((1, 4), np.float32)
+    agent.infer("q", observations)
+    assert agent.fresh
+    assert AgentSpec.of(agent).state is None
+    network = agent.networks["q"]
+    network.set_weights([np.full_like(weights, 0.5) for weights in network.get_weights()])
+    assert not agent.fresh
+    kept = AgentSpec.of(agent).build(seed=3).networks["q"].get_weights()
+    np.testing.assert_array_equal(kept[0], network.get_weights()[0])
+    expected = network(observations).numpy()
+    assert not np.allclose(agent.infer("q", observations), expected)  # nobody told it
+    agents.evaluate(agent, n_episodes=1, n_envs=1)
+    np.testing.assert_allclose(agent.infer("q", observations), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("params", [{"hidden_sizes": [16]}, {"policy": "boltzmann"}])
+def test_weights_of_another_structure_are_refused(params):
+    agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
+    agent.networks["q"].set_weights([weights + 1 for weights in agent.networks["q"].get_weights()])
+    with pytest.raises(ConfigurationError, match="trained with other hyperparameters"):
+        AgentSpec.of(agent).with_params(params).build()
+
+
+def test_an_agent_from_a_file_is_one_class_however_often_it_is_named(tmp_path):
+    text = """
+from dataclasses import dataclass
+from agents.algorithms.dqn import DQN, DQNConfig
+
+@dataclass(frozen=True, kw_only=True)
+class MineConfig(DQNConfig):
+    pass
+
+class Mine(DQN):
+    config_class = MineConfig
+"""
+    (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name")
+    spec = AgentSpec.of(f"{tmp_path}/mine.py:Mine", "CartPole-v1", SMALL_DQN)
+    assert type(spec.build()) is type(spec.build())
+    for _ in range(2):  # a file that failed is not half there the next time
+        with pytest.raises(ConfigurationError, match="nothing_of_that_name"):
+            AgentSpec.of(f"{tmp_path}/broken.py:Mine", "CartPole-v1")
+
+
 def test_an_agent_from_a_file(tmp_path):
     (tmp_path / "mine.py").write_text("from agents.algorithms.dqn import DQN\n\nclass Mine(DQN):\n    pass\n")
     spec = AgentSpec.of(f"{tmp_path}/mine.py:Mine", "CartPole-v1", SMALL_DQN)

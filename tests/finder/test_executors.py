@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import keras
+import multiprocess
 import pytest
-from fakes import SMALL_PPO, Remembering
+from fakes import SMALL_PPO, Remembering, TwoStep
+from processes import session_members, wait_until_alone
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec
 from finder.executors import Executor, make_executor
@@ -15,6 +25,39 @@ from finder.executors.board import Board
 from finder.executors.pickling import dumps
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
+
+AGENT_FILE = """
+from dataclasses import dataclass
+
+from agents import hyperparameter
+from agents.algorithms.ppo import PPO, PPOConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class MineConfig(PPOConfig):
+    extra: float = hyperparameter(1.0, "Something.", live=True)
+
+
+class Mine(PPO):
+    config_class = MineConfig
+"""
+
+ENDLESS = """
+from fakes import SMALL_PPO, Remembering
+from agents import AgentSpec
+from finder.executors import make_executor
+from finder.trial import TrialSpec
+
+
+class Telling(Remembering):
+    def started(self, number, configuration):
+        print("training", flush=True)
+
+
+agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
+trials = iter([TrialSpec(number=0, agent=agent, env_steps=10**9, report_marks=(10**9,), seeds=(0,))])
+make_executor("process").run(lambda: next(trials, None), Telling())
+"""
 
 
 def make_trial(number: int, kwargs: dict[str, Any] | None = None, **fields: Any) -> TrialSpec:
@@ -59,6 +102,47 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "pruned"
         assert (listener.outcomes[0].env_steps, listener.outcomes[0].value) == listener.reports[0][0]
 
+    def test_a_trial_that_falls_behind_with_its_last_report_is_complete(self, executor: Executor):
+        listener = run(executor, [make_trial(0)], Remembering(prune_at=320))
+        assert [at for at, _ in listener.reports[0]] == [160, 320]
+        assert (listener.outcomes[0].state, listener.outcomes[0].env_steps) == ("complete", 320)
+
+    def test_environments_of_a_script_are_what_they_are(self, executor: Executor):
+        class Louder(gym.RewardWrapper[Any, Any]):
+            def reward(self, reward: Any) -> float:
+                return 100.0 + reward
+
+        class Loudest(Louder):
+            """Inherits from a class of the script whose base is generic."""
+
+        gym.register("Loudest-v0", entry_point=lambda: Loudest(TwoStep()))
+        try:
+            agent = AgentSpec.of("ppo", "Loudest-v0", SMALL_PPO)
+            listener = run(executor, [make_trial(0, agent=agent)])
+        finally:
+            del gym.registry["Loudest-v0"]
+        assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
+        assert listener.outcomes[0].value >= 500
+
+    def test_optimizers_of_a_script_can_be_used(self, executor: Executor, monkeypatch: pytest.MonkeyPatch):
+        class Mine(keras.optimizers.SGD):
+            pass
+
+        Mine.__module__, Mine.__qualname__ = "__main__", "Mine"
+        monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
+        agent = make_trial(0).agent.with_params({"optimizer": Mine(0.01)})
+        listener = run(executor, [make_trial(0, agent=agent)])
+        assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
+        assert listener.configurations[0]["optimizers"]["default"]["class_name"] == "Mine"
+
+    def test_an_agent_of_a_file_has_a_config_of_its_own(self, executor: Executor, tmp_path: Path):
+        file = tmp_path / "mine.py"
+        file.write_text(AGENT_FILE)
+        agent = AgentSpec.of(f"{file}:Mine", "fakes:TwoStep-v0", {**SMALL_PPO, "extra": 2.0})
+        listener = run(executor, [make_trial(0, agent=agent)])
+        assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
+        assert listener.configurations[0]["config"]["extra"] == 2.0
+
     def test_ctrl_c_ends_every_trial_as_interrupted(self, executor: Executor):
         class Interrupting(Remembering):
             def started(self, number: int, configuration: dict[str, Any]) -> None:
@@ -85,6 +169,65 @@ class TestProcesses:
         assert listener.outcomes[0].state == "failed"
         assert "SIGKILL" in listener.outcomes[0].reason
         assert [listener.outcomes[number].state for number in (1, 2)] == ["complete", "complete"]
+
+    def test_a_trial_that_cannot_be_unpacked_fails_with_its_traceback(self):
+        class Unlucky(dict[str, Any]):
+            def __reduce__(self) -> Any:
+                return int, ("no number",)
+
+        agent = AgentSpec.of("ppo", EnvironmentSpec("fakes:TwoStep-v0", Unlucky()), SMALL_PPO)
+        listener = run(make_executor("process"), [make_trial(0, agent=agent)])
+        assert listener.outcomes[0].state == "failed"
+        assert "ValueError" in listener.outcomes[0].reason
+        assert "no number" in listener.outcomes[0].traceback
+
+    def test_without_its_board_every_trial_ends_as_interrupted_and_the_error_says_what_to_do(self):
+        class Killing(Remembering):
+            def started(self, number: int, configuration: dict[str, Any]) -> None:
+                super().started(number, configuration)
+                (manager,) = [child for child in multiprocess.active_children() if "Manager" in child.name]
+                os.kill(manager.pid, signal.SIGKILL)
+                manager.join()
+
+        listener = Killing()
+        trial = make_trial(0, env_steps=10_000_000, report_marks=(10_000_000,))
+        with pytest.raises(ConnectionError, match="start the study again"):
+            run(make_executor("process"), [trial], listener)
+        assert listener.outcomes[0].state == "interrupted"
+        assert not multiprocess.active_children()
+
+    @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
+    def test_nobody_outlives_a_parent_that_is_killed(self):
+        parent = subprocess.Popen(
+            [sys.executable, "-c", ENDLESS],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")},
+        )
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "training\n"
+        assert len(session_members(parent.pid)) > 2
+        parent.kill()
+        parent.communicate()
+        wait_until_alone(parent.pid)
+
+    def test_a_listener_that_raises_loses_nothing_that_was_told(self):
+        class Failing(Remembering):
+            failed = False
+
+            def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
+                super().episodes(number, records)
+                if records and not self.failed:
+                    self.failed = True
+                    time.sleep(3)  # the trial ends meanwhile
+                    raise KeyboardInterrupt
+
+        listener = Failing()
+        with pytest.raises(KeyboardInterrupt):
+            run(make_executor("process"), [make_trial(0)], listener)
+        assert listener.outcomes[0].state == "complete"
+        assert len(listener.records[0]) == 64
 
     def test_classes_that_live_nowhere_can_be_sent(self):
         from agents.algorithms.ppo import PPO

@@ -10,10 +10,11 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
-from agents import ConfigurationError, Trainer
+from agents import AgentSpec, ConfigurationError, Trainer
 from finder import LRFinder
-from finder.range_test import RangeTestResult, normalized, range_test
-from studies import load_study
+from finder.range_test import RangeTestResult, normalized, range_test, read_suggestion
+from finder.suggestion import Suggestion
+from studies import best_optimizer, load_study
 from studies.errors import StudyError
 
 ENV = "fakes:TwoStep-v0"
@@ -161,7 +162,7 @@ class TestRangeTest:
             LRFinder(small_agent()).plot_reward()
 
     def test_the_best_rate_is_where_the_curve_is_steepest_or_it_says_that_there_is_none(self):
-        finder = LRFinder(small_agent())
+        finder = LRFinder(small_agent(n_envs=1, n_steps=5, batch_size=5))  # an update an episode
         result = finder.find(1e-5, 1e-1, N=10, storage=None)
         rates = result.rewards.rates
         steep = RangeTestResult(**{**vars(result), "rewards": _with_values(result, [0.0] * 5 + [5.0] * 6)})
@@ -170,6 +171,29 @@ class TestRangeTest:
         finder.result = RangeTestResult(**{**vars(result), "rewards": _with_values(result, [1.0] * 11)})
         with pytest.raises(ConfigurationError, match="suggests no learning rate"):
             finder.get_best_lr()
+
+    @pytest.mark.parametrize("sma", [None, 1, 5, 20])
+    def test_smoothing_does_not_move_the_suggestion(self, sma: int | None):
+        rates = list(np.geomspace(1e-6, 1.0, 121))
+        falling = [1.0 / (1.0 + (rate / 1e-3) ** 3) for rate in rates]  # steepest on the log axis at 1e-3
+        suggestion = read_suggestion(rates, falling, "loss", 121, sma)
+        assert suggestion.rate == pytest.approx(1e-3, rel=0.13)  # one point is a factor of 1.12
+        assert suggestion.index == rates.index(suggestion.rate)
+
+    def test_episodes_between_which_nothing_was_learned_suggest_nothing(self):
+        finder = LRFinder(small_agent(n_steps=256))  # an update every hundred episodes
+        result = finder.find(1e-5, 1e-1, N=250, storage=None)
+        assert result.n_learned < 5
+        assert result.best is None
+        assert f"learned at {result.n_learned} of 251 rates only" in result.suggestion.reason
+        with pytest.raises(ConfigurationError, match=r"or train every rate afresh with grid\(\)"):
+            finder.get_best_lr()
+
+    def test_a_storage_that_cannot_be_opened_is_told_before_the_work(self, tmp_path: Any):
+        finder = LRFinder(small_agent())
+        with pytest.raises(StudyError, match="make the directory"):
+            finder.find(1e-5, 1e-1, N=20, storage=f"sqlite:///{tmp_path}/nowhere/s.db")
+        assert finder.result is None
 
     def test_it_is_recorded_as_a_study_of_one_trial(self, storage: str):
         finder = LRFinder(small_agent())
@@ -183,6 +207,16 @@ class TestRangeTest:
             assert trial.user_attrs["settings"]["N"] == 20
         with load_study(storage, "range-test-PPO-fakes:TwoStep-v0-2") as study:
             assert len(study.trials()) == 1
+
+    def test_the_pick_of_its_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
+        suggestion = Suggestion(0.0125, 3, "steepest", "because")
+        monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_: suggestion)
+        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, storage=storage, study_name="told")
+        assert float(best_optimizer("told", storage).learning_rate) == pytest.approx(0.0125)
+        monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_: suggestion._replace(rate=None))
+        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, storage=storage, study_name="silent")
+        with pytest.raises(StudyError, match="suggests no learning rate"):
+            best_optimizer("silent", storage)
 
 
 def _with_values(result: RangeTestResult, values: list[float]) -> Any:
@@ -214,6 +248,27 @@ class TestGrid:
             built.get_state()["networks"]["actor"], agent.get_state()["networks"]["actor"], strict=True
         ):
             np.testing.assert_array_equal(one, other)
+
+    def test_one_rate_for_all_is_also_that_of_an_optimizer_with_a_rate_of_its_own(self, storage: str):
+        agent = AgentSpec.of("ppo", ENV, {**SMALL_PPO, "default.learning_rate": 0.5, "default.epsilon": 1e-5})
+        result = LRFinder(agent).grid(
+            1e-3, 1e-2, 2, env_steps=64, seeds=1, storage=storage, executor="inline", pruner="none"
+        )
+        for trial, rate in zip(result.study.trials(), (0.001, 0.01), strict=True):
+            config = trial.user_attrs["configuration"]["optimizers"]["default"]["config"]
+            assert (config["learning_rate"], config["epsilon"]) == (rate, 1e-5)
+
+    def test_another_agent_of_the_same_name_is_another_study(self, storage: str):
+        options: dict[str, Any] = {"env_steps": 64, "seeds": 1, "storage": storage, "executor": "inline"}
+        LRFinder(small_agent(gamma=0.9)).grid(1e-3, 1e-2, 2, **options)
+        assert len(LRFinder(small_agent(gamma=0.9, learning_rate=0.5)).grid(1e-3, 1e-2, 2, **options).table()) == 2
+        with pytest.raises(StudyError, match=r"another agent_params: it has .*gamma: 0.9.*, now .*gamma: 0.5"):
+            LRFinder(small_agent(gamma=0.5)).grid(1e-3, 1e-2, 2, **options)
+        trained = small_agent(gamma=0.9)
+        with Trainer(trained) as trainer:
+            trainer.train(env_steps=64)
+        with pytest.raises(StudyError, match="another agent_weights"):
+            LRFinder(trained).grid(1e-3, 1e-2, 2, **options)
 
     def test_started_again_it_goes_on(self, storage: str):
         options: dict[str, Any] = {

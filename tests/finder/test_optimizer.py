@@ -8,7 +8,7 @@ import keras
 import pytest
 from fakes import SMALL_PPO
 
-from agents import ConfigurationError
+from agents import AgentSpec, ConfigurationError
 from finder import OptFinder
 
 ENV = "fakes:TwoStep-v0"
@@ -44,6 +44,14 @@ def test_the_arguments_of_an_object_reach_the_agent(storage: str):
     result = finder.find(learning_rates="own", storage=storage, **QUICK)
     config = result.best.optimizers["default"]["config"]
     assert (config["momentum"], config["learning_rate"]) == (0.25, 0.5)
+
+
+def test_what_one_optimizer_of_the_agent_was_set_to_hides_nothing(storage: str):
+    agent = AgentSpec.of("ppo", ENV, {"default.optimizer": "lion", "default.learning_rate": 0.5})
+    result = OptFinder(agent, ["adam", "sgd"]).find(learning_rates=[1e-3], storage=storage, **QUICK)
+    ran = [trial.user_attrs["configuration"]["optimizers"]["default"] for trial in result.study.trials()]
+    assert [each["class_name"] for each in ran] == ["Adam", "SGD"]
+    assert [each["config"]["learning_rate"] for each in ran] == [1e-3, 1e-3]
 
 
 def test_a_schedule_is_kept_as_it_is(storage: str):

@@ -8,7 +8,7 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
-from agents import AgentSpec, ConfigurationError, EnvironmentSpec
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, OptimizerSpec
 from finder import AgentFinder, ParallelFinder
 
 ENV = "fakes:TwoStep-v0"
@@ -33,6 +33,18 @@ class TestRealProcesses:
         assert set(result.table().agent) == {"dqn", "ppo"}
         assert finder.plot_reward().data
 
+    def test_equal_names_are_told_apart_in_the_logs_and_a_finished_study_gives_the_same_again(self, storage: str):
+        def find() -> ParallelFinder:
+            finder = ParallelFinder([small("ppo"), small("ppo").with_params({"learning_rate": 0.1})])
+            finder.find(env_steps=320, seeds=1, storage=storage)
+            return finder
+
+        first, again = find(), find()
+        means = {label: sum(values) / len(values) for label, values in first.rewards.items()}
+        assert means["ppo"] != means["ppo-2"]
+        assert first.logs["best_agent"] == max(means, key=lambda label: means[label])
+        assert (again.rewards, again.losses, again.logs) == (first.rewards, first.losses, first.logs)
+
     def test_an_agent_whose_process_is_killed_loses_only_itself(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         from agents.algorithms.ppo import PPO
 
@@ -56,6 +68,14 @@ class TestRealProcesses:
 
 def test_equal_names_are_told_apart():
     assert list(ParallelFinder([small("ppo"), small("ppo")]).agents) == ["ppo", "ppo-2"]
+
+
+def test_an_optimizer_that_says_no_rate_leaves_the_agent_its_own():
+    agent = small("ppo").with_params({"learning_rate": 0.02})
+    config = ParallelFinder([agent], ["rmsprop"]).agents["ppo"].config
+    assert (config.optimizer, config.learning_rate) == ("rmsprop", 0.02)
+    config = ParallelFinder([agent], [OptimizerSpec(name="sgd", learning_rate=0.5)]).agents["ppo"].config
+    assert (config.optimizer, config.learning_rate) == ("sgd", 0.5)
 
 
 def test_built_agents_are_taken():

@@ -9,6 +9,7 @@ import pytest
 from fakes import SMALL_PPO, Remembering
 
 from agents import AgentSpec, EnvironmentSpec, Trainer
+from agents.algorithms.ppo import PPO
 from finder.trial import INTERRUPTED, AgentPool, TrialSpec, run_trial
 
 
@@ -127,6 +128,45 @@ def test_agents_from_the_pool_do_what_new_ones_do():
     returns = [[r.episode_return for r in listener.records[7]] for listener in (fresh, pooled)]
     assert returns[0] == returns[1]
     assert fresh.reports == pooled.reports
+
+
+def test_the_pool_tells_classes_of_one_name_apart():
+    def make_class(factor: float) -> type[PPO]:
+        class Scaled(PPO):
+            def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+                return super().prepare({**data, "rewards": factor * data["rewards"]})
+
+        return Scaled
+
+    pool = AgentPool()
+    first, second = (AgentSpec.of(make_class(factor), "fakes:TwoStep-v0", SMALL_PPO) for factor in (1.0, 100.0))
+    pool.give_back(first, [pool.take(first, 0)])
+    assert type(pool.take(second, 0)) is second.agent
+
+
+def test_an_error_of_the_listener_is_no_failure_of_the_trial():
+    class Full(Remembering):
+        def episodes(self, number: int, records: list[Any]) -> None:
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        run_trial(make_trial(), Full())
+
+
+def test_what_was_opened_is_closed_where_a_later_seed_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
+    closed = []
+    close = Trainer.close
+    monkeypatch.setattr(Trainer, "close", lambda self: closed.append(self.seed) or close(self))
+    build = AgentSpec.build
+
+    def build_but_one(self: AgentSpec, seed: int = 0) -> Any:
+        if seed == 1:
+            raise RuntimeError("no more memory")
+        return build(self, seed)
+
+    monkeypatch.setattr(AgentSpec, "build", build_but_one)
+    assert run_trial(make_trial(), Remembering()).reason == "RuntimeError: no more memory"
+    assert closed == [0]
 
 
 def test_the_pool_builds_nothing_twice_for_the_same_structure(monkeypatch: pytest.MonkeyPatch):

@@ -325,6 +325,16 @@ def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_sp
     assert storage.episodes.count(study.episodes_key) == 1
 
 
+def test_closing_leaves_a_trial_that_was_told_already(storage: StudyStorage, make_spec: Make) -> None:
+    # An interrupt between the storage's write and the recorder's own bookkeeping.
+    study = open_study(make_spec(), storage)
+    recorder = Recorder(study)
+    study.study.tell(number_of(recorder), 1.0)
+    recorder.close()
+    assert states(study) == ["COMPLETE"]
+    assert "reason" not in study.trials()[0].user_attrs
+
+
 def test_an_interrupted_plan_row_is_handed_out_again(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"learning_rate": rate} for rate in RATES[:2]]
     with Recorder(open_study(make_spec(trials=rows), storage)) as recorder:

@@ -355,3 +355,15 @@ def test_log_axis_ticks() -> None:
     assert log_axis([1e-5, 1e-1])["ticktext"] == ["1e-5", "1e-4", "1e-3", "1e-2", "1e-1"]
     assert log_axis([1e-3, 5e-3])["ticktext"] == ["1e-3", "2e-3", "5e-3"]
     assert log_axis([1e-3])["ticktext"] == ["1e-3"]
+
+
+def test_what_was_interrupted_did_not_fail(storage: StudyStorage, make_spec: Callable[..., StudySpec]) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        first, second = recorder.ask(), recorder.ask()
+        assert first is not None
+        assert second is not None
+        recorder.completed(first.number, 1.0, {0: 1.0})
+        recorder.interrupted(second.number)
+    assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in answer(study)
+    assert "What failed and why" not in report_html(study)

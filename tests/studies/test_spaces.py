@@ -146,3 +146,8 @@ finite = st.floats(-1e6, 1e6)
 )
 def test_spaces_survive_json(space: Space) -> None:
     assert parse_space(space.model_dump(mode="json")) == space
+
+
+def test_a_comma_inside_parentheses_separates_no_choices() -> None:
+    space = parse_space("sgd(momentum=0.9,nesterov=true),adam")
+    assert space == Choice(values=("sgd(momentum=0.9,nesterov=true)", "adam"))

@@ -19,7 +19,7 @@ WORDS = (
 )  # fmt: skip
 STUDY = "lr-ppo-cli_envs:Slow-v0"
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
-DEADLINE_SECONDS = 100
+DEADLINE_SECONDS = 60
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -43,6 +43,14 @@ def session_members(session: int) -> list[int]:
     return found
 
 
+def wait_until_alone(session: int) -> None:
+    """The fork server notices a moment later that nobody needs it; nothing else may be left."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while left := session_members(session):
+        assert time.monotonic() < deadline, f"still alive: {left}"
+        time.sleep(0.05)
+
+
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
@@ -60,7 +68,7 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     assert "Traceback" not in err
     assert "Stopped. 0 of 3 trials are done and kept in kept.db." in err
     assert f"Go on:  finder {' '.join(WORDS)} --executor {executor}" in err
-    assert session_members(process.pid) == []
+    wait_until_alone(process.pid)
 
     states = [trial["reason"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
     assert set(states) == {"interrupted"}
