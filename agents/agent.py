@@ -6,6 +6,7 @@ environments and a memory; finders build agents from an `AgentSpec`, never from 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -33,12 +34,12 @@ class UpdateMetrics(NamedTuple):
     @property
     def loss(self) -> float:
         """Mean over the gradient steps of the losses of all optimizers together."""
-        return float(sum(values.mean() for values in self.losses.values()))
+        return sum(float(values[0] if len(values) == 1 else values.mean()) for values in self.losses.values())
 
     @property
     def finite(self) -> bool:
         """Whether every loss is a number."""
-        return all(bool(np.isfinite(values).all()) for values in self.losses.values())
+        return math.isfinite(self.loss) or all(bool(np.isfinite(values).all()) for values in self.losses.values())
 
 
 class Agent(ABC):

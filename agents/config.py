@@ -108,7 +108,7 @@ class AgentConfig:
     )
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
     jit_compile: bool | None = hyperparameter(
-        None, "Compile the update with XLA; null decides by the networks (dense ones are compiled)."
+        None, "Compile updates with XLA; null: those of several gradient steps, where all networks are dense."
     )
 
     def __post_init__(self) -> None:

@@ -8,6 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from agents.exploration.sampling import gumbel
+
 Array = np.ndarray[Any, Any]
 
 _LOG_SQRT_2PI = 0.5 * float(np.log(2 * np.pi))
@@ -19,7 +21,7 @@ class Categorical:
     @staticmethod
     def sample(logits: Array, rng: np.random.Generator) -> Array:
         """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out."""
-        actions: Array = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+        actions: Array = np.argmax(logits + gumbel(logits.shape, rng), axis=1)
         return actions
 
     @staticmethod

@@ -249,6 +249,7 @@ class _Sweeper(Callback):
         self._k = 0
         self._rate = float(schedule(0))
         self._guard = _DivergenceGuard()
+        self._collapse = _CollapseGuard()
         agent.set_learning_rate(self._rate, optimizer)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
@@ -258,7 +259,10 @@ class _Sweeper(Callback):
         if self._metrics == "reward":
             if episode.loss is not None:
                 self.losses.add(self._rate, episode.loss, episode.env_steps)
-            self._raise_rate(trainer)
+            if self._collapse.collapsed(episode.episode_return):
+                self._stop(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
+            else:
+                self._raise_rate(trainer)
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         if self.reason:
@@ -315,3 +319,27 @@ class _DivergenceGuard:
         spread = float(np.std(self._values[: self._WARM_UP]))
         usual = max(self._highest_before_best - self._best, spread, 1e-8)
         return smoothed > self._best + _DIVERGED * usual
+
+
+class _CollapseGuard:
+    """Says when returns are back where they began, after they had clearly risen: what divergence looks like in them.
+
+    Returns are averaged over ten episodes; a rise is clear from three standard deviations of the first ten on.
+    """
+
+    _WINDOW = 10
+
+    def __init__(self) -> None:
+        self._returns: list[float] = []
+        self._best = -math.inf
+
+    def collapsed(self, episode_return: float) -> bool:
+        """Takes the next return."""
+        self._returns.append(episode_return)
+        if len(self._returns) < 2 * self._WINDOW:
+            return False
+        first = self._returns[: self._WINDOW]
+        began, spread = float(np.mean(first)), max(float(np.std(first)), 1e-8)
+        now = float(np.mean(self._returns[-self._WINDOW :]))
+        self._best = max(self._best, now)
+        return self._best - began > 3 * spread and now <= began

@@ -13,10 +13,9 @@ from agents.agent import Agent
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.range_test import RangeTestResult
-from finder.trial import TrialSpec, configuration_of
+from finder.trial import TrialSpec, configuration_of, episode_record
 from studies.errors import StudyError
 from studies.recorder import Recorder
-from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
 from studies.study import list_studies, open_study
@@ -72,7 +71,9 @@ def record_range_test(
             recorder.started(
                 ask.number, {"executor": "inline", **configuration_of(trial, _at_suggestion(trainer.agent, result))}
             )
-            recorder.episodes(ask.number, [_record(trainer.seed, episode) for episode in trainer.history.episodes])
+            recorder.episodes(
+                ask.number, [episode_record(trainer.seed, episode) for episode in trainer.history.episodes]
+            )
             rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
             extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
@@ -96,19 +97,6 @@ def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
         name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"
         agent.set_hyperparameter(name, result.suggestion.rate)
     return agent
-
-
-def _record(seed: int, episode: Any) -> EpisodeRecord:
-    loss = episode.loss if episode.loss is not None and np.isfinite(episode.loss) else None
-    return EpisodeRecord(
-        seed=seed,
-        episode=episode.index,
-        env_steps=episode.env_steps,
-        episode_return=episode.episode_return,
-        length=episode.length,
-        loss=loss,
-        wall_seconds=episode.wall_seconds,
-    )
 
 
 def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> dict[str, Any]:

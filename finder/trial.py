@@ -274,6 +274,19 @@ def configuration_of(spec: TrialSpec, agent: Agent) -> dict[str, Any]:
     return configuration
 
 
+def episode_record(seed: int, episode: Episode) -> EpisodeRecord:
+    """An episode as studies keep it; a loss that is not finite is none."""
+    return EpisodeRecord(
+        seed=seed,
+        episode=episode.index,
+        env_steps=episode.env_steps,
+        episode_return=episode.episode_return,
+        length=episode.length,
+        loss=episode.loss if episode.loss is not None and np.isfinite(episode.loss) else None,
+        wall_seconds=episode.wall_seconds,
+    )
+
+
 class _SeedRun(Callback):
     """One run of a trial: a trainer, and what its episodes were."""
 
@@ -290,19 +303,9 @@ class _SeedRun(Callback):
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         """Notes the episode."""
-        loss = episode.loss if episode.loss is None or np.isfinite(episode.loss) else None
-        self._fresh.append(
-            EpisodeRecord(
-                seed=self.seed,
-                episode=episode.index,
-                env_steps=episode.env_steps,
-                episode_return=episode.episode_return,
-                length=episode.length,
-                loss=loss,
-                wall_seconds=episode.wall_seconds,
-            )
-        )
-        value = episode.episode_return if self.spec.metric == "return" else loss
+        record = episode_record(self.seed, episode)
+        self._fresh.append(record)
+        value = record.episode_return if self.spec.metric == "return" else record.loss
         if value is not None:
             self._steps.append(episode.env_steps)
             self._values.append(value)

@@ -198,8 +198,7 @@ class Python(Line):
 @pytest.mark.filterwarnings("error")
 def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
     agent, rows = line(Python, jit_compile=None), data()
-    for _ in range(2):
-        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+    agent.update(Batches(rows, np.array([[0, 1, 2, 3]] * 2, np.int32)))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "XLA cannot compile this agent's loss" in caplog.text
     weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 2)

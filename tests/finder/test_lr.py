@@ -12,7 +12,7 @@ from fakes import SMALL_DQN, SMALL_PPO
 import agents
 from agents import AgentSpec, ConfigurationError, Trainer
 from finder import LRFinder
-from finder.range_test import RangeTestResult, normalized, range_test, read_suggestion
+from finder.range_test import RangeTestResult, _CollapseGuard, _DivergenceGuard, normalized, range_test, read_suggestion
 from finder.suggestion import Suggestion
 from studies import best_optimizer, load_study
 from studies.errors import StudyError
@@ -221,6 +221,32 @@ class TestRangeTest:
 
 def _with_values(result: RangeTestResult, values: list[float]) -> Any:
     return type(result.rewards)(result.rewards.rates, values, result.rewards.env_steps)
+
+
+class TestGuards:
+    def test_returns_that_rose_and_fell_back_have_collapsed(self):
+        guard = _CollapseGuard()
+        # Ten of 19 and 21: they begin at 20 with a spread of 1. 40 is a clear rise, a mean of ten at 20 its end.
+        rise = [19.0, 21.0] * 5 + [40.0] * 10
+        assert not any(guard.collapsed(value) for value in rise)
+        fall = [guard.collapsed(0.0) for _ in range(5)]
+        # Means of the last ten: 36, 32, 28, 24, 20.
+        assert fall == [False, False, False, False, True]
+
+    def test_returns_that_never_rose_have_not_collapsed(self):
+        guard = _CollapseGuard()
+        assert not any(guard.collapsed(value) for value in [19.0, 21.0] * 30)
+
+    def test_a_loss_below_zero_diverges_when_it_leaves_its_range(self):
+        guard = _DivergenceGuard()
+        falling = [-0.1 * k for k in range(40)]
+        assert not any(guard.diverged(loss) for loss in falling)
+        assert any(guard.diverged(100.0) for _ in range(10))
+
+    def test_a_noisy_loss_below_zero_does_not(self):
+        guard = _DivergenceGuard()
+        noise = np.random.default_rng(0).normal(-5.0, 1.0, 500)
+        assert not any(guard.diverged(float(loss)) for loss in noise)
 
 
 class TestGrid:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import wait_until_alone
 
 WORDS = (
     "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3,1e-2", "--env-steps", "400", "--seeds", "1",
@@ -28,27 +29,6 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, "it ended before it was interrupted"
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def session_members(session: int) -> list[int]:
-    """Processes of a session that are still alive, zombies not counted."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, member_of = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if int(member_of) == session and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def wait_until_alone(session: int) -> None:
-    """The fork server notices a moment later that nobody needs it; nothing else may be left."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while left := session_members(session):
-        assert time.monotonic() < deadline, f"still alive: {left}"
-        time.sleep(0.05)
 
 
 @pytest.mark.real
