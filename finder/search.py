@@ -5,6 +5,7 @@ Every finder ends here. What differs between them is the plan of trials and what
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,11 +108,15 @@ class Search:
         Raises:
             KeyboardInterrupt: Goes through, after everything learned so far has been written.
         """
+        # Recording makes many small objects, and each time enough have come together the collector would walk all of
+        # TensorFlow's, which costs more than the recording. What is there already is left out of that.
+        gc.freeze()
         try:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left)
             self._executor.run(self._next_trial, self)
         finally:
+            gc.unfreeze()
             self.recorder.close()
         return self.recorder.stop_reason
 
