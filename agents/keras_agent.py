@@ -254,13 +254,6 @@ class KerasAgent(Agent):
             optimizer.build(variables[name])
         return optimizers
 
-    def structure(self) -> str:
-        """What this agent was built from; an agent can be reset to any seed and numbers of the same structure."""
-        cls = type(self)
-        return repr(
-            (cls.__module__, cls.__qualname__, self.observation_space, self.action_space, self.config.structure())
-        )
-
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
         config = self.config.replace(values or {})
         self._require_same_structure(config, "be reset")

@@ -148,14 +148,10 @@ class Trainer:
             env_steps=None if env_steps is None else self.env_steps + env_steps,
             episodes=None if episodes is None else len(self.history.returns) + episodes,
         )
-        before = self.callbacks
-        if criterion is not None:
-            self.callbacks = CallbackList([*before.callbacks, StopAtReturn(criterion, trial_count)])
-        try:
+        further = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
+        with self.also_telling(*further):
             for _ in self.iterate(budget):
                 pass
-        finally:
-            self.callbacks = before
         reason = self._stop_reason or "budget reached"
         return TrainingResult(reason, self.env_steps, self.agent.gradient_steps, self.history, self.wall_seconds)
 
@@ -185,6 +181,16 @@ class Trainer:
             yield
         finally:
             self._worked_seconds, self._working_since = self.wall_seconds, None
+
+    @contextlib.contextmanager
+    def also_telling(self, *callbacks: Callback) -> Generator[None]:
+        """Further callbacks, after the trainer's own, for as long as the block lasts."""
+        before = self.callbacks
+        self.callbacks = CallbackList([*before.callbacks, *callbacks])
+        try:
+            yield
+        finally:
+            self.callbacks = before
 
     def stop(self, reason: str) -> None:
         """Asks the loop to stop after the current step of the environments."""

@@ -145,16 +145,12 @@ def range_test(
     sweeper = _Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
     )
-    from agents.callbacks import CallbackList
-
-    before, trainer.callbacks = trainer.callbacks, CallbackList([*trainer.callbacks.callbacks, sweeper])
     try:
-        for _ in trainer.iterate(budget):
-            pass
+        with trainer.also_telling(sweeper):
+            for _ in trainer.iterate(budget):
+                pass
     except FloatingPointError as error:
         sweeper.reason = str(error)
-    finally:
-        trainer.callbacks = before
     sweep = sweeper.rewards if metrics == "reward" else sweeper.losses
     return RangeTestResult(
         metrics=metrics,
