@@ -6,9 +6,8 @@ environments and a memory; finders build agents from an `AgentSpec`, never from 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,20 +25,35 @@ ActionSpace = spaces.Discrete | spaces.Box
 
 
 class UpdateMetrics(NamedTuple):
-    """What the gradient steps of one update gave. Values are of those steps, not running means."""
+    """What the gradient steps of one update gave. Values are of those steps, not running means.
 
-    losses: dict[str, Array]  # optimizer name -> [K] loss of each gradient step
-    metrics: dict[str, Array]  # anything else that the agent's loss named, [K]
+    Arrays are [K] for an agent, [P, K] for a population.
+    """
+
+    losses: dict[str, Array]  # optimizer name -> loss of each gradient step
+    metrics: dict[str, Array]  # anything else that the agent's loss named
+    member: int = 0  # whose they are
 
     @property
-    def loss(self) -> float:
-        """Mean over the gradient steps of the losses of all optimizers together."""
-        return sum(float(values[0] if len(values) == 1 else values.mean()) for values in self.losses.values())
+    def loss(self) -> Any:
+        """Mean over the gradient steps of the losses of all optimizers together: a number, or [P]."""
+        means = [values[..., 0] if values.shape[-1] == 1 else values.mean(axis=-1) for values in self.losses.values()]
+        total = sum(means[1:], means[0])
+        return float(total) if np.ndim(total) == 0 else total
 
     @property
-    def finite(self) -> bool:
-        """Whether every loss is a number."""
-        return math.isfinite(self.loss) or all(bool(np.isfinite(values).all()) for values in self.losses.values())
+    def finite(self) -> Any:
+        """Whether every loss is a number: a truth value, or [P]."""
+        each = [np.isfinite(values).all(axis=-1) for values in self.losses.values()]
+        finite = np.logical_and.reduce(each)
+        return bool(finite) if np.ndim(finite) == 0 else finite
+
+    def of(self, position: int, member: int = 0) -> UpdateMetrics:
+        """What concerns one member of a population; of an agent alone, all."""
+        if next(iter(self.losses.values())).ndim == 1:
+            return self
+        losses = {name: values[position] for name, values in self.losses.items()}
+        return UpdateMetrics(losses, {name: values[position] for name, values in self.metrics.items()}, member)
 
 
 class Agent(ABC):
@@ -54,6 +68,7 @@ class Agent(ABC):
     """
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
+    members_fail_alone: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -93,6 +108,18 @@ class Agent(ABC):
     @abstractmethod
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> Memory:
         """The memory that this agent learns from, empty."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed, as the trainer wants it."""
+        return (self.seed,)
+
+    def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:
+        """The memory of a run with this seed."""
+        return self.make_memory(n_envs, seeding.generator(seeds[0], "memory"))
+
+    def keep(self, positions: Sequence[int]) -> None:  # noqa: B027 - there is nobody to leave
+        """An agent alone stays."""
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds what the loss needs to the data of an update (advantages, say), before it is cut into minibatches."""
@@ -135,8 +162,8 @@ class Agent(ABC):
         """Sets the learning rate of one optimizer, or of all."""
 
     @abstractmethod
-    def set_hyperparameter(self, name: str, value: float) -> None:
-        """Changes a live hyperparameter while the agent trains."""
+    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
+        """Changes a live hyperparameter while the agent trains. `position` is for populations."""
 
     @abstractmethod
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:

@@ -1,7 +1,9 @@
 """Callbacks: how the rest of the world hears of a run and takes part in it.
 
 Progress, early stopping, finders and recorders are all callbacks. A callback may ask the loop to stop
-(`trainer.stop(reason)`) and may change a live hyperparameter (`trainer.set_hyperparameter(name, value)`).
+(`trainer.stop(reason)`) and may change a live hyperparameter (`trainer.set_hyperparameter(name, value)`); in a
+population both may be meant for one member. What concerns one member says which; what does not (a step of all
+environments, a rollout) concerns them all.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from agents.agent import UpdateMetrics
 from agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from agents.run import Run
     from agents.trainer import Trainer
 
 
@@ -28,7 +31,7 @@ class Episode(NamedTuple):
     length: int  # steps
     loss: float | None  # loss of the newest update when it ended; None before the first
     wall_seconds: float  # since training began
-    environment: int  # which copy of the environment
+    environment: int  # which of its copies of the environment
     member: int = 0  # which member of a population
 
 
@@ -44,8 +47,14 @@ class Callback:
     def on_train_end(self, trainer: Trainer) -> None:
         """Training has ended, also when it ended by an error."""
 
-    def on_episode_begin(self, trainer: Trainer, environment: int) -> None:
-        """A copy of the environment begins an episode."""
+    def on_run_end(self, trainer: Trainer, run: Run) -> None:
+        """A run is over: its budget is used up, it was stopped, or (in a population) it failed.
+
+        In a population a member leaves with this; until then `trainer.agent.member(run.member)` gives its agent.
+        """
+
+    def on_episode_begin(self, trainer: Trainer, environment: int, member: int) -> None:
+        """A copy of the environment begins an episode; `environment` counts the copies of that member."""
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         """An episode has ended."""
@@ -60,10 +69,10 @@ class Callback:
         """Enough was collected; an update follows."""
 
     def on_update_begin(self, trainer: Trainer) -> None:
-        """An update is about to be made."""
+        """An update is about to be made, of all members."""
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
-        """An update was made."""
+        """An update was made; in a population it is told of each member (`update.member`)."""
 
 
 EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
@@ -133,14 +142,15 @@ class Progress(Callback):
         self._print(trainer)
 
     def _print(self, trainer: Trainer) -> None:
-        history = trainer.history
         seconds = max(trainer.wall_seconds, 1e-9)
-        returns = history.returns
-        mean = f"{history.mean_return(self.window):.1f}" if returns else "-"
-        best = f"{max(returns):.1f}" if returns else "-"
+        runs = trainer.runs
+        steps, episodes = sum(run.env_steps for run in runs), sum(len(run.history.returns) for run in runs)
+        means = [run.history.mean_return(self.window) for run in runs if run.history.returns]
+        mean = f"{sum(means) / len(means):.1f}" if means else "-"
+        best = f"{max(max(run.history.returns) for run in runs if run.history.returns):.1f}" if means else "-"
         print(
-            f"{seconds:7.1f} s  {trainer.env_steps:>9,} steps  {len(returns):>6,} episodes  "
-            f"{trainer.env_steps / seconds:>8,.0f} steps/s  mean return {mean}  best {best}",
+            f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  "
+            f"{steps / seconds:>8,.0f} steps/s  mean return {mean}  best {best}",
             file=self.stream or sys.stderr,
             flush=True,
         )
@@ -156,6 +166,7 @@ class StopAtReturn(Callback):
         self.trial_count = trial_count
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
-        history = trainer.history
+        history = trainer.runs[episode.member].history
         if len(history.returns) >= self.trial_count and history.mean_return(self.trial_count) >= self.criterion:
-            trainer.stop(f"mean return of the last {self.trial_count} episodes reached {self.criterion:g}")
+            told = f"mean return of the last {self.trial_count} episodes reached {self.criterion:g}"
+            trainer.stop(told, episode.member)

@@ -2,42 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from agents import seeding
-from agents.agent import Agent
 from agents.environments import Environments, EnvironmentSpec
 from agents.replay import Transition
 
 Array = np.ndarray[Any, Any]
 
 
+class Actor(Protocol):
+    """Who acts: an agent or a population."""
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        """An action for each observation."""
+
+
 class EndedEpisode(NamedTuple):
     """Return and length of an episode that has just ended in one copy of the environment."""
 
-    environment: int
+    position: int  # of the member among those that are there
+    environment: int  # which of its copies
     episode_return: float
     length: int
 
 
+class Collected(NamedTuple):
+    """What one step of all copies gave."""
+
+    transition: Transition
+    ended: list[EndedEpisode]
+    errors: dict[int, Exception]  # position of a member -> why its environment cannot go on
+
+
 class Collector:
-    """Owns N copies of an environment and where each of them stands.
+    """Owns N copies of an environment for each member, and where each of them stands.
 
     Args:
         environment: What to make.
-        n_envs: Copies.
-        seed: Seed of the environments; each copy gets its own from it.
+        n_envs: Copies a member.
+        seeds: A seed for the environments of each member; each copy gets its own from it.
     """
 
-    def __init__(self, environment: EnvironmentSpec, n_envs: int, seed: int) -> None:
-        self.environments = Environments(environment, n_envs)
+    def __init__(self, environment: EnvironmentSpec, n_envs: int, seeds: Sequence[int]) -> None:
         self.n_envs = n_envs
-        self._seeds = seeding.integers(seed, "environment", n_envs)
+        self._seeds = [seeding.integers(seed, "environment", n_envs) for seed in seeds]  # [P][N]
+        self.environments = Environments(environment, n_envs * len(self._seeds))
         self._resets = 0
-        self._returns = np.zeros(n_envs, np.float64)
-        self._lengths = np.zeros(n_envs, np.int64)
+        self._returns = np.zeros(self.environments.n_envs, np.float64)
+        self._lengths = np.zeros(self.environments.n_envs, np.int64)
         self._observations: Array | None = None
 
     @property
@@ -47,26 +63,39 @@ class Collector:
 
     def start(self) -> None:
         """Begins the first episodes."""
-        self._observations = self.environments.reset(self._seeds)
+        self._observations = self.environments.reset([seed for seeds in self._seeds for seed in seeds])
 
-    def step(self, agent: Agent, explore: bool = True) -> tuple[Transition, list[EndedEpisode]]:
+    def step(self, actor: Actor, explore: bool = True) -> Collected:
         """Lets the agent act once in every copy."""
         if self._observations is None:
             self.start()
         observations: Array = self._observations  # type: ignore[assignment]
-        actions = agent.act(observations, explore)
+        actions = actor.act(observations, explore)
         step = self.environments.step(actions)
         self._returns += step.rewards
         self._lengths += 1
         ended = []
-        for i in np.flatnonzero(step.terminated | step.truncated):
-            ended.append(EndedEpisode(int(i), float(self._returns[i]), int(self._lengths[i])))
+        for i in np.flatnonzero(step.terminated | step.truncated).tolist():
+            position, environment = divmod(i, self.n_envs)
+            ended.append(EndedEpisode(position, environment, float(self._returns[i]), int(self._lengths[i])))
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
         rewards = step.rewards.astype(np.float32)  # only now: the sums above stay as exact as the environments are
         transition = Transition(observations, actions, rewards, step.successors, step.terminated, step.truncated)
-        return transition, ended
+        errors: dict[int, Exception] = {}
+        for i, error in step.errors.items():
+            errors.setdefault(i // self.n_envs, error)
+        return Collected(transition, ended, errors)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Goes on with the environments of these members only, in this order."""
+        rows = [position * self.n_envs + i for position in positions for i in range(self.n_envs)]
+        self.environments.keep(rows)
+        self._seeds = [self._seeds[position] for position in positions]
+        self._returns, self._lengths = self._returns[rows], self._lengths[rows]
+        if self._observations is not None:
+            self._observations = self._observations[rows]
 
     def close(self) -> None:
         """Closes the environments."""
@@ -99,7 +128,8 @@ class Collector:
             self._lengths = state["lengths"].copy()
             return
         self._resets = state["resets"] + 1
-        shift = np.random.SeedSequence(self._seeds, spawn_key=(self._resets,))
-        self._observations = self.environments.reset([int(word) >> 1 for word in shift.generate_state(self.n_envs)])
+        shifts = [np.random.SeedSequence(seeds, spawn_key=(self._resets,)) for seeds in self._seeds]
+        seeds = [int(word) >> 1 for shift in shifts for word in shift.generate_state(self.n_envs)]
+        self._observations = self.environments.reset(seeds)
         self._returns[:] = 0.0
         self._lengths[:] = 0

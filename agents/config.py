@@ -37,6 +37,8 @@ class Hyperparameter:
         high: Largest allowed value (inclusive), or None.
         above: The value must be greater than this, or None.
         live: Whether the value may change without rebuilding the agent.
+        acting: Whether it only says how the agent acts; such a value may change with a reset, and may differ between
+            the members of a population.
         search: The range that a search takes when it is told none, `(low, high)`, or the choices.
         log: Whether a search should treat the range on a logarithmic scale.
     """
@@ -46,6 +48,7 @@ class Hyperparameter:
     high: float | None = None
     above: float | None = None
     live: bool = False
+    acting: bool = False
     search: tuple[Any, ...] | None = None
     log: bool = False
 
@@ -190,15 +193,19 @@ class AgentConfig:
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
 
+    def acting_values(self) -> dict[str, Any]:
+        """The fields that only say how the agent acts."""
+        return {name: getattr(self, name) for name, about in self.describe().items() if about.acting}
+
     def structure(self) -> dict[str, Any]:
-        """What an agent is built from: every field but the live numbers that are set.
+        """What an agent is built from: every field but the live numbers that are set and how it acts.
 
         Two configs of equal structure can share one built and compiled agent.
         """
-        live = set(self.live_values())
+        free = {*self.live_values(), *self.acting_values()}
         if not isinstance(self.learning_rate, Mapping):
-            live.add("learning_rate")
-        fixed = {name: value for name, value in self.to_dict().items() if name not in live}
+            free.add("learning_rate")
+        fixed = {name: value for name, value in self.to_dict().items() if name not in free}
         overrides = {
             name: {key: value for key, value in override.items() if key != "learning_rate" or isinstance(value, dict)}
             for name, override in fixed["optimizers"].items()

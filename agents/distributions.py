@@ -111,10 +111,10 @@ class GaussianHead(keras.layers.Layer):
         return ops.concatenate([mean, ops.zeros_like(mean) + self.log_std], axis=1)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting."""
+        """The same in NumPy, for acting: [..., F] -> [..., 2 D]."""
         kernel, bias, log_std = weights
         mean = features @ kernel + bias
-        return np.concatenate([mean, np.broadcast_to(log_std, mean.shape)], axis=1)
+        return np.concatenate([mean, np.broadcast_to(log_std, mean.shape)], axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""

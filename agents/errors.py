@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class ConfigurationError(ValueError):
@@ -12,6 +12,23 @@ class ConfigurationError(ValueError):
 
 class NonFiniteError(FloatingPointError):
     """A reward, a loss or a network output became NaN or infinite: the run cannot go on."""
+
+
+class MembersFailedError(Exception):
+    """Some members of a population cannot go on; the others can, without them.
+
+    Attributes:
+        errors: Position in the population -> what happened.
+    """
+
+    def __init__(self, errors: Mapping[int, Exception]) -> None:
+        """Args: errors: see the attribute."""
+        super().__init__("; ".join(f"member at {position}: {error}" for position, error in errors.items()))
+        self.errors = dict(errors)
+
+
+class NotMappableError(ConfigurationError):
+    """An agent cannot be trained as members of a population; the message says why. Alone it may well be trained."""
 
 
 def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> ConfigurationError:

@@ -49,11 +49,14 @@ def evaluate(
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
-    collector = Collector(spec, n_envs, seed)
+    collector = Collector(spec, n_envs, [seed])
     played: list[list[float]] = [[] for _ in range(n_envs)]
     try:
         while min(map(len, played)) < wanted:
-            for ended in collector.step(agent, explore)[1]:
+            collected = collector.step(agent, explore)
+            for error in collected.errors.values():
+                raise error
+            for ended in collected.ended:
                 played[ended.environment].append(ended.episode_return)
     finally:
         collector.close()

@@ -7,11 +7,14 @@ through one compiled call. Both give the same numbers to float error (`tests/age
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
+from agents.errors import NonFiniteError
 
 Array = np.ndarray[Any, Any]
 Function = Callable[[Array], Array]
@@ -48,7 +51,10 @@ class Forward(Protocol):
 
 
 class NumpyMirror:
-    """The forward pass of a `keras.Sequential` of dense layers, in NumPy on a copy of its weights."""
+    """The forward pass of a `keras.Sequential` of dense layers, in NumPy on a copy of its weights.
+
+    With the weights of P members at once it takes [P, N, ...] and gives [P, N, outputs].
+    """
 
     def __init__(self, network: Any) -> None:
         self._layers = [layer for layer in network.layers if type(layer).__name__ != "InputLayer"]
@@ -78,23 +84,46 @@ class NumpyMirror:
             self._weights.append(weights)
         return flat
 
+    def load_members(self, arrays: Iterable[Array]) -> None:
+        """Takes the weights of P members, [P, ...] each, in the order of the network's."""
+        given = iter(arrays)
+        # Vectors of several members are [P, 1, size], so that they are added to every row.
+        self._weights = [
+            [array[:, None] if len(shape) == 1 else array for shape, array in zip(shapes, given, strict=False)]
+            for shapes in self._shapes
+        ]
+
+    def of(self, position: int) -> NumpyMirror:
+        """The mirror of one member; it takes [N, ...]."""
+        mirror = copy.copy(self)
+        loaded = self._loaded()
+        mirror._weights = [
+            [weight[position].reshape(shape) for weight, shape in zip(weights, shapes, strict=True)]
+            for weights, shapes in zip(loaded, self._shapes, strict=True)
+        ]
+        return mirror
+
     def __call__(self, observations: Array) -> Array:
-        if self._weights is None:
-            self._weights = [[np.array(weight.numpy()) for weight in layer.weights] for layer in self._layers]
         x = observations
-        for function, weights in zip(self._functions, self._weights, strict=True):
+        for function, weights in zip(self._functions, self._loaded(), strict=True):
             x = function(x, weights)
         return x
 
+    def _loaded(self) -> list[list[Array]]:
+        if self._weights is None:
+            self._weights = [[np.array(weight.numpy()) for weight in layer.weights] for layer in self._layers]
+        return self._weights
+
 
 def _numpy_function(layer: Any) -> Callable[[Array, list[Array]], Array]:
-    """What a layer computes, as a function of its input and its weights."""
+    """What a layer computes, as a function of its input [..., F] and its weights."""
     kind = type(layer).__name__
     if hasattr(layer, "numpy_call"):
         function: Callable[[Array, list[Array]], Array] = layer.numpy_call
         return function
     if kind == "Flatten":
-        return lambda x, weights: x.reshape(len(x), -1)
+        n_axes = len(layer.input.shape) - 1
+        return lambda x, weights: x.reshape(*x.shape[: x.ndim - n_axes], -1)
     activation = ACTIVATIONS[layer.activation.__name__]
     if kind == "Activation":
         return lambda x, weights: activation(x)
@@ -122,6 +151,13 @@ def _is_keras_activation(function: Any) -> bool:
 
     name = getattr(function, "__name__", "")
     return name in ACTIVATIONS and function is keras.activations.get(name)
+
+
+def non_finite(name: str, observations: Array) -> NonFiniteError:
+    """The error for outputs of the network `name` that are NaN or infinite."""
+    seen = np.asarray(observations)
+    cause = "its learning rate is probably too high" if np.isfinite(seen).all() else "so did its observations"
+    return NonFiniteError(f"The outputs of the network {name!r} became NaN or infinite: {cause}.")
 
 
 class CompiledForward:

@@ -11,7 +11,7 @@ import copy
 import zlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import keras
 import numpy as np
@@ -21,8 +21,8 @@ from agents import seeding
 from agents.agent import ActionSpace, Agent, UpdateMetrics
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, NonFiniteError, unknown_name
-from agents.inference import Forward, NumpyMirror, is_dense, make_forward
+from agents.errors import ConfigurationError, unknown_name
+from agents.inference import Forward, NumpyMirror, is_dense, make_forward, non_finite
 from agents.learning import CompiledUpdate, Learnable
 from agents.optimizers import variables_of
 from agents.replay import Batches
@@ -44,9 +44,29 @@ class Live:
         except KeyError:
             raise AttributeError(f"no live hyperparameter {name!r}") from None
 
+    @property
+    def variables(self) -> list[Any]:
+        """All of them."""
+        return list(self._variables.values())
+
     def assign(self, name: str, value: float) -> None:
         """Sets one number."""
         self._variables[name].assign(value)
+
+
+class _WithoutLiveNumbers:
+    """A config as a loss sees it."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._config.live_values():
+            raise ConfigurationError(
+                f"loss() reads self.config.{name}, which would be fixed for good when the loss is compiled: "
+                f"read self.live.{name}."
+            )
+        return getattr(self._config, name)
 
 
 class KerasAgent(Agent):
@@ -86,6 +106,16 @@ class KerasAgent(Agent):
         self._mirrored: list[str] = []
         self._born = self._weights_digest()
         self.start()
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether a population may act and prepare for all its members in one call.
+
+        For that, `act` and `prepare` must treat every row by itself, draw from `self.rng` with rows first
+        (``random``, ``standard_normal``, ``integers``), read live numbers with `number`, and keep nothing that differs
+        between members. Otherwise a population calls them for one member after another, which is always right.
+        """
+        return False
 
     @abstractmethod
     def build(self) -> Mapping[str, keras.Model]:
@@ -129,10 +159,15 @@ class KerasAgent(Agent):
         outputs = forward(observations)
         # -inf may be a network's way to forbid an action; NaN compares false with everything.
         if not outputs.max(initial=-np.inf) < np.inf:
-            seen = np.asarray(observations)
-            cause = "its learning rate is probably too high" if np.isfinite(seen).all() else "so did its observations"
-            raise NonFiniteError(f"The outputs of the network {name!r} became NaN or infinite: {cause}.")
+            raise non_finite(name, observations)
         return outputs
+
+    def number(self, name: str) -> Any:
+        """A live number for NumPy code, outside of the loss: one number, or in a population [rows], one a row.
+
+        It broadcasts against arrays whose last axis is that of the environments.
+        """
+        return getattr(self.config, name)
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -141,17 +176,25 @@ class KerasAgent(Agent):
             self._update = self._compile_update()
         values, watched = self._update(batches)
         self.fresh = False
-        self.gradient_steps += len(batches.indices)
+        self.gradient_steps += batches.indices.shape[-2]
         self._refresh_forwards(watched)
+        return self.metrics_of(values)
+
+    def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
+        """Tells losses and metrics apart in what the loss named."""
         losses = {name: values.pop(name) for name in self._optimizers}
         return UpdateMetrics(losses, values)
 
     def _compile_update(self) -> CompiledUpdate:
         self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
+        watched = [variable for name in self._mirrored for variable in self.networks[name].weights]
+        return CompiledUpdate(self.learnable(), watched, **self.compilation())
+
+    def learnable(self) -> Learnable:
+        """What the compiled update needs to know."""
         config: Any = self.config
-        trained = [network for name, network in self.networks.items() if name not in self.target_networks]
-        learnable = Learnable(
-            loss=self.loss,
+        return Learnable(
+            loss=self._guarded_loss,
             variables=self._variables,
             optimizers=self._optimizers,
             targets=[
@@ -164,11 +207,29 @@ class KerasAgent(Agent):
             target_update_interval=config.target_update_interval if self.target_networks else 1,
             gradient_steps=self._gradient_steps,
             max_grad_norm=config.max_grad_norm,
-            watched=[variable for name in self._mirrored for variable in self.networks[name].weights],
         )
-        wanted = config.jit_compile
-        jit_compile = is_dense(trained) if wanted is None else wanted
-        return CompiledUpdate(learnable, jit_compile=jit_compile, strict=wanted is True)
+
+    def compilation(self) -> dict[str, bool]:
+        """How the update is compiled: `jit_compile` and `strict`."""
+        wanted = self.config.jit_compile
+        trained = [network for name, network in self.networks.items() if name not in self.target_networks]
+        return {"jit_compile": is_dense(trained) if wanted is None else wanted, "strict": wanted is True}
+
+    def _guarded_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """The loss, of a config that gives no live numbers: read there, they would never change again."""
+        config = self.config
+        self.config = cast("Any", _WithoutLiveNumbers(config))
+        try:
+            return self.loss(batch)
+        finally:
+            self.config = config
+
+    def state_variables(self) -> list[Any]:
+        """Every variable that training changes, each once."""
+        variables = [variable for network in self.networks.values() for variable in network.variables]
+        variables += [variable for optimizer in self._optimizers.values() for variable in variables_of(optimizer)]
+        variables += [*self.live.variables, self._gradient_steps]
+        return list({id(variable): variable for variable in variables}.values())
 
     def refresh(self) -> None:
         self._refresh_forwards()
@@ -195,7 +256,7 @@ class KerasAgent(Agent):
             self._check_rate_is_a_number(name)
             live.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
 
-    def set_hyperparameter(self, name: str, value: float) -> None:
+    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         owner, _, argument = name.rpartition(".")
         changes = {name: value}
         if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
@@ -235,7 +296,7 @@ class KerasAgent(Agent):
             if not network.built:
                 network.build((None, *self.observation_space.shape))
         for target, online in self.target_networks.items():
-            _assign_all(networks[target].variables, values_of(networks[online].variables))
+            assign_all(networks[target].variables, values_of(networks[online].variables))
             networks[target].trainable = False
         return networks
 
@@ -263,9 +324,9 @@ class KerasAgent(Agent):
         fresh = copy.copy(self)._build_networks(seed)
         optimizers = self._build_optimizers(self._optimized_variables(fresh))
         for name, network in self.networks.items():
-            _assign_all(network.variables, values_of(fresh[name].variables))
+            assign_all(network.variables, values_of(fresh[name].variables))
         for name, optimizer in self._optimizers.items():
-            _assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
+            assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
         for name, value in self.config.live_values().items():
             self.live.assign(name, value)
         self._gradient_steps.assign(0)
@@ -316,9 +377,9 @@ class KerasAgent(Agent):
         config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
         self._require_same_structure(config, "go on from a state")
         for name, network in self.networks.items():
-            _assign_all(network.variables, state["networks"][name])
+            assign_all(network.variables, state["networks"][name])
         for name, optimizer in self._optimizers.items():
-            _assign_all(variables_of(optimizer), state["optimizers"][name])
+            assign_all(variables_of(optimizer), state["optimizers"][name])
         self.config = config
         for name, value in self.config.live_values().items():
             self.live.assign(name, value)
@@ -337,6 +398,7 @@ def values_of(variables: Sequence[Any]) -> list[Array]:
     return [np.array(variable.numpy()) for variable in variables]
 
 
-def _assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
+def assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
+    """Gives Keras variables these values."""
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)

@@ -25,6 +25,8 @@ Losses = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
+FALLS_BACK = "XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Learnable:
@@ -39,7 +41,6 @@ class Learnable:
         target_update_interval: Gradient steps between target updates.
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, or None.
-        watched: Variables whose values are wanted after the update, as one flat vector.
     """
 
     loss: Callable[[dict[str, Any]], Losses]
@@ -50,88 +51,36 @@ class Learnable:
     target_update_interval: int
     gradient_steps: Any
     max_grad_norm: float | None
-    watched: Sequence[Any]
 
 
-class CompiledUpdate:
-    """Runs K gradient steps in one call.
+class GradientSteps:
+    """The gradient steps of one agent, as TensorFlow operations on its variables. Only to be called while tracing.
 
-    Args:
-        learnable: The agent's parts.
-        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates. When XLA
-            cannot compile the loss, the update falls back to a plain graph, unless `strict`.
-        strict: Raise instead of falling back.
+    Attributes:
+        names: What `loss` named, in order; known once a step has been traced.
     """
 
-    def __init__(self, learnable: Learnable, *, jit_compile: bool, strict: bool = False) -> None:
+    def __init__(self, learnable: Learnable) -> None:
+        """Args: learnable: the agent's parts."""
         self._parts = learnable
-        self._names: tuple[str, ...] = ()
-        self._strict = strict
-        self.jit_compile = jit_compile
-        self._compiled: dict[tuple[Any, ...], Any] = {}
+        self.names: tuple[str, ...] = ()
 
-    def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
-        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
-        data, indices = batches
-        layout = layout_of(data, contiguous=batches.contiguous)
-        columns = [pack(data, layout), *(data[name] for name in layout.images)]
-        inputs = [indices, *columns] if not layout.contiguous else columns
-        key = (layout, indices.shape, len(columns[0]))
-        try:
-            if key not in self._compiled:
-                self._compiled[key] = self._compile(layout, indices.shape, inputs)
-            values, watched = self._compiled[key](*map(tf.constant, inputs))
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self.jit_compile or self._strict or not _is_compile_error(error):
-                raise
-            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
-            self.jit_compile = False
-            self._compiled.clear()
-            return self(batches)
-        return dict(zip(self._names, values.numpy().T, strict=True)), watched.numpy()
+    def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
+        """Makes `n_steps` gradient steps; gives what each of them gave, [K, names].
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
-        """One function for data of this layout and number of gradient steps."""
-
-        def run(*tensors: Any) -> tuple[Any, Any]:
-            if layout.contiguous:
-                matrix, *images = tensors
-                columns = [tf.reshape(column, [*shape, *column.shape[1:]]) for column in (matrix, *images)]
-
-                def minibatch(k: Any) -> list[Any]:
-                    return [column[k] for column in columns]
-            else:
-                indices, *columns = tensors
-
-                def minibatch(k: Any) -> list[Any]:
-                    return [tf.gather(column, indices[k]) for column in columns]
-
-            def columns_of(k: Any) -> dict[str, Any]:
-                matrix, *images = minibatch(k)
-                return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
-
-            return self._steps(shape[0], columns_of)
-
-        specs = [tf.TensorSpec(array.shape, array.dtype) for array in inputs]
-        # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
-        # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
-        jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
-        function = tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
-        return function if jit_compile else _direct_call(function)
-
-    def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> tuple[Any, Any]:
+        Args:
+            n_steps: K.
+            minibatch: k -> the columns of minibatch k.
+        """
         if n_steps == 1:
-            history = self._step(minibatch(0))[None]  # [1, names]
-        else:
-            array = tf.TensorArray(tf.float32, size=n_steps)
+            return self._step(minibatch(0))[None]
+        array = tf.TensorArray(tf.float32, size=n_steps)
 
-            def body(k: Any, array: Any) -> tuple[Any, Any]:
-                return k + 1, array.write(k, self._step(minibatch(k)))
+        def body(k: Any, array: Any) -> tuple[Any, Any]:
+            return k + 1, array.write(k, self._step(minibatch(k)))
 
-            _, array = tf.while_loop(lambda k, _: k < n_steps, body, (tf.constant(0), array))
-            history = array.stack()  # [K, names]
-        watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._parts.watched]
-        return history, tf.concat(watched, 0) if watched else tf.zeros([0])
+        _, array = tf.while_loop(lambda k, _: k < n_steps, body, (tf.constant(0), array))
+        return array.stack()
 
     def _step(self, minibatch: dict[str, Any]) -> Any:
         parts = self._parts
@@ -149,7 +98,7 @@ class CompiledUpdate:
             optimizer.apply(gradients, parts.variables[name])
         parts.gradient_steps.assign_add(1)
         self._update_targets()
-        self._names = tuple(losses)
+        self.names = tuple(losses)
         return tf.stack([_scalar(name, value) for name, value in losses.items()])
 
     def _update_targets(self) -> None:
@@ -170,7 +119,86 @@ class CompiledUpdate:
         tf.cond(is_due, move, lambda: None)
 
 
-def _direct_call(function: Any) -> Callable[..., Any]:
+class CompiledUpdate:
+    """Runs K gradient steps in one call.
+
+    Args:
+        learnable: The agent's parts.
+        watched: Variables whose values are wanted after the update, as one flat vector.
+        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates. When XLA
+            cannot compile the loss, the update falls back to a plain graph, unless `strict`.
+        strict: Raise instead of falling back.
+    """
+
+    def __init__(
+        self, learnable: Learnable, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
+    ) -> None:
+        self._steps = GradientSteps(learnable)
+        self._watched = watched
+        self._strict = strict
+        self.jit_compile = jit_compile
+        self._compiled: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
+        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
+        data, indices, contiguous = batches
+        layout = layout_of(data, contiguous)
+        columns = [pack(data, layout), *(data[name] for name in layout.images)]
+        inputs = [indices, *columns] if not layout.contiguous else columns
+        key = (layout, indices.shape, len(columns[0]))
+        try:
+            if key not in self._compiled:
+                self._compiled[key] = self._compile(layout, indices.shape, inputs)
+            values, watched = self._compiled[key](*map(tf.constant, inputs))
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if not self.jit_compile or self._strict or not is_compile_error(error):
+                raise
+            log.warning(FALLS_BACK, error)
+            self.jit_compile = False
+            self._compiled.clear()
+            return self(batches)
+        return dict(zip(self._steps.names, values.numpy().T, strict=True)), watched.numpy()
+
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
+        """One function for data of this layout and number of gradient steps."""
+
+        def run(*tensors: Any) -> tuple[Any, Any]:
+            history = self._steps.run(shape[0], minibatches(layout, shape, tensors))
+            watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
+            return history, tf.concat(watched, 0) if watched else tf.zeros([0])
+
+        specs = [tf.TensorSpec(array.shape, array.dtype) for array in inputs]
+        # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
+        # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
+        jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
+        function = tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
+        return function if jit_compile else direct_call(function)
+
+
+def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
+    """k -> the columns of minibatch k, while tracing.
+
+    Args:
+        layout: How the data were packed.
+        shape: [K, B].
+        tensors: The packed matrix [M, W] and images [M, ...], and before them the indices [K, B] unless contiguous.
+    """
+    if layout.contiguous:
+        columns = [tf.reshape(column, [*shape, *column.shape[1:]]) for column in tensors]
+    else:
+        indices, *columns = tensors
+
+    def columns_of(k: Any) -> dict[str, Any]:
+        if layout.contiguous:
+            matrix, *images = (column[k] for column in columns)
+        else:
+            matrix, *images = (tf.gather(column, indices[k]) for column in columns)
+        return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
+
+    return columns_of
+
+
+def direct_call(function: Any) -> Callable[..., Any]:
     """Calls a concrete function by its operation, without the checks of arguments that cost a fifth of a short call.
 
     XLA's functions are called the usual way, which is what marks them for it.
@@ -193,6 +221,7 @@ def _scalar(name: str, value: Any) -> Any:
     return value
 
 
-def _is_compile_error(error: Exception) -> bool:
+def is_compile_error(error: Exception) -> bool:
+    """Whether XLA could not compile something, as far as can be told from the words."""
     text = str(error).lower()
     return "xla" in text or "compile" in text or "unsupported" in text

@@ -106,9 +106,9 @@ class DuelingHead(keras.layers.Layer):
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting."""
+        """The same in NumPy, for acting: [..., F] -> [..., A]."""
         both = features @ weights[0] + weights[1]
-        result: Array = both[:, :1] + both[:, 1:] - both[:, 1:].mean(axis=1, keepdims=True)
+        result: Array = both[..., :1] + both[..., 1:] - both[..., 1:].mean(axis=-1, keepdims=True)
         return result
 
     def get_config(self) -> dict[str, Any]:

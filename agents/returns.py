@@ -36,8 +36,8 @@ def generalized_advantages(
     terminated: Array,
     truncated: Array,
     *,
-    gamma: float,
-    gae_lambda: float,
+    gamma: float | Array,
+    gae_lambda: float | Array,
 ) -> Array:
     """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
 
@@ -50,14 +50,14 @@ def generalized_advantages(
         next_values: [T, N] values of the true successors (final observations where an episode ended).
         terminated: [T, N] bool.
         truncated: [T, N] bool.
-        gamma: Discount, 0 to 1.
-        gae_lambda: 0 gives one-step advantages, 1 Monte-Carlo ones.
+        gamma: Discount, 0 to 1; one number, or [N].
+        gae_lambda: 0 gives one-step advantages, 1 Monte-Carlo ones; one number, or [N].
 
     Returns:
         [T, N] float32.
     """
     deltas = rewards + gamma * np.where(terminated, 0, next_values) - values  # [T, N]
-    going = np.float32(gamma * gae_lambda) * ~(terminated | truncated)  # [T, N]
+    going = np.asarray(gamma * gae_lambda, np.float32) * ~(terminated | truncated)  # [T, N]
     advantages = np.zeros(rewards.shape, np.float32)
     following = np.zeros(rewards.shape[1:], np.float32)
     for t in reversed(range(len(rewards))):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,40 @@ def generator(seed: int, stream: str) -> np.random.Generator:
 def integers(seed: int, stream: str, n: int) -> list[int]:
     """`n` independent 31-bit integers, for libraries that want a plain seed (an environment's `reset`, say)."""
     return [int(word) >> 1 for word in seed_sequence(seed, stream).generate_state(n, np.uint32)]
+
+
+class MemberStreams:
+    """The streams of several members as one generator whose draws have rows first: [R, ...], R / P rows a member.
+
+    Each member's rows come from its own generator, as the member alone would draw them. It has the few methods of a
+    NumPy generator that can be asked for rows.
+    """
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        """Args: generators: one a member."""
+        self.generators = list(generators)
+
+    def random(self, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Uniform numbers in [0, 1), [R, ...]."""
+        shape = self._of_one(size)
+        return np.concatenate([generator.random(shape) for generator in self.generators])
+
+    def standard_normal(self, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Normal numbers of mean 0 and deviation 1, [R, ...]."""
+        shape = self._of_one(size)
+        return np.concatenate([generator.standard_normal(shape) for generator in self.generators])
+
+    def integers(self, low: int, high: int, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Integers in [low, high), [R, ...]."""
+        shape = self._of_one(size)
+        return np.concatenate([generator.integers(low, high, shape) for generator in self.generators])
+
+    def _of_one(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
+        rows, *rest = (size,) if isinstance(size, int) else size
+        share, left = divmod(rows, len(self.generators))
+        if left:
+            raise ValueError(f"{rows} rows cannot be shared by {len(self.generators)} members")
+        return (share, *rest)
 
 
 @contextlib.contextmanager

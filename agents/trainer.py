@@ -8,6 +8,9 @@ Glossary:
     update: what follows a rollout: one or more gradient steps.
     gradient step: one minibatch, one step of every optimizer.
 
+What is trained is one agent, or a population: several members of one agent that go through all this in step. Each has
+a run of its own (`agents.run`) with its counters and episodes, and may leave before the others.
+
 On-policy and off-policy learning differ in their memory (`agents.replay`), which says when an update is due and
 what it learns from; not in the loop.
 """
@@ -17,36 +20,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from gymnasium import spaces
 
-from agents import seeding
-from agents.agent import Agent, UpdateMetrics
+from agents.agent import UpdateMetrics
 from agents.callbacks import Callback, CallbackList, Episode, StopAtReturn
 from agents.collector import Collector, EndedEpisode
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import ConfigurationError, MembersFailedError, NonFiniteError
+from agents.learner import Learner
 from agents.replay import Batches
-
-
-@dataclass
-class History:
-    """Every episode of a run, in the order in which they ended."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-
-    def add(self, episode: Episode) -> None:
-        """Appends one episode."""
-        self.episodes.append(episode)
-        self.returns.append(episode.episode_return)
-
-    def mean_return(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first."""
-        return float(np.mean(self.returns[-last:])) if self.returns else float("nan")
+from agents.run import History, Run
 
 
 class TrainingResult(NamedTuple):
@@ -78,16 +65,16 @@ class Trainer:
     """Brings an agent, an environment and the agent's memory together.
 
     Args:
-        agent: What learns.
+        agent: What learns: an agent, or a population.
         environment: What it learns in: an id, a function that makes one, or a spec. Defaults to what the agent
             was made for.
         callbacks: Who wants to hear of it.
-        seed: Seed of environments and memory. Defaults to the agent's.
+        seed: Seed of environments and memory, for an agent alone. Defaults to the agent's.
     """
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Learner,
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         *,
         callbacks: Iterable[Callback] = (),
@@ -96,23 +83,42 @@ class Trainer:
         spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
         if spec is None:
             raise ConfigurationError("Trainer needs an environment: the agent was made without one.")
-        self.agent = agent
+        self.agent: Any = agent  # a Learner; whoever made it knows which
         self.environment = spec
-        self.seed = agent.seed if seed is None else seed
         self.callbacks = CallbackList(callbacks)
-        self.collector = Collector(spec, agent.config.n_envs, self.seed)
+        seeds = agent.seeds if seed is None else (seed,)
+        self.runs = [Run(member, seed) for member, seed in enumerate(seeds)]
+        """The run of every member, also of those that have left; one for an agent alone."""
+        self._present = list(self.runs)  # by position: those whose members are there
+        self.collector = Collector(spec, agent.config.n_envs, seeds)
         try:
             self._check_spaces()
-            self.memory = agent.make_memory(agent.config.n_envs, seeding.generator(self.seed, "memory"))
+            self.memory = agent.new_memory(agent.config.n_envs, seeds)
         except BaseException:
             self.close()
             raise
-        self.history = History()
-        self.env_steps = 0
-        self.newest_loss: float | None = None
-        self._stop_reason: str | None = None
         self._worked_seconds = 0.0
         self._working_since: float | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run of an agent alone; of a population, that of the first member that is there."""
+        return self._present[0]
+
+    @property
+    def history(self) -> History:
+        """The episodes of `run`."""
+        return self.run.history
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of each member that is there: they go in step."""
+        return self.run.env_steps
+
+    @property
+    def newest_loss(self) -> float | None:
+        """Loss of the newest update of `run`."""
+        return self.run.newest_loss
 
     @property
     def wall_seconds(self) -> float:
@@ -152,27 +158,61 @@ class Trainer:
         with self.also_telling(*further):
             for _ in self.iterate(budget):
                 pass
-        reason = self._stop_reason or "budget reached"
+        reason = self.run.stop_reason or "budget reached"
         return TrainingResult(reason, self.env_steps, self.agent.gradient_steps, self.history, self.wall_seconds)
 
     def iterate(self, budget: Budget) -> Generator[int]:
         """The loop, as a generator: collects, updates, and gives the environment steps so far, again and again.
 
-        Several runs can be driven in turns this way, to compare them at equal environment steps.
+        Several trainings can be driven in turns this way, to compare them at equal environment steps.
         """
-        self._stop_reason = None
+        for run in self._present:
+            run.stop_reason = None
         self.agent.refresh()
         self.callbacks.call("on_train_begin", self)
         try:
-            while not self._finished(budget):
-                with self._clock():
+            while self._goes_on(budget):
+                with self._clock(), self._members_fail_alone():
                     if not self.memory.due:  # an update may be due still, where an earlier call was stopped before it
                         self._collect(budget)
-                    if self.memory.due and not self._stop_reason and not self._episodes_reached(budget):
+                    if self.memory.due and not any(self._is_over(run, budget) for run in self._present):
                         self._update()
                 yield self.env_steps
         finally:
             self.callbacks.call("on_train_end", self)
+
+    def _goes_on(self, budget: Budget) -> bool:
+        """Lets members leave whose runs are over; False when none is left, or the steps are done."""
+        over = [self._is_over(run, budget) for run in self._present]
+        done = self._steps_reached(budget) or all(over)
+        if done or any(over):
+            for run, is_over in zip(self._present, over, strict=True):
+                if done or is_over:
+                    self.callbacks.call("on_run_end", self, run)
+        if not done and any(over):
+            self._keep([position for position, is_over in enumerate(over) if not is_over])
+        return not done
+
+    def _keep(self, positions: list[int]) -> None:
+        self._present = [self._present[position] for position in positions]
+        self.agent.keep(positions)
+        self.memory.keep(positions)
+        self.collector.keep(positions)
+
+    @contextlib.contextmanager
+    def _members_fail_alone(self) -> Generator[None]:
+        try:
+            yield
+        except MembersFailedError as failure:
+            self._failed(failure.errors)
+
+    def _failed(self, errors: dict[int, Exception]) -> None:
+        """Notes which members cannot go on. An agent alone has nobody who goes on without it: its error is raised."""
+        for position, error in errors.items():
+            if not self.agent.members_fail_alone:
+                raise error
+            if not self._present[position].over:
+                self._present[position].error = error
 
     @contextlib.contextmanager
     def _clock(self) -> Generator[None]:
@@ -192,14 +232,16 @@ class Trainer:
         finally:
             self.callbacks = before
 
-    def stop(self, reason: str) -> None:
-        """Asks the loop to stop after the current step of the environments."""
-        self._stop_reason = reason
+    def stop(self, reason: str, member: int | None = None) -> None:
+        """Asks a member, or all, to stop after the current step of the environments."""
+        for run in self._present if member is None else [self.runs[member]]:
+            run.stop_reason = reason
 
-    def set_hyperparameter(self, name: str, value: float) -> None:
-        """Changes a live hyperparameter: ``learning_rate``, ``actor.learning_rate``, ``gamma``, ..."""
-        self.agent.set_hyperparameter(name, value)
-        self.memory.set_hyperparameter(name, value)
+    def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
+        """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
+        position = None if member is None else self._present.index(self.runs[member])
+        self.agent.set_hyperparameter(name, value, position)
+        self.memory.set_hyperparameter(name, value, position)
 
     def close(self) -> None:
         """Closes the environments."""
@@ -215,33 +257,42 @@ class Trainer:
 
     def _collect(self, budget: Budget) -> None:
         call, wants = self.callbacks.call, self.callbacks.wants
+        n_envs = self.collector.n_envs
         if not self.collector.started:
             self.collector.start()
             if wants("on_episode_begin"):
-                for environment in range(self.collector.n_envs):
-                    call("on_episode_begin", self, environment)
+                for run in self._present:
+                    for environment in range(n_envs):
+                        call("on_episode_begin", self, environment, run.member)
         call("on_rollout_begin", self)
         while True:
-            transition, ended = self.collector.step(self.agent)
+            transition, ended, errors = self.collector.step(self.agent)
             self.memory.add(transition)
-            self.env_steps += self.collector.n_envs
-            self.agent.advance(self.collector.n_envs)
+            for run in self._present:
+                run.env_steps += n_envs
+            self.agent.advance(n_envs)
             if ended:
                 self._tell_episodes(ended, budget)
+            if errors:
+                self._failed(errors)
             call("on_step_end", self)
-            if self.memory.due or self._stop_reason or self._reached(budget):
+            if self.memory.due or self._steps_reached(budget):
+                break
+            if any(self._is_over(run, budget) for run in self._present):
                 break
         call("on_rollout_end", self)
 
     def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
         seconds = self.wall_seconds
-        for environment, episode_return, length in ended:
-            if not self._episodes_reached(budget):  # several may end with the same step; a budget is exact
-                index = len(self.history.returns)
-                episode = Episode(index, self.env_steps, episode_return, length, self.newest_loss, seconds, environment)
-                self.history.add(episode)
+        for position, environment, episode_return, length in ended:
+            run = self._present[position]
+            if not self._episodes_reached(run, budget):  # several may end with the same step; a budget is exact
+                index, loss = len(run.history.returns), run.newest_loss
+                steps, member = run.env_steps, run.member
+                episode = Episode(index, steps, episode_return, length, loss, seconds, environment, member)
+                run.history.add(episode)
                 self.callbacks.call("on_episode_end", self, episode)
-            self.callbacks.call("on_episode_begin", self, environment)
+            self.callbacks.call("on_episode_begin", self, environment, run.member)
 
     def _update(self) -> None:
         data = self.agent.prepare(self.memory.take())
@@ -249,35 +300,44 @@ class Trainer:
         if not self.callbacks.every_gradient_step:
             self._apply(batches)
             return
-        for k in range(len(batches.indices)):
-            self._apply(Batches(batches.data, batches.indices[k : k + 1]))
-            if self._stop_reason:
+        for k in range(batches.indices.shape[-2]):
+            self._apply(batches.of_step(k))
+            if all(run.over for run in self._present):
                 return
 
     def _apply(self, batches: Batches) -> None:
         self.callbacks.call("on_update_begin", self)
-        update: UpdateMetrics = self.agent.update(batches)
-        self.newest_loss = update.loss
-        self.callbacks.call("on_update_end", self, update)
-        if not update.finite and not self._stop_reason:
-            losses = {name: values[~np.isfinite(values)] for name, values in update.losses.items()}
-            told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
-            raise NonFiniteError(
-                f"The loss became {told} after {self.env_steps:,} environment steps "
-                f"({self.agent.gradient_steps:,} gradient steps): the learning rate is probably too high."
-            )
+        update = self.agent.update(batches)
+        losses, finite = np.atleast_1d(update.loss).tolist(), np.atleast_1d(update.finite)
+        tells = self.callbacks.wants("on_update_end")
+        for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
+            run.newest_loss = loss
+            if tells:
+                self.callbacks.call("on_update_end", self, update.of(position, run.member))
+        if not finite.all():
+            for position in np.flatnonzero(~finite).tolist():
+                if not self._present[position].over:
+                    self._failed({position: self._diverged(update.of(position))})
+
+    def _diverged(self, update: UpdateMetrics) -> NonFiniteError:
+        losses = {name: values[~np.isfinite(values)] for name, values in update.losses.items()}
+        told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
+        return NonFiniteError(
+            f"The loss became {told} after {self.env_steps:,} environment steps "
+            f"({self.agent.gradient_steps:,} gradient steps): the learning rate is probably too high."
+        )
 
     # When to end ----------------------------------------------------------------------------------------------
 
-    def _finished(self, budget: Budget) -> bool:
-        return self._stop_reason is not None or self._reached(budget)
+    def _is_over(self, run: Run, budget: Budget) -> bool:
+        return run.over or self._episodes_reached(run, budget)
 
-    def _reached(self, budget: Budget) -> bool:
-        steps_reached = budget.env_steps is not None and self.env_steps >= budget.env_steps
-        return steps_reached or self._episodes_reached(budget)
+    def _steps_reached(self, budget: Budget) -> bool:
+        return budget.env_steps is not None and self.env_steps >= budget.env_steps
 
-    def _episodes_reached(self, budget: Budget) -> bool:
-        return budget.episodes is not None and len(self.history.returns) >= budget.episodes
+    @staticmethod
+    def _episodes_reached(run: Run, budget: Budget) -> bool:
+        return budget.episodes is not None and len(run.history.returns) >= budget.episodes
 
     def _check_spaces(self) -> None:
         made, expected = self.collector.environments, self.agent
@@ -295,27 +355,27 @@ class Trainer:
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """Everything of the run: agent, memory, environments, counters and episodes."""
+        """Everything of the runs: agent, memory, environments, counters and episodes."""
         return {
             "agent": self.agent.get_state(),
             "memory": self.memory.get_state(),
             "collector": self.collector.get_state(),
-            "episodes": list(self.history.episodes),
-            "env_steps": self.env_steps,
-            "newest_loss": self.newest_loss,
+            "runs": [run.get_state() for run in self.runs],
+            "present": [run.member for run in self._present],
             "wall_seconds": self.wall_seconds,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on where `get_state` was called; see `Collector.set_state` for environments that cannot be copied."""
+        if len(state["runs"]) != len(self.runs):
+            raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
+        if [run.member for run in self._present] != state["present"]:
+            self._keep(state["present"])
         self.agent.set_state(state["agent"])
         self.memory.set_state(state["memory"])
         self.collector.set_state(state["collector"])
-        self.history = History()
-        for episode in state["episodes"]:
-            self.history.add(episode)
-        self.env_steps = state["env_steps"]
-        self.newest_loss = state["newest_loss"]
+        self.runs = [Run.of_state(run) for run in state["runs"]]
+        self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
 
 

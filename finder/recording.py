@@ -72,13 +72,15 @@ def record_range_test(
                 ask.number, {"executor": "inline", **configuration_of(trial, _at_suggestion(trainer.agent, result))}
             )
             recorder.episodes(
-                ask.number, [episode_record(trainer.seed, episode) for episode in trainer.history.episodes]
+                ask.number, [episode_record(trainer.run.seed, episode) for episode in trainer.history.episodes]
             )
             rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
             extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
             if finite:
-                recorder.completed(ask.number, float(np.mean(finite)), {trainer.seed: float(np.mean(finite))}, extra)
+                recorder.completed(
+                    ask.number, float(np.mean(finite)), {trainer.run.seed: float(np.mean(finite))}, extra
+                )
             else:
                 recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
         return spec.name

@@ -44,15 +44,24 @@ class DQNConfig(AgentConfig):
     target_update_interval: int = hyperparameter(
         250, "Gradient steps between updates of the target network.", low=1, search=(10, 1000), log=True
     )
-    exploration_initial_eps: float = hyperparameter(1.0, "Probability of a random action at first.", low=0.0, high=1.0)
-    exploration_final_eps: float = hyperparameter(0.05, "The same at the end.", low=0.0, high=1.0, search=(0.01, 0.2))
+    exploration_initial_eps: float = hyperparameter(
+        1.0, "Probability of a random action at first.", low=0.0, high=1.0, acting=True
+    )
+    exploration_final_eps: float = hyperparameter(
+        0.05, "The same at the end.", low=0.0, high=1.0, acting=True, search=(0.01, 0.2)
+    )
     exploration_steps: int = hyperparameter(
-        10_000, "Environment steps from the first to the final probability.", low=1, search=(1000, 50_000), log=True
+        10_000,
+        "Environment steps from the first to the final probability.",
+        low=1,
+        acting=True,
+        search=(1000, 50_000),
+        log=True,
     )
     policy: str | None = hyperparameter(
-        None, "Another exploration policy by name (see agents.exploration); null: the epsilon schedule above."
+        None, "Another exploration policy by name (see agents.exploration); null: the epsilon schedule.", acting=True
     )
-    policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.")
+    policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
     double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
     dueling: bool = hyperparameter(False, "Separate state value and advantages.")
     n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
@@ -88,6 +97,10 @@ class DQN(KerasAgent):
     config_class = DQNConfig
     config: DQNConfig
     target_networks: ClassVar[Mapping[str, str]] = {"target": "q"}
+
+    @property
+    def rowwise(self) -> bool:
+        return self.policy.rowwise
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):

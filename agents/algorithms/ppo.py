@@ -74,6 +74,10 @@ class PPO(KerasAgent):
     config_class = PPOConfig
     config: PPOConfig
 
+    @property
+    def rowwise(self) -> bool:
+        return self.normalizer is None  # which differs between members
+
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
         shared: dict[str, Any] = {"hidden_sizes": config.hidden_sizes, "activation": config.activation}
@@ -128,8 +132,8 @@ class PPO(KerasAgent):
             infer("critic", successors).reshape(n_steps, n_envs),
             data["terminated"],
             data["truncated"],
-            gamma=self.config.gamma,
-            gae_lambda=self.config.gae_lambda,
+            gamma=self.number("gamma"),
+            gae_lambda=self.number("gae_lambda"),
         )
         return {
             "observations": observations,

@@ -38,6 +38,8 @@ class Boltzmann(Policy):
         ConfigurationError: `temperature` or `clip` is not a finite number > 0.
     """
 
+    rowwise = True
+
     def __init__(self, temperature: float = 1.0, clip: float = 500.0) -> None:
         self.temperature = require_positive("temperature", temperature)
         self.clip = require_positive("clip", clip)
@@ -113,6 +115,8 @@ class GumbelSoftmax(Policy):
     Raises:
         ConfigurationError: A parameter is out of range.
     """
+
+    rowwise = True
 
     def __init__(self, temperature: float = 1.0, eps: float = 1e-20) -> None:
         self.temperature = require_positive("temperature", temperature)

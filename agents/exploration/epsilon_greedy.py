@@ -27,6 +27,8 @@ class EpsilonGreedy(Policy):
         ConfigurationError: ε is, or at some step would be, outside [0, 1].
     """
 
+    rowwise = True
+
     def __init__(self, epsilon: float | Schedule | Mapping[str, Any] = 0.1) -> None:
         self._schedule = schedule_from(epsilon)
         low, high = self._schedule.bounds
@@ -42,7 +44,7 @@ class EpsilonGreedy(Policy):
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
         """Chooses the best action, or with probability ε another; see `Policy.select`."""
         checked, best = check_values(values)
-        coins, choices = rng.random((2, len(checked)))  # both always drawn: [N], [N]
+        coins, choices = rng.random((len(checked), 2)).T  # both always drawn: [N], [N]
         return np.where(coins < self.epsilon, self._explore(checked, best, choices), np.argmax(checked, axis=1))
 
     def _explore(self, values: Values, best: Values, uniforms: Values) -> Actions:

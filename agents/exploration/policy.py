@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,10 @@ def greedy(values: npt.NDArray[Any]) -> Actions:
 
 class Policy(ABC):
     """Turns action values into actions. The contract of every policy here and of a user's own."""
+
+    rowwise: ClassVar[bool] = False
+    """Whether one policy can choose for the rows of several runs at once, each row drawing from its own run's stream:
+    it draws with rows first, and keeps nothing that differs between runs but the environment steps made."""
 
     @abstractmethod
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
@@ -71,6 +75,8 @@ class Policy(ABC):
 class Greedy(Policy):
     """Always the best action, the first of equal ones; draws no random numbers. For evaluation."""
 
+    rowwise = True
+
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
         """Chooses the best action of each row; see `Policy.select`."""
         return greedy(values)
@@ -78,6 +84,8 @@ class Greedy(Policy):
 
 class Softmax(Policy):
     """Draws from the softmax of the logits: acting by a policy network's own distribution. N uniforms a call."""
+
+    rowwise = True
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
         """Draws one action a row from softmax(logits); see `Policy.select`."""

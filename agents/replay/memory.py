@@ -7,7 +7,8 @@ transition several times; a replay is due every few steps and gives a sample.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,21 +29,37 @@ class Transition(NamedTuple):
 class Batches(NamedTuple):
     """Data for K gradient steps.
 
-    `data[name][indices[k]]` is minibatch k, so that epochs over the same rows need no copies.
+    `data[name][indices[k]]` is minibatch k, so that epochs over the same rows need no copies. For P members of a
+    population everything has one more axis, before the others.
     """
 
-    data: dict[str, Array]  # each [M, ...]
-    indices: Array  # [K, B] int32
+    data: dict[str, Array]  # each [M, ...], or [P, M, ...]
+    indices: Array  # [K, B] int32, or [P, K, B]
+    contiguous: bool = False  # whether the minibatches are simply the rows in order
 
-    @property
-    def contiguous(self) -> bool:
-        """Whether the minibatches are simply the rows in order."""
-        size = self.indices.size
-        return len(next(iter(self.data.values()))) == size and bool((self.indices.ravel() == np.arange(size)).all())
+    def of_step(self, k: int) -> Batches:
+        """Minibatch k alone."""
+        rows = self.indices[..., k, :]  # [B] or [P, B]
+        at = rows if rows.ndim == 1 else (np.arange(len(rows))[:, None], rows)
+        data = {name: values[at] for name, values in self.data.items()}
+        return Batches(data, in_order(1, rows.shape[-1], rows.shape[:-1]), contiguous=True)
+
+
+def in_order(n_steps: int, batch_size: int, members: tuple[int, ...] = ()) -> Array:
+    """Indices of minibatches that are the rows in order: [K, B], or [P, K, B] for ``members=(P,)``."""
+    indices = np.arange(n_steps * batch_size, dtype=np.int32).reshape(n_steps, batch_size)
+    return np.broadcast_to(indices, (*members, n_steps, batch_size))
 
 
 class Memory(ABC):
-    """Takes transitions and gives minibatches. Owns its random generator."""
+    """Takes transitions and gives minibatches. Owns its random generator.
+
+    The memory of a population (`agents.replay.join`) holds P members with N environments each: its transitions have
+    P * N rows, member after member.
+    """
+
+    member_axis: ClassVar[int]
+    """Which axis of the arrays that `take` gives has the rows of all members, one member's after the other's."""
 
     @abstractmethod
     def add(self, transition: Transition) -> None:
@@ -57,7 +74,8 @@ class Memory(ABC):
     def take(self) -> dict[str, Array]:
         """The data of the update that is due; the memory then waits for the next one.
 
-        Arrays are ``[T, N, ...]`` in time order for a rollout and ``[M, ...]`` rows for a replay.
+        Arrays are ``[T, N, ...]`` in time order for a rollout and ``[M, ...]`` rows for a replay; see `member_axis`
+        for those of a population.
         """
 
     @abstractmethod
@@ -72,5 +90,11 @@ class Memory(ABC):
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on exactly where `get_state` was called."""
 
-    def set_hyperparameter(self, name: str, value: float) -> None:  # noqa: B027 - most memories have none
-        """Takes a changed live number, where the memory uses it."""
+    def set_hyperparameter(  # noqa: B027 - most memories have none
+        self, name: str, value: float, position: int | None = None
+    ) -> None:
+        """Takes a changed live number, where the memory uses it; of one member of a population, or of all."""
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Goes on with these members only, in this order."""
+        raise NotImplementedError(f"{type(self).__name__} is the memory of a single agent")

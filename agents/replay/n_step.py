@@ -17,7 +17,9 @@ class NStep(NamedTuple):
     last: Array  # [M] int64: time slot of the last step, whose successor the target bootstraps from
 
 
-def n_step_returns(rewards: Array, ended: Array, slots: Array, environments: Array, *, n: int, gamma: float) -> NStep:
+def n_step_returns(
+    rewards: Array, ended: Array, slots: Array, environments: Array, *, n: int, gamma: float | Array
+) -> NStep:
     """Sums up to `n` rewards from each start, stopping at the end of an episode.
 
     Args:
@@ -26,7 +28,7 @@ def n_step_returns(rewards: Array, ended: Array, slots: Array, environments: Arr
         slots: [M] time slot of each start. `n - 1` further steps must be stored after it, unless its episode ends.
         environments: [M] environment of each start.
         n: Number of steps, >= 1.
-        gamma: Discount.
+        gamma: Discount; one number, or [M].
     """
     total = np.zeros(len(slots), np.float32)
     lengths = np.zeros(len(slots), np.int32)
@@ -34,7 +36,7 @@ def n_step_returns(rewards: Array, ended: Array, slots: Array, environments: Arr
     going = np.ones(len(slots), bool)
     for k in range(n):
         at = (slots + k) % len(rewards)
-        total += np.where(going, np.float32(gamma**k) * rewards[at, environments], 0)
+        total += np.where(going, np.asarray(gamma**k, np.float32) * rewards[at, environments], 0)
         lengths += going
         last = np.where(going, at, last)
         going &= ~ended[at, environments]

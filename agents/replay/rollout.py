@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +22,8 @@ class RolloutMemory(Memory):
         rng: Draws the order of minibatches.
     """
 
+    member_axis = 1
+
     def __init__(
         self, *, n_steps: int, rng: np.random.Generator, n_epochs: int = 1, batch_size: int | None = None
     ) -> None:
@@ -30,7 +34,8 @@ class RolloutMemory(Memory):
         self.n_steps = n_steps
         self.n_epochs = n_epochs
         self.batch_size = batch_size
-        self.rng = rng
+        self._rngs = [rng]  # one a member
+        self._joined = False
         self._steps: list[Transition] = []
 
     def add(self, transition: Transition) -> None:
@@ -47,17 +52,51 @@ class RolloutMemory(Memory):
         return data
 
     def batches(self, data: dict[str, Array]) -> Batches:
-        rows = {name: values.reshape(-1, *values.shape[2:]) for name, values in data.items()}  # [T * N, ...]
-        n_rows = len(next(iter(rows.values())))
+        n_members = len(self._rngs)
+        rows = {name: _member_first(values, n_members) for name, values in data.items()}  # [P, T * N, ...]
+        n_rows = next(iter(rows.values())).shape[1]
+        indices = np.stack([self._orders(rng, n_rows) for rng in self._rngs])  # [P, K, B]
+        if not self._joined:
+            return Batches({name: values[0] for name, values in rows.items()}, indices[0])
+        return Batches(rows, indices)
+
+    def _orders(self, rng: np.random.Generator, n_rows: int) -> Array:
         size = min(self.batch_size or n_rows, n_rows)
         used = n_rows - n_rows % size
-        orders = [self.rng.permutation(n_rows)[:used].reshape(-1, size) for _ in range(self.n_epochs)]
-        return Batches(rows, np.concatenate(orders).astype(np.int32))
+        orders = [rng.permutation(n_rows)[:used].reshape(-1, size) for _ in range(self.n_epochs)]
+        return np.concatenate(orders).astype(np.int32)
+
+    @classmethod
+    def of_members(cls, memories: Sequence[Self]) -> Self:
+        """One memory for the members of a population, from a new one of each; they differ in their generators only."""
+        joined = copy.copy(memories[0])
+        joined._steps, joined._joined = [], True
+        joined._rngs = [memory._rngs[0] for memory in memories]
+        return joined
+
+    def keep(self, positions: Sequence[int]) -> None:
+        n_members = len(self._rngs)
+        self._rngs = [self._rngs[i] for i in positions]
+        self._steps = [Transition(*(_kept(values, n_members, positions) for values in step)) for step in self._steps]
 
     def get_state(self) -> dict[str, Any]:
         steps = [tuple(np.copy(values) for values in step) for step in self._steps]
-        return {"steps": steps, "rng": self.rng.bit_generator.state}
+        return {"steps": steps, "rngs": [rng.bit_generator.state for rng in self._rngs]}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._steps = [Transition(*(np.copy(values) for values in step)) for step in state["steps"]]
-        self.rng.bit_generator.state = state["rng"]
+        for rng, rng_state in zip(self._rngs, state["rngs"], strict=True):
+            rng.bit_generator.state = rng_state
+
+
+def _member_first(values: Array, n_members: int) -> Array:
+    """[T, P * N, ...] -> [P, T * N, ...]."""
+    n_steps, n_rows, *rest = values.shape
+    split = values.reshape(n_steps, n_members, n_rows // n_members, *rest)
+    return np.moveaxis(split, 1, 0).reshape(n_members, -1, *rest)
+
+
+def _kept(values: Array, n_members: int, positions: Sequence[int]) -> Array:
+    """[P * N, ...] -> the rows of some members."""
+    rows = values.reshape(n_members, -1, *values.shape[1:])[list(positions)]
+    return rows.reshape(-1, *values.shape[1:])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from agents.errors import ConfigurationError
-from agents.replay.memory import Array, Batches, Memory, Transition
+from agents.replay.memory import Array, Batches, Memory, Transition, in_order
 from agents.replay.n_step import n_step_returns
 
 
@@ -25,6 +27,8 @@ class UniformReplay(Memory):
         n_step: Steps until the bootstrap.
         gamma: Discount of the rewards within those steps.
     """
+
+    member_axis = 0
 
     def __init__(
         self,
@@ -50,15 +54,16 @@ class UniformReplay(Memory):
         self.gradient_steps = gradient_steps
         self.n_envs = n_envs
         self.n_step = n_step
-        self.gamma = gamma
-        self.rng = rng
+        self.gammas = np.array([gamma], np.float64)  # [P]
+        self._rngs = [rng]  # one a member
+        self._joined = False
         self._arrays: dict[str, Array] = {}
         self._ended = np.zeros((self.capacity, n_envs), bool)
         self._added = 0  # time slots ever written
         self._since_update = 0
 
     def __len__(self) -> int:
-        """Transitions that are stored."""
+        """Transitions that are stored, of each member."""
         return min(self._added, self.capacity) * self.n_envs
 
     def add(self, transition: Transition) -> None:
@@ -87,21 +92,22 @@ class UniformReplay(Memory):
         return self.sample(self.batch_size * self.gradient_steps)
 
     def sample(self, n: int) -> dict[str, Array]:
-        """Draws `n` transitions; `rewards` are n-step sums and `lengths` says over how many steps."""
+        """Draws `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
         stored = min(self._added, self.capacity)
         oldest = self._added - stored
         # The newest n_step - 1 slots have no complete future yet.
-        age = self.rng.integers(0, stored - self.n_step + 1, n)
-        slots = (oldest + age) % self.capacity
-        environments = self.rng.integers(0, self.n_envs, n)
-        arrays = self._arrays
+        drawn = [self._draw(rng, stored - self.n_step + 1, n) for rng in self._rngs]
+        slots = (oldest + np.concatenate([age for age, _ in drawn])) % self.capacity
+        environments = np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+        arrays, total = self._arrays, len(slots)
         rows = (slots, environments)
         data = {"observations": arrays["observations"][rows], "actions": arrays["actions"][rows]}
         if self.n_step == 1:
-            rewards, lengths, ends = arrays["rewards"][rows], np.ones(n, np.int32), rows
+            rewards, lengths, ends = arrays["rewards"][rows], np.ones(total, np.int32), rows
         else:
+            gamma = np.repeat(self.gammas, n)
             rewards, lengths, last = n_step_returns(
-                arrays["rewards"], self._ended, slots, environments, n=self.n_step, gamma=self.gamma
+                arrays["rewards"], self._ended, slots, environments, n=self.n_step, gamma=gamma
             )
             ends = (last, environments)
         return data | {
@@ -111,13 +117,39 @@ class UniformReplay(Memory):
             "terminated": arrays["terminated"][ends],
         }
 
-    def batches(self, data: dict[str, Array]) -> Batches:
-        rows = len(data["rewards"])
-        return Batches(data, np.arange(rows, dtype=np.int32).reshape(-1, self.batch_size))
+    def _draw(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
+        """Ages of time slots and environments of one member, [n] each."""
+        return rng.integers(0, n_slots, n), rng.integers(0, self.n_envs, n)
 
-    def set_hyperparameter(self, name: str, value: float) -> None:
+    def batches(self, data: dict[str, Array]) -> Batches:
+        n_members = len(self._rngs)
+        n_steps = len(data["rewards"]) // (n_members * self.batch_size)
+        if not self._joined:
+            return Batches(data, in_order(n_steps, self.batch_size), contiguous=True)
+        split = {name: values.reshape(n_members, -1, *values.shape[1:]) for name, values in data.items()}
+        return Batches(split, in_order(n_steps, self.batch_size, (n_members,)), contiguous=True)
+
+    @classmethod
+    def of_members(cls, memories: Sequence[Self]) -> Self:
+        """One memory for the members of a population, from a new one of each; they differ in generator and discount."""
+        joined = copy.copy(memories[0])
+        joined._arrays, joined._joined = {}, True
+        joined._ended = np.zeros((joined.capacity, joined.n_envs * len(memories)), bool)
+        joined._rngs = [memory._rngs[0] for memory in memories]
+        joined.gammas = np.concatenate([memory.gammas for memory in memories])
+        return joined
+
+    def keep(self, positions: Sequence[int]) -> None:
+        columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
+        for name in self._arrays:
+            self._arrays[name] = self._arrays[name][:, columns]
+        self._ended = self._ended[:, columns]
+        self._rngs = [self._rngs[i] for i in positions]
+        self.gammas = self.gammas[list(positions)]
+
+    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         if name == "gamma":
-            self.gamma = value
+            self.gammas[slice(None) if position is None else position] = value
 
     def get_state(self) -> dict[str, Any]:
         stored = min(self._added, self.capacity)
@@ -125,15 +157,16 @@ class UniformReplay(Memory):
             "arrays": {name: values[:stored].copy() for name, values in self._arrays.items()},
             "added": self._added,
             "since_update": self._since_update,
-            "gamma": self.gamma,
-            "rng": self.rng.bit_generator.state,
+            "gammas": self.gammas.copy(),
+            "rngs": [rng.bit_generator.state for rng in self._rngs],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
+        n_columns = self.n_envs * len(self._rngs)
         shapes = {values.shape[:2] for values in state["arrays"].values()}
-        if not shapes <= {(min(state["added"], self.capacity), self.n_envs)}:
+        if not shapes <= {(min(state["added"], self.capacity), n_columns)}:
             raise ConfigurationError(
-                f"A replay of {self.capacity} steps of {self.n_envs} environments cannot go on from the state of one "
+                f"A replay of {self.capacity} steps of {n_columns} environments cannot go on from the state of one "
                 f"of another size."
             )
         self._arrays = {}
@@ -145,5 +178,6 @@ class UniformReplay(Memory):
             self._ended = self._arrays["terminated"] | self._arrays["truncated"]
         self._added = state["added"]
         self._since_update = state["since_update"]
-        self.gamma = state["gamma"]
-        self.rng.bit_generator.state = state["rng"]
+        self.gammas = state["gammas"].copy()
+        for rng, rng_state in zip(self._rngs, state["rngs"], strict=True):
+            rng.bit_generator.state = rng_state

@@ -186,7 +186,7 @@ def test_discrete_actions_begin_at_0_for_the_agent(start):
     assert environments.action_space == spaces.Discrete(2)
     environments.reset([0, 1])
     environments.step(np.array([0, 1]))
-    assert [int(env.actions[0]) for env in environments._vector.envs] == [start, start + 1]
+    assert [int(env.actions[0]) for env in environments._copies._environments] == [start, start + 1]
 
 
 def test_box_actions_are_stretched_to_the_environments_bounds():
@@ -195,7 +195,7 @@ def test_box_actions_are_stretched_to_the_environments_bounds():
     assert environments.action_space == spaces.Box(-1.0, 1.0, (2,), np.float32)
     environments.reset(range(4))
     environments.step(np.array([[-1, -1], [1, 1], [0, 0], [-99, 99]], np.float32))
-    taken = [env.actions[0].tolist() for env in environments._vector.envs]
+    taken = [env.actions[0].tolist() for env in environments._copies._environments]
     assert taken == [[-2, 0], [6, 0.5], [2, 0.25], [-2, 0.5]]
 
 
@@ -216,7 +216,7 @@ def test_actions_without_bounds_pass_as_they_are():
     assert environments.action_space == spaces.Box(-np.inf, np.inf, (1,), np.float32)
     environments.reset([0])
     environments.step(np.array([[123.0]], np.float32))
-    assert environments._vector.envs[0].actions[0].tolist() == [123.0]
+    assert environments._copies._environments[0].actions[0].tolist() == [123.0]
 
 
 def test_actions_with_one_bound_keep_to_it():
@@ -224,14 +224,14 @@ def test_actions_with_one_bound_keep_to_it():
     environments = counters(2, action_space=space)
     environments.reset([0, 1])
     environments.step(np.array([[-5.0], [50.0]], np.float32))
-    assert [env.actions[0].item() for env in environments._vector.envs] == [0.0, 50.0]
+    assert [env.actions[0].item() for env in environments._copies._environments] == [0.0, 50.0]
 
 
 def test_actions_of_several_axes():
     environments = counters(1, action_space=spaces.Box(0.0, 1.0, (2, 3), np.float64))
     environments.reset([0])
     environments.step(np.full((1, 2, 3), 1.0, np.float32))
-    assert environments._vector.envs[0].actions[0].dtype == np.float64
+    assert environments._copies._environments[0].actions[0].dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_the_successor_is_the_final_observation_and_the_next_one_begins_anew(tru
 def test_copies_end_independently():
     environments = counters(2, length=3)
     environments.reset([0, 1])
-    environments._vector.envs[0].t = 1
+    environments._copies._environments[0].t = 1
     environments.step(np.zeros(2, np.int64))
     step = environments.step(np.zeros(2, np.int64))
     assert step.terminated.tolist() == [True, False]
@@ -282,7 +282,7 @@ def test_what_a_step_gave_stays_as_it_was():
     environments.reset([0])
     steps = [environments.step(np.zeros(1, np.int64)) for _ in range(3)]
     assert [step.observations.item() for step in steps] == [1.0, 2.0, 3.0]
-    environments._vector.envs[0].length = 4
+    environments._copies._environments[0].length = 4
     environments.step(np.zeros(1, np.int64))
     assert [step.terminated.item() for step in steps] == [False, False, False]
     assert [step.rewards.item() for step in steps] == [1.0, 1.0, 1.0]
@@ -292,19 +292,21 @@ def test_what_a_step_gave_stays_as_it_was():
 def test_rewards_that_are_no_numbers(reward):
     environments = counters(2, reward=reward)
     environments.reset([0, 1])
-    with pytest.raises(NonFiniteError, match=rf"'Counter' gave the reward {reward} \(copy 0\)"):
-        environments.step(np.zeros(2, np.int64))
+    errors = environments.step(np.zeros(2, np.int64)).errors
+    assert set(errors) == {0, 1}
+    assert isinstance(errors[0], NonFiniteError)
+    assert str(errors[0]) == f"Environment 'Counter' gave the reward {reward} (copy 0)."
 
 
 # --- seeds and state
 
 
 def test_copies_and_runs_never_share_seeds():
-    seeds = [Collector(EnvironmentSpec(Counter), 8, seed)._seeds for seed in range(20)]
+    seeds = [Collector(EnvironmentSpec(Counter), 8, [seed])._seeds[0] for seed in range(20)]
     assert len({seed for run in seeds for seed in run}) == 8 * 20
-    assert Collector(EnvironmentSpec(Counter), 8, 0)._seeds == seeds[0]
+    assert Collector(EnvironmentSpec(Counter), 8, [0, 1])._seeds == seeds[:2]
     # more copies keep the seeds of the first ones
-    assert Collector(EnvironmentSpec(Counter), 9, 0)._seeds[:8] == seeds[0]
+    assert Collector(EnvironmentSpec(Counter), 9, [0])._seeds[0][:8] == seeds[0]
 
 
 def test_the_state_of_copies_goes_on_where_it_was():

@@ -62,12 +62,19 @@ def test_equal_layouts_are_equal():
     assert layout_of(one, True) != layout_of({"a": np.zeros((2, 3), np.int32)}, True)
 
 
-@pytest.mark.parametrize(
-    ("indices", "contiguous"),
-    [([[0, 1], [2, 3]], True), ([[0, 1, 2, 3]], True), ([[0, 1]], False), ([[1, 0], [2, 3]], False), ([[2, 3]], False)],
-)
-def test_contiguous_minibatches_are_recognised(indices, contiguous):
-    assert Batches({"a": np.zeros(4)}, np.array(indices, np.int32)).contiguous is contiguous
+def test_a_minibatch_alone():
+    data = {"a": np.array([10, 11, 12, 13])}
+    one = Batches(data, np.array([[3, 0], [1, 2]], np.int32)).of_step(1)
+    assert one.data["a"][one.indices].tolist() == [[11, 12]]
+    assert one.contiguous
+
+
+def test_a_minibatch_of_members_alone():
+    data = {"a": np.array([[10, 11, 12], [20, 21, 22]])}
+    indices = np.array([[[0, 1], [2, 0]], [[2, 1], [1, 1]]], np.int32)  # [P, K, B]
+    one = Batches(data, indices).of_step(1)
+    assert one.data["a"].tolist() == [[12, 10], [21, 21]]
+    assert one.indices.tolist() == [[[0, 1]], [[0, 1]]]
 
 
 # --- compiled

@@ -78,13 +78,13 @@ def test_epsilon_greedy_explores_below_epsilon_only():
     values = np.tile([1.0, 5.0, 2.0, 3.0], (4, 1))
     coins, choices = [0.49, 0.5, 0.0, 0.9], [ALMOST_ONE, 0.0, 0.26, 0.99]
     # Rows 0 and 2 explore: floor(0.999.. * 4) = 3 and floor(0.26 * 4) = 1; the others take the best, 1.
-    assert EpsilonGreedy(0.5).select(values, GivenUniforms([coins, choices])).tolist() == [3, 1, 1, 1]
+    assert EpsilonGreedy(0.5).select(values, GivenUniforms(np.transpose([coins, choices]))).tolist() == [3, 1, 1, 1]
 
 
 def test_max_boltzmann_explores_as_boltzmann():
     values = np.tile([0.0, math.log(3.0)], (3, 1))
     uniforms = [[0.0, 0.0, 0.9], [0.24, 0.26, 0.24]]  # only the first two explore
-    assert MaxBoltzmann(0.5).select(values, GivenUniforms(uniforms)).tolist() == [0, 1, 1]
+    assert MaxBoltzmann(0.5).select(values, GivenUniforms(np.transpose(uniforms))).tolist() == [0, 1, 1]
 
 
 def test_boltzmann_gumbel_disturbs_less_what_was_chosen_often():
@@ -184,5 +184,5 @@ def test_frequencies(policy, probabilities):
 def test_epsilon_zero_never_and_one_always_explores():
     values = np.tile(VALUES, (5000, 1))
     assert (EpsilonGreedy(0.0).select(values, np.random.default_rng(0)) == 2).all()
-    coins = np.array([[ALMOST_ONE], [ALMOST_ONE]])
+    coins = np.array([[ALMOST_ONE, ALMOST_ONE]])
     assert EpsilonGreedy(1.0).select(values[:1], GivenUniforms(coins)).tolist() == [3]

@@ -160,8 +160,11 @@ def state_of(run):
     """Everything but environments (which are compared by what comes out of them) and times."""
     state = run.get_state()
     collector = {name: value for name, value in state["collector"].items() if name != "environments"}
-    episodes = [episode._replace(wall_seconds=0.0) for episode in state["episodes"]]
-    return {**state, "collector": collector, "episodes": episodes, "wall_seconds": 0.0}
+    [run] = state["runs"]
+    episodes = [episode._replace(wall_seconds=0.0) for episode in run["episodes"]]
+    # Why a call ended is no part of where the run stands.
+    run = {**run, "episodes": episodes, "stop_reason": None}
+    return {**state, "collector": collector, "runs": [run], "wall_seconds": 0.0}
 
 
 RUNS = [
@@ -197,7 +200,7 @@ def test_a_changed_discount_comes_back_in_the_replay_too():
     run, other = run_of("dqn", n_step=3), run_of("dqn", n_step=3)
     run.set_hyperparameter("gamma", 0.5)
     other.set_state(run.get_state())
-    assert (other.agent.config.gamma, other.memory.gamma) == (0.5, 0.5)
+    assert (other.agent.config.gamma, other.memory.gammas.tolist()) == (0.5, [0.5])
 
 
 # --- reset
@@ -316,9 +319,9 @@ def test_every_source_of_randomness_follows_its_seed():
         zero.agent.networks["actor"].get_weights()[0], one.agent.networks["actor"].get_weights()[0]
     )
     states = [run.agent.rng.bit_generator.state["state"]["state"] for run in (zero, one)]
-    states += [run.memory.rng.bit_generator.state["state"]["state"] for run in (zero, one)]
+    states += [run.memory.get_state()["rngs"][0]["state"]["state"] for run in (zero, one)]
     assert len(set(states)) == 4
-    assert not set(zero.collector._seeds) & set(one.collector._seeds)
+    assert not set(zero.collector._seeds[0]) & set(one.collector._seeds[0])
     other = Trainer(zero.agent, seed=1)  # the trainer's own seed: environments and memory
     assert other.collector._seeds == one.collector._seeds
 

@@ -156,7 +156,7 @@ def test_an_error_of_the_listener_is_no_failure_of_the_trial():
 def test_what_was_opened_is_closed_where_a_later_seed_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
     closed = []
     close = Trainer.close
-    monkeypatch.setattr(Trainer, "close", lambda self: closed.append(self.seed) or close(self))
+    monkeypatch.setattr(Trainer, "close", lambda self: closed.append(self.run.seed) or close(self))
     build = AgentSpec.build
 
     def build_but_one(self: AgentSpec, seed: int = 0) -> Any:

@@ -1,0 +1,121 @@
+"""Copies of an environment as agents and collectors use them: plain spaces, true successors, checked rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.environments.copies import Array, Copies
+from agents.environments.native import NativeCopies
+from agents.environments.pool import PoolCopies
+from agents.environments.spec import EnvironmentSpec
+from agents.environments.sync import SyncCopies
+from agents.environments.transforms import action_transform, observation_transform
+from agents.errors import ConfigurationError, NonFiniteError
+
+FEW = 8
+"""Below so many copies single environments are faster than one expression over all of them."""
+
+
+class Step(NamedTuple):
+    """What one step of all N environments gave."""
+
+    rewards: Array  # [N] float64, as the environments gave them
+    terminated: Array  # [N] bool
+    truncated: Array  # [N] bool
+    successors: Array  # [N, ...] true next observations, final ones where an episode ended
+    observations: Array  # [N, ...] where to act next: first observations of new episodes where one ended
+    errors: dict[int, Exception]  # copy -> why it cannot go on: it raised, or gave a reward that is no number
+
+
+class Environments:
+    """N copies of an environment that are stepped together.
+
+    Args:
+        spec: What to make.
+        n_envs: How many copies, >= 1.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, n_envs: int) -> None:
+        if n_envs < 1:
+            raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
+        self.spec = spec
+        self._copies = _make_copies(spec, n_envs)
+        self._observe = observation_transform(self._copies.single_observation_space, spec.label)
+        self._act = action_transform(self._copies.single_action_space, spec.label)
+        self.observation_space = self._observe.space
+        self.action_space = self._act.space
+
+    @property
+    def n_envs(self) -> int:
+        """How many copies there are."""
+        return self._copies.n
+
+    @property
+    def kind(self) -> str:
+        """How they are stepped: see `EnvironmentSpec.vectorization`."""
+        return self._copies.kind
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        """Starts all episodes anew, each copy with its own seed; returns observations [N, ...]."""
+        return self._observe(self._copies.reset(seeds))
+
+    def step(self, actions: Array) -> Step:
+        """Steps every copy once; a copy whose episode ends starts its next one in the same step.
+
+        A copy that raises, or gives a reward that is NaN or infinite, is told of in `errors`; the others go on.
+
+        Args:
+            actions: [N] integers, or [N, D] floats of which [-1, 1] spans the environment's bounds.
+        """
+        stepped = self._copies.step(self._act(actions))
+        observations, errors, rewards = self._observe(stepped.observations), stepped.errors, stepped.rewards
+        if not np.isfinite(rewards).all():
+            for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
+                told = f"Environment {self.spec.label!r} gave the reward {rewards[i]} (copy {i})."
+                errors.setdefault(i, NonFiniteError(told))
+        successors = observations
+        if stepped.finals:
+            successors = observations.copy()
+            for i, final in stepped.finals.items():
+                successors[i] = self._observe(np.asarray(final)[None])[0]
+        return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Goes on with these copies only, in this order."""
+        self._copies.keep(positions)
+
+    def close(self) -> None:
+        """Closes every copy."""
+        self._copies.close()
+
+    def get_state(self) -> Any:
+        """The environments as they stand, or None where they cannot be copied (Box2D's, MuJoCo's and EnvPool's)."""
+        return self._copies.get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Goes on from what `get_state` gave."""
+        self._copies.set_state(state)
+
+
+def _make_copies(spec: EnvironmentSpec, n: int) -> Copies:
+    kind, id = spec.vectorization, spec.id
+    pool, native = PoolCopies.can_make(id, spec.kwargs), NativeCopies.can_make(id, spec.kwargs)
+    if kind == "envpool" and not pool:
+        raise ConfigurationError(
+            f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
+            f"environment as Gymnasium has it, or there are arguments for it."
+        )
+    if kind == "native" and not native:
+        raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
+    if kind == "async":
+        from agents.environments.asynchronous import AsyncCopies
+
+        return AsyncCopies(spec.make, n)
+    if kind == "native" or (kind == "auto" and native and n >= FEW):
+        return NativeCopies(str(id), spec.kwargs, n)
+    if kind == "envpool" or (kind == "auto" and pool and not native):
+        return PoolCopies(str(id), n)
+    return SyncCopies(spec.make, n)

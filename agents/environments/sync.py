@@ -1,0 +1,109 @@
+"""Copies that are ordinary Gymnasium environments, stepped one after another in this process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from agents.environments.copies import Array, Copies, Stepped
+
+
+class SyncCopies(Copies):
+    """Steps any environment.
+
+    Args:
+        make: Makes one environment.
+        n: How many, >= 1.
+    """
+
+    kind = "sync"
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int) -> None:
+        self.n = n
+        self._environments: list[gym.Env[Any, Any]] = []
+        try:
+            for _ in range(n):
+                self._environments.append(make())
+        except BaseException:
+            self.close()
+            raise
+        self._dead = [False] * n
+        self.single_observation_space = self._environments[0].observation_space
+        self.single_action_space = self._environments[0].action_space
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        observations = self._empty()
+        for i, (environment, seed) in enumerate(zip(self._environments, seeds, strict=True)):
+            observations[i], _ = environment.reset(seed=seed)
+        return observations
+
+    def step(self, actions: Array) -> Stepped:
+        n = self.n
+        observations, rewards = self._empty(), np.zeros(n, np.float64)
+        terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+        finals: dict[int, Any] = {}
+        errors: dict[int, Exception] = {}
+        for i, environment in enumerate(self._environments):
+            if self._dead[i]:
+                continue
+            try:
+                observation, rewards[i], terminated[i], truncated[i], _ = environment.step(actions[i])
+                if terminated[i] or truncated[i]:
+                    finals[i] = observation
+                    observation, _ = environment.reset()
+                observations[i] = observation
+            except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
+                errors[i] = error
+                self._dead[i] = True
+                finals.pop(i, None)
+                rewards[i], terminated[i], truncated[i] = 0.0, False, False
+        return Stepped(observations, rewards, terminated, truncated, finals, errors)
+
+    def _empty(self) -> Array:
+        space: Any = self.single_observation_space
+        return np.zeros((self.n, *space.shape), space.dtype)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        kept = set(positions)
+        for i, environment in enumerate(self._environments):
+            if i not in kept:
+                environment.close()
+        self._environments = [self._environments[i] for i in positions]
+        self._dead = [self._dead[i] for i in positions]
+        self.n = len(positions)
+
+    def close(self) -> None:
+        for environment in self._environments:
+            environment.close()
+
+    def get_state(self) -> list[gym.Env[Any, Any]] | None:
+        """Copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
+        if any(_copies_afresh(environment) for environment in self._environments):
+            return None
+        try:
+            return [copy.deepcopy(environment) for environment in self._environments]
+        except Exception:  # noqa: BLE001 - a foreign environment may fail to copy in any way
+            return None
+
+    def set_state(self, state: list[gym.Env[Any, Any]]) -> None:
+        self._environments = [copy.deepcopy(environment) for environment in state]
+        self.n = len(state)
+        self._dead = [False] * self.n
+
+
+def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
+    """Whether `copy.deepcopy` makes a new environment from the constructor's arguments, as `EzPickle` does.
+
+    Such a copy is made without complaint, but knows nothing of the episode.
+    """
+    layer = environment
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, EzPickle):
+            return True
+        layer = layer.env
+    return isinstance(layer, EzPickle)

@@ -1,0 +1,113 @@
+"""Forward passes of a population: every row through the network of the member that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from agents.errors import MembersFailedError
+from agents.inference import Forward, NumpyMirror, non_finite
+from agents.population.stacks import Stacks
+
+Array = np.ndarray[Any, Any]
+
+
+class MemberInference:
+    """The networks of all members.
+
+    Dense networks run in NumPy on the weights of all members at once, others through one compiled call.
+
+    Args:
+        networks: The networks of the agent that stands for all.
+        stacks: The members' values of their variables.
+    """
+
+    def __init__(self, networks: Mapping[str, keras.Model], stacks: Stacks) -> None:
+        self.n_members = 0
+        self.networks = networks
+        self._mirrors = {n: NumpyMirror(network) for n, network in networks.items() if NumpyMirror.can_mirror(network)}
+        others = [name for name in networks if name not in self._mirrors]
+        self._compiled = {name: _compile(networks[name], stacks) for name in others}
+        self.watched = [variable for name in self._mirrors for variable in networks[name].weights]
+        """Variables whose values `load` wants."""
+
+    def load(self, values: Mapping[int, Array], n_members: int) -> None:
+        """Takes new weights of all members: id of a watched variable -> [P, ...]."""
+        self.n_members = n_members
+        for name, mirror in self._mirrors.items():
+            mirror.load_members([values[id(variable)] for variable in self.networks[name].weights])
+
+    def __call__(self, name: str, observations: Array) -> Array:
+        """[P, M, ...] -> [P, M, outputs]: every member's own rows through its own network."""
+        if name in self._mirrors:
+            return self._mirrors[name](observations)
+        outputs: Array = self._compiled[name](tf.constant(0), observations).numpy()
+        return outputs
+
+    def of_one(self, name: str, position: int) -> Forward:
+        """The forward pass of one member, [M, ...] -> [M, outputs]."""
+        if name in self._mirrors:
+            return self._mirrors[name].of(position)
+        return OneMember(self._compiled[name], position)
+
+
+class OneMember:
+    """The forward pass of one member through a compiled call."""
+
+    def __init__(self, compiled: Callable[..., Any], position: int) -> None:
+        self._compiled = compiled
+        self._position = tf.constant(position)
+
+    def refresh(self) -> None:
+        """Nothing to do: the compiled call reads the stacks themselves."""
+
+    def __call__(self, observations: Array) -> Array:
+        result: Array = self._compiled(self._position, observations[None]).numpy()[0]
+        return result
+
+
+class AllMembers:
+    """The forward pass of rows of all members: P * N, member after member, and that perhaps several times.
+
+    Raises:
+        MembersFailedError: The networks of some members gave NaN or infinity.
+    """
+
+    def __init__(self, inference: MemberInference, name: str, n_envs: int) -> None:
+        self._inference = inference
+        self._name = name
+        self._n_envs = n_envs
+
+    def refresh(self) -> None:
+        """Nothing to do: the population loads new weights."""
+
+    def __call__(self, observations: Array) -> Array:
+        n_members, n_envs = self._inference.n_members, self._n_envs
+        shape = observations.shape[1:]
+        split = observations.reshape(-1, n_members, n_envs, *shape)  # [T, P, N, ...]
+        n_times = len(split)
+        by_member = np.moveaxis(split, 1, 0).reshape(n_members, n_times * n_envs, *shape)
+        outputs = self._inference(self._name, by_member)  # [P, T * N, outputs]
+        if not outputs.max(initial=-np.inf) < np.inf:
+            bad = [i for i in range(n_members) if not outputs[i].max() < np.inf]
+            raise MembersFailedError({i: non_finite(self._name, by_member[i]) for i in bad})
+        shaped = outputs.reshape(n_members, n_times, n_envs, *outputs.shape[2:])
+        return np.moveaxis(shaped, 0, 1).reshape(len(observations), *outputs.shape[2:])
+
+
+def _compile(network: Any, stacks: Stacks) -> Any:
+    """A compiled call for the members from `first` on, as many as there are observations [P, M, ...]."""
+    mapped = [(variable, stacks.stack(variable)) for variable in network.weights]
+
+    def run(first: Any, observations: Any) -> Any:
+        def one(i: Any) -> Any:
+            with keras.StatelessScope(state_mapping=[(variable, stack[first + i]) for variable, stack in mapped]):
+                return network(observations[i], training=False)
+
+        return tf.map_fn(one, tf.range(tf.shape(observations)[0]), fn_output_signature=network.compute_dtype)
+
+    return tf.function(run, reduce_retracing=True, autograph=False)

@@ -1,0 +1,392 @@
+"""Many members of one agent, trained in step as one.
+
+Members differ in their seeds and in every number that does not change what is compiled: rates, discounts, weights of
+losses, how they explore. The trainer treats a population as it treats an agent alone; a member gives the numbers that
+an agent alone would give with its seed and hyperparameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agents import seeding
+from agents.agent import Agent, UpdateMetrics
+from agents.config import AgentConfig
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
+from agents.keras_agent import KerasAgent, assign_all, values_of
+from agents.learning import GradientSteps
+from agents.population.inference import MemberInference
+from agents.population.members import (
+    MemberSpec,
+    RowNumbers,
+    all_members,
+    bind,
+    check_mappable,
+    check_same_structure,
+    one_member,
+)
+from agents.population.stacks import Stacks, Values
+from agents.population.update import MemberUpdate
+from agents.replay import Batches, Memory, join
+from agents.replay.join import concatenate, split
+from agents.spec import AgentSpec, start_from
+
+Array = np.ndarray[Any, Any]
+
+_PROBES = 8
+"""Steps of all environments on which members are compared with the same agents alone before they begin."""
+
+_AGREES = 0.98
+"""Share of actions that must be the same; some may differ where two actions are equally good but for rounding."""
+
+
+class Workshop:
+    """One built and compiled agent in whose variables all members are trained, and room for their rows.
+
+    Args:
+        spec: The agent; its live numbers do not matter.
+        capacity: Most members that there will be at a time.
+
+    Raises:
+        NotMappableError: The agent cannot be trained this way.
+    """
+
+    def __init__(self, spec: AgentSpec, capacity: int) -> None:
+        built = AgentSpec(spec.agent, spec.environment, spec.config).build()
+        if not isinstance(built, KerasAgent):
+            raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
+        check_mappable(built)
+        self.agent = built
+        self.stacks = Stacks(built.state_variables(), capacity)
+        acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
+        self.inference = MemberInference(acting, self.stacks)
+        weights = {id(weight): weight for network in built.networks.values() for weight in network.weights}
+        self.update = MemberUpdate(
+            GradientSteps(built.learnable()),
+            self.stacks,
+            self.inference.watched,
+            spoilt=[weight for weight in weights.values() if np.issubdtype(weight.dtype, np.floating)],
+            **built.compilation(),
+        )
+        self.capacity = capacity
+        self.structure = structure_of(spec)
+
+
+def structure_of(spec: AgentSpec) -> tuple[Any, ...]:
+    """What two agents must have in common to be members of one population."""
+    where = spec.environment
+    # Classes and functions themselves, not their names: those that a function makes are all called the same.
+    return (spec.agent, where.id, repr(where.kwargs), where.vectorization, repr(spec.config.structure()))
+
+
+class Population:
+    """P members of one agent. For the trainer it is an agent; see `agents.learner.Learner`.
+
+    Args:
+        spec: The agent, with the hyperparameters that members have where they do not say otherwise.
+        members: Hyperparameters of each member by name, and its `seed` (0 where it is not said).
+        workshop: A compiled agent of the same structure to train in, from an earlier population.
+
+    Raises:
+        ConfigurationError: No members, or members of different structure; the message says in what they differ.
+        NotMappableError: The agent cannot be trained in a population; the message says why.
+    """
+
+    members_fail_alone = True
+
+    def __init__(
+        self, spec: AgentSpec, members: Sequence[Mapping[str, Any]], *, workshop: Workshop | None = None
+    ) -> None:
+        if not members:
+            raise ConfigurationError("A population needs at least one member.")
+        self._spec = spec
+        self._members = [_member(spec, values) for values in members]
+        check_same_structure(self._members)
+        self._workshop = workshop or Workshop(spec, len(members))
+        if len(members) > self._workshop.capacity:
+            raise ConfigurationError(
+                f"{len(members)} members do not fit into a workshop for {self._workshop.capacity}."
+            )
+        self._extra = None if spec.state is None else spec.state["extra"]
+        self._member_axis = 0
+        self._all: KerasAgent | None = None  # one that acts for all members
+        self._actors: list[KerasAgent] = []
+        self.gradient_steps = 0
+        probes = _probe_observations(self.observation_space, self.config.n_envs)
+        expected = self._draw_members(probes)
+        self._make_actors()
+        self._check_acting(probes, expected)
+        self._make_actors()  # once more: what was tried may have left traces
+
+    # What it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> KerasAgent:
+        """The agent that stands for all. Its variables hold no member's values."""
+        return self._workshop.agent
+
+    @property
+    def config(self) -> AgentConfig:
+        """The hyperparameters of the first member."""
+        return self._members[0].config
+
+    @property
+    def environment(self) -> EnvironmentSpec | None:
+        """What it was made for."""
+        return self._spec.environment
+
+    @property
+    def observation_space(self) -> spaces.Box:
+        """What members see."""
+        return self.agent.observation_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """What members do."""
+        return self.agent.action_space
+
+    @property
+    def members(self) -> tuple[MemberSpec, ...]:
+        """The members that are there, in order."""
+        return tuple(self._members)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each member."""
+        return tuple(member.seed for member in self._members)
+
+    def extract(self, position: int) -> KerasAgent:
+        """The member at a position as an agent alone, which goes on where the member stands."""
+        member, actor = self._members[position], self._actor_of(position)
+        alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
+        assert isinstance(alone, KerasAgent)
+        assign_all(alone.state_variables(), [values[position] for values in self._values()])
+        alone.rng.bit_generator.state = self._generators()[position].bit_generator.state
+        alone.set_extra_state(actor.extra_state())
+        alone.env_steps, alone.gradient_steps, alone.fresh = actor.env_steps, self.gradient_steps, False
+        alone.refresh()
+        return alone
+
+    # Acting and learning --------------------------------------------------------------------------------------
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        """An action for each row, [P * N, ...]; see `Agent.act`."""
+        if self._all is not None:
+            return self._all.act(observations, explore)
+        rows = np.split(observations, len(self._actors))
+        actions = self._one_by_one(lambda i: self._actors[i].act(rows[i], explore))
+        return np.concatenate(actions)
+
+    def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:
+        """The members' memories as one."""
+        generators = [seeding.generator(seed, "memory") for seed in seeds]
+        each = zip(self._each(), generators, strict=True)
+        memory = join([actor.make_memory(n_envs, generator) for actor, generator in each])
+        self._member_axis = memory.member_axis
+        return memory
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """See `Agent.prepare`."""
+        if type(self.agent).prepare is Agent.prepare:
+            return data
+        if self._all is not None:
+            return self._all.prepare(data)
+        axis = self._member_axis
+        parts = split(data, len(self._actors), axis)
+        return concatenate(self._one_by_one(lambda i: self._actors[i].prepare(parts[i])), axis)
+
+    def update(self, batches: Batches) -> UpdateMetrics:
+        """Makes the gradient steps of all members."""
+        values, watched = self._workshop.update(len(self._members), batches)
+        self.gradient_steps += batches.indices.shape[-2]
+        self._load(watched)
+        if self._all is None:
+            self._bind()
+        return self.agent.metrics_of(values)
+
+    def advance(self, env_steps: int) -> None:
+        """Is told of `env_steps` more steps of each member."""
+        for actor in self._actors:
+            actor.advance(env_steps)
+
+    def refresh(self) -> None:
+        """Nothing to do: members' weights are here only."""
+
+    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
+        """Changes a live hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
+        agent, state = self.agent, self._values()
+        variables = self._workshop.stacks.variables
+        for i in range(len(self._members)) if position is None else [position]:
+            assign_all(variables, [values[i] for values in state])
+            agent.config = self._members[i].config
+            agent.set_hyperparameter(name, value)
+            for values, own in zip(state, values_of(variables), strict=True):
+                values[i] = own
+            self._members[i] = self._members[i]._replace(config=agent.config)
+        self._set_values(state)
+        self._tell_actors()
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Goes on with these members only, in this order."""
+        kept = list(positions)
+        state = self._values()
+        generators = [self._generators()[i] for i in kept]
+        self._members = [self._members[i] for i in kept]
+        if self._all is None:
+            self._actors = [self._actors[i] for i in kept]
+        else:
+            self._all.rng = seeding.MemberStreams(generators)  # type: ignore[assignment]
+        self._set_values([values[kept] for values in state])
+        self._tell_actors()
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that changes in training, of the members that are there."""
+        return {
+            "values": self._values(),
+            "members": [(member.seed, member.config.to_dict()) for member in self._members],
+            "generators": [generator.bit_generator.state for generator in self._generators()],
+            "extra": [actor.extra_state() for actor in self._actors],
+            "env_steps": self._actors[0].env_steps,
+            "gradient_steps": self.gradient_steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `get_state` was called, with as many members."""
+        config_class = type(self.config)
+        members = [MemberSpec(seed, config_class.from_dict(config)) for seed, config in state["members"]]
+        check_same_structure([self._members[0], *members])
+        self._members = members
+        self._make_actors()
+        for generator, own in zip(self._generators(), state["generators"], strict=True):
+            generator.bit_generator.state = own
+        for actor, extra in zip(self._actors, state["extra"], strict=True):
+            actor.set_extra_state(extra)
+            actor.env_steps = state["env_steps"]
+        self.gradient_steps = state["gradient_steps"]
+        self._set_values(state["values"])
+        self._tell_actors()
+
+    # Its parts ------------------------------------------------------------------------------------------------
+
+    def _draw_members(self, probes: Array) -> list[Array]:
+        """Makes every member as an agent alone is made; gives what each does at the probes, [P][T, N, ...]."""
+        agent, variables = self.agent, self._workshop.stacks.variables
+        drawn: list[Values] = []
+        actions: list[Array] = []
+        for member in self._members:
+            agent.reset(member.seed, member.config.to_dict())
+            if self._spec.state is not None:
+                start_from(agent, self._spec.state)
+            drawn.append(values_of(variables))
+            actions.append(np.stack([agent.act(probe, explore=False) for probe in probes]))
+        self._set_values([np.stack(values) for values in zip(*drawn, strict=True)])
+        return actions
+
+    def _values(self) -> Values:
+        """The values of all variables, [P, ...] each."""
+        return self._workshop.stacks.get(len(self._members))
+
+    def _set_values(self, values: Values) -> None:
+        stacks = self._workshop.stacks
+        stacks.set(values)
+        self._workshop.update.spoil()
+        wanted = {id(variable) for variable in self._workshop.inference.watched}
+        self._load([array for variable, array in zip(stacks.variables, values, strict=True) if id(variable) in wanted])
+
+    def _load(self, watched: Values) -> None:
+        """Gives the forward passes new weights, in the order of the stacks."""
+        inference, stacks = self._workshop.inference, self._workshop.stacks
+        wanted = {id(variable) for variable in inference.watched}
+        names = [id(variable) for variable in stacks.variables if id(variable) in wanted]
+        inference.load(dict(zip(names, watched, strict=True)), len(self._members))
+
+    def _make_actors(self) -> None:
+        """Who acts: one for all members where that can be, else one a member."""
+        self._all = all_members(self.agent, self._members, self._extra)
+        self._actors = [self._all] if self._all is not None else self._each()
+        self._tell_actors()
+
+    def _each(self) -> list[KerasAgent]:
+        return [one_member(self.agent, member, self._extra) for member in self._members]
+
+    def _tell_actors(self) -> None:
+        """Tells actors of new members, numbers or weights."""
+        n_envs = self.config.n_envs
+        if self._all is not None:
+            self._all.number = RowNumbers(self._members, n_envs)  # type: ignore[method-assign]
+        else:
+            for actor, member in zip(self._actors, self._members, strict=True):
+                actor.config = member.config
+        self._bind()
+
+    def _bind(self) -> None:
+        """Gives actors their forward passes with the newest weights."""
+        for position, actor in enumerate(self._actors):
+            bind(actor, self._workshop.inference, None if self._all is not None else position)
+
+    def _actor_of(self, position: int) -> KerasAgent:
+        return self._actors[0 if self._all is not None else position]
+
+    def _generators(self) -> list[np.random.Generator]:
+        """The exploration stream of each member."""
+        if self._all is not None:
+            streams: Any = self._all.rng
+            return list(streams.generators)
+        return [actor.rng for actor in self._actors]
+
+    def _one_by_one(self, call: Callable[[int], Any]) -> list[Any]:
+        """What each member gave.
+
+        Raises:
+            MembersFailedError: Some raised.
+        """
+        results, errors = [], {}
+        for position in range(len(self._actors)):
+            try:
+                results.append(call(position))
+            except NotMappableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's agent raises is that member's failure
+                errors[position] = error
+        if errors:
+            raise MembersFailedError(errors)
+        return results
+
+    def _check_acting(self, probes: Array, expected: list[Array]) -> None:
+        """Compares what members do with what the same agents alone do, before anything is trained."""
+        if self._all is not None:
+            rows = np.tile(probes, (1, len(self._members), *[1] * (probes.ndim - 2)))  # [T, P * N, ...]
+            actions = np.stack([self._all.act(row, explore=False) for row in rows])
+            seen = np.split(actions, len(self._members), axis=1)
+        else:
+            seen = [np.stack([actor.act(probe, explore=False) for probe in probes]) for actor in self._actors]
+        agrees = [
+            np.isclose(one, alone, rtol=1e-3, atol=1e-4).mean() for one, alone in zip(seen, expected, strict=True)
+        ]
+        if np.mean(agrees) < _AGREES:
+            raise NotMappableError(
+                "as a member of a population it acts otherwise than alone: act() probably uses something that is not "
+                "the member's own. Networks are used with self.infer(name, observations) there, and whatever else it "
+                "keeps is made in start()."
+            )
+
+
+def _member(spec: AgentSpec, values: Mapping[str, Any]) -> MemberSpec:
+    params = dict(values)
+    seed = params.pop("seed", 0)
+    return MemberSpec(seed, spec.config.replace(params))
+
+
+def _probe_observations(space: spaces.Box, n_envs: int) -> Array:
+    """[T, N, ...] observations of the kind that the space has, the same every time."""
+    rng, shape = np.random.default_rng(0), (_PROBES, n_envs, *space.shape)
+    if np.issubdtype(space.dtype, np.integer):
+        return rng.integers(0, 256, shape).astype(space.dtype)
+    return rng.standard_normal(shape).astype(np.float32)

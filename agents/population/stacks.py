@@ -1,0 +1,59 @@
+"""The state of all members, variable by variable: the values of one variable for P members are one array [P, ...].
+
+Everything that training changes in a Keras agent is in variables: weights, optimizer slots, rates, counters, target
+networks, live numbers, the seeds of random layers. So a member is loaded, stored, moved or dropped by its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Array = np.ndarray[Any, Any]
+Values = list[Array]  # one array a variable: [...] of one member, [P, ...] of several
+
+
+class Stacks:
+    """Keeps the values of an agent's variables for several members.
+
+    Args:
+        variables: The agent's variables, each once.
+        capacity: Most members that there will be.
+    """
+
+    def __init__(self, variables: Sequence[Any], capacity: int) -> None:
+        self.variables = list(variables)
+        self.capacity = capacity
+        self.stacks = [
+            tf.Variable(tf.zeros([capacity, *variable.shape], variable.dtype), name=f"members_{variable.name}")
+            for variable in self.variables
+        ]
+        self._index = {id(variable): index for index, variable in enumerate(self.variables)}
+
+    def __contains__(self, variable: Any) -> bool:
+        return id(variable) in self._index
+
+    def stack(self, variable: Any) -> tf.Variable:
+        """The values of one of the variables for all members, [capacity, ...]."""
+        return self.stacks[self._index[id(variable)]]
+
+    def set(self, values: Values) -> None:
+        """Sets the values of the first members, [P, ...] each; P may be anything up to the capacity."""
+        for stack, array in zip(self.stacks, values, strict=True):
+            stack.assign(padded(array, self.capacity))
+
+    def get(self, n: int) -> Values:
+        """Copies of the values of the first `n` members, [n, ...] each."""
+        return [stack.numpy()[:n] for stack in self.stacks]
+
+
+def padded(values: Array, capacity: int) -> Array:
+    """[n, ...] -> [capacity, ...]: compiled code has one shape, and counts the members that are there."""
+    if len(values) == capacity:
+        return np.ascontiguousarray(values)
+    result = np.zeros((capacity, *values.shape[1:]), values.dtype)
+    result[: len(values)] = values
+    return result

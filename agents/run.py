@@ -1,0 +1,78 @@
+"""One run: what belongs to a single training of one agent, whether it is trained alone or in a population."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from agents.callbacks import Episode
+
+
+@dataclass
+class History:
+    """Every episode of a run, in the order in which they ended."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)
+
+    def add(self, episode: Episode) -> None:
+        """Appends one episode."""
+        self.episodes.append(episode)
+        self.returns.append(episode.episode_return)
+
+    def mean_return(self, last: int = 100) -> float:
+        """Mean return of the last episodes; NaN before the first."""
+        return float(np.mean(self.returns[-last:])) if self.returns else float("nan")
+
+
+@dataclass
+class Run:
+    """The counters and the fate of one run.
+
+    Attributes:
+        member: Its number in the population; 0 for an agent alone. It stays the same when others leave.
+        seed: Of its environments and its memory.
+        env_steps: Environment steps made.
+        history: Its episodes.
+        newest_loss: Loss of its newest update, or None before the first.
+        stop_reason: Why it was asked to stop, or None.
+        error: Why it cannot go on, or None. Only in populations: an agent alone raises.
+    """
+
+    member: int = 0
+    seed: int = 0
+    env_steps: int = 0
+    history: History = field(default_factory=History)
+    newest_loss: float | None = None
+    stop_reason: str | None = None
+    error: Exception | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether it was stopped or has failed."""
+        return self.stop_reason is not None or self.error is not None
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything of the run, as plain values; of an error only what it said."""
+        return {
+            "member": self.member,
+            "seed": self.seed,
+            "env_steps": self.env_steps,
+            "episodes": list(self.history.episodes),
+            "newest_loss": self.newest_loss,
+            "stop_reason": self.stop_reason,
+            "error": None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+        }
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """The run that `get_state` told of."""
+        own = dict(state)
+        episodes, error = own.pop("episodes"), own.pop("error")
+        run = cls(**own, error=None if error is None else RuntimeError(error))
+        for episode in episodes:
+            run.history.add(Episode(*episode))
+        return run
