@@ -1,37 +1,38 @@
-"""The pick: a study's best trial, and what the long run needs of it."""
+"""The pick: a study's best trial, what the long run needs of it, and when there is none."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, TrialState
 
 from studies.errors import StudyError, nearest
 from studies.ranking import Candidate, Direction, rank
 from studies.spaces import Json
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from studies.storage import StudyStorage
     from studies.study import OpenStudy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pick:
-    """The best complete trial of a study.
+    """The best complete trial of a study; of a study of range tests, the newest one with a suggestion.
 
     Attributes:
         study: The study's name.
+        kind: Which question the study answers.
         trial: The trial's number.
-        params: What was searched and found.
+        params: What was searched and found; of a range test, the rate that it suggests.
         agent: The agent's label.
         env: The environment's id.
         env_kwargs: The environment's arguments.
         config: The agent's configuration.
         optimizers: Each optimizer, serialised by Keras, by name.
-        value: Mean over seeds.
+        metric: What the value is: `return` or `loss`.
+        value: Mean over seeds; NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         seed_values: Each seed's value.
         n_seeds: How many seeds.
@@ -40,6 +41,7 @@ class Pick:
     """
 
     study: str
+    kind: str
     trial: int
     params: dict[str, Json]
     agent: str
@@ -47,6 +49,7 @@ class Pick:
     env_kwargs: dict[str, Json]
     config: dict[str, Json]
     optimizers: dict[str, Json]
+    metric: str
     value: float
     spread: float
     seed_values: dict[int, float]
@@ -54,54 +57,143 @@ class Pick:
     direction: Direction
     configuration: dict[str, Json]
 
+    def __repr__(self) -> str:
+        from studies.reports.theme import params_text, spread_text  # it draws too, which a pick alone does not need
+
+        where = f"(trial #{self.trial} of {self.study})"
+        if self.kind == "range-test":
+            return f"{params_text(self.params)}: suggested by the range test {where}"
+        value = f"{self.metric} {spread_text(self.value, self.spread)}"
+        return f"{params_text(self.params)}: {value} over {self.n_seeds} seed{'s' * (self.n_seeds != 1)} {where}"
+
     def to_json(self) -> dict[str, Json]:
-        """Returns the pick as JSON values; an unknown spread is None, seeds are text keys."""
-        data = asdict(self)
-        data["spread"] = None if math.isnan(self.spread) else self.spread
+        """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
+
+        What the configuration has beside the pick's own fields (seeds, budget, versions) stands beside them.
+        """
+        data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
+        data |= {name: None if math.isnan(data[name]) else data[name] for name in ("value", "spread")}
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
-        return data
+        return {**data, **rest}
 
 
 def best(study: OpenStudy) -> Pick:
     """Returns the best complete trial: the best mean over seeds, then the lower spread, then the lower number.
 
     Raises:
-        StudyError: If no trial is complete; says how many were pruned and failed, and why the last one failed.
+        StudyError: If there is none that can be called the best; see `why_no_pick`.
     """
-    from optuna.trial import TrialState
-
-    trials = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
-    if not trials:
-        raise StudyError(_nothing_to_pick(study))
+    why = why_no_pick(study)
+    if why:
+        raise StudyError(f"the study {study.name!r} has no pick: {why}")
+    tested = _suggestions(study)
+    params: dict[str, Json]
     if study.spec.kind == "range-test":
-        _refuse_without_suggestion(study, trials)
-    winner = rank([candidate(study, trial) for trial in trials.values()], study.direction)[0]
-    trial = trials[winner.number]
+        trial, params = tested[-1]
+        mean, spread, values = math.nan, math.nan, {}
+    else:
+        complete = _complete(study)
+        winner = rank([candidate(study, each) for each in complete], study.direction)[0]
+        trial, params = next(each for each in complete if each.number == winner.number), dict(winner.params)
+        mean, spread, values = winner.mean, winner.spread, seed_values(trial)
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,
+        kind=study.spec.kind,
         trial=trial.number,
-        params=dict(winner.params),
-        agent=configuration.get("agent") or winner.params.get("agent") or study.spec.agents[0],
+        params=params,
+        agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
         env=configuration.get("env", study.spec.env),
         env_kwargs=configuration.get("env_kwargs", dict(study.spec.env_kwargs)),
         config=configuration.get("config", {}),
         optimizers=configuration.get("optimizers", {}),
-        value=winner.mean,
-        spread=winner.spread,
-        seed_values=seed_values(trial),
-        n_seeds=len(seed_values(trial)) or 1,
+        metric=study.spec.metric,
+        value=mean,
+        spread=spread,
+        seed_values=values,
+        n_seeds=len(values) or 1,
         direction=study.direction,
         configuration=configuration,
     )
 
 
-def _refuse_without_suggestion(study: OpenStudy, trials: Mapping[int, FrozenTrial]) -> None:
-    if all(trial.user_attrs.get("range_test", {}).get("suggestion") is None for trial in trials.values()):
-        raise StudyError(
-            f"the range test {study.name!r} suggests no learning rate: its curve does not show one. Search a grid "
-            f"instead (finder lr without --range-test)."
+def why_no_pick(study: OpenStudy) -> str:
+    """Returns why no trial can be called the best, "" if one can.
+
+    There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
+    its value is that of the untrained agent; or if all complete trials went the same way, episode by episode, so that
+    whatever was varied had no effect.
+    """
+    complete = _complete(study)
+    if not complete:
+        return _nothing_is_complete(study)
+    if study.spec.kind == "range-test":
+        if _suggestions(study):
+            return ""
+        return "the range test's curve shows no learning rate. Search a grid instead (finder lr without --range-test)."
+    more = "raise --env-steps." if study.spec.env_steps is not None else "raise --episodes."
+    if _nothing_was_learned(study, complete):
+        return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
+    if _all_went_the_same(study, complete):
+        varied = ", ".join(sorted({name for trial in complete for name in trial.params}))
+        return (
+            f"all trials gave exactly the same: what was varied{f' ({varied})' if varied else ''} had no effect within "
+            f"this budget. If it needs longer to show one, {more}"
         )
+    return ""
+
+
+def _nothing_is_complete(study: OpenStudy) -> str:
+    pruned, failed = study.trials(TrialState.PRUNED), study.trials(TrialState.FAIL)
+    reasons = [trial.user_attrs.get("reason") for trial in failed if trial.user_attrs.get("reason")]
+    last = f" The last failure: {reasons[-1]}." if reasons else ""
+    return f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed).{last} Run it further."
+
+
+def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+    """Episodes carry the loss of the newest update: one with a loss ended after a gradient step."""
+    seen = False
+    for trial in complete:
+        episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+        if any(episode.loss is not None for episode in episodes):
+            return False
+        seen = seen or bool(episodes)
+    return seen
+
+
+def _all_went_the_same(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+    """Equal values alone are no proof: several trials may all reach the greatest return that there is."""
+    values = [(trial.value, seed_values(trial)) for trial in complete]
+    if len(values) < 2 or any(each != values[0] for each in values):
+        return False
+    first = _course(study, complete[0])
+    return all(_course(study, trial) == first for trial in complete[1:])
+
+
+def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
+    """How a trial went: the return and length of every episode, and where losses are judged the loss."""
+    with_loss = study.spec.metric == "loss"
+    return [
+        (each.seed, each.episode, each.episode_return, each.length, each.loss if with_loss else None)
+        for each in study.storage.episodes.curve(study.episodes_key, trial.number)
+    ]
+
+
+def _suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
+    """The range tests that suggest a learning rate, oldest first, each with the parameter that it suggests."""
+    found = []
+    for trial in _complete(study):
+        test = trial.user_attrs.get("range_test", {})
+        if test.get("suggestion") is not None:
+            one_of_several = test.get("optimizer", "all") not in ("all", "default")
+            name = f"{test['optimizer']}.learning_rate" if one_of_several else "learning_rate"
+            found.append((trial, {name: test["suggestion"]}))
+    return found
+
+
+def _complete(study: OpenStudy) -> list[FrozenTrial]:
+    return study.trials(TrialState.COMPLETE)
 
 
 def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
@@ -140,13 +232,3 @@ def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "de
     import keras
 
     return keras.saving.deserialize_keras_object(pick.optimizers[name])
-
-
-def _nothing_to_pick(study: OpenStudy) -> str:
-    from optuna.trial import TrialState
-
-    pruned, failed = study.trials(TrialState.PRUNED), study.trials(TrialState.FAIL)
-    counts = f"{len(pruned)} pruned, {len(failed)} failed"
-    reasons = [trial.user_attrs.get("reason") for trial in failed if trial.user_attrs.get("reason")]
-    last = f" The last failure: {reasons[-1]}." if reasons else ""
-    return f"the study {study.name!r} has no complete trial to pick from ({counts}).{last} Run it further."

@@ -127,6 +127,25 @@ def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> 
     return sorted((_ranked(candidate) for candidate in candidates), key=place)
 
 
+def overlapping(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Returns those whose spread overlaps the best one's, best first: seeds as few as these cannot tell them apart.
+
+    The spread is one standard deviation on both sides of the mean, as figures draw it. An unknown spread (one seed)
+    counts as none, so that only exact ties overlap.
+
+    Args:
+        ranked: What `rank` returned.
+    """
+    if not ranked:
+        return []
+    best, *others = ranked
+    return [each for each in others if abs(best.mean - each.mean) <= _reach(best) + _reach(each)]
+
+
+def _reach(entry: Ranked) -> float:
+    return 0.0 if math.isnan(entry.spread) else entry.spread
+
+
 def _ranked(candidate: Candidate) -> Ranked:
     values = np.asarray(candidate.seed_values, dtype=float)
     known = values.size > 0 and bool(np.isfinite(values).all())

@@ -6,24 +6,20 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from studies.errors import StudyError
-from studies.pick import Pick, best
-from studies.ranking import Ranked
+from studies.pick import Pick, best, why_no_pick
+from studies.ranking import Ranked, overlapping
 from studies.reports.facts import ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.reports.theme import number_text, params_text, rate_text, spread_text
+from studies.reports.theme import params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
 
 
 def pick_or_none(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if no trial is complete."""
-    try:
-        return best(study)
-    except StudyError:
-        return None
+    """Returns the pick, None if there is none; `studies.pick.why_no_pick` says why."""
+    return None if why_no_pick(study) else best(study)
 
 
 def answer(study: OpenStudy) -> str:
@@ -56,12 +52,14 @@ def budget_text(study: OpenStudy) -> str:
 
 def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
-        return f"There is no pick yet for {' and '.join(study.spec.agents)} on {study.spec.env}: no trial is complete."
+        why = why_no_pick(study)
+        return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
     seeds = f"over {pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
-    settings = params_text({name: value for name, value in pick.params.items() if name != "agent"})
+    several = len(study.spec.agents) > 1
+    settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     alone = "" if not math.isnan(pick.spread) else " One seed says nothing about its spread."
     return (
-        f"Use {settings}: with it, {pick.agent} reached a mean {study.spec.metric} of "
+        f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
         f"the last part of training; trial #{pick.trial}).{alone}"
     )
@@ -86,16 +84,19 @@ _STATE_WORDS = (
 
 
 def tie_sentence(ranked: list[Ranked]) -> str:
-    """Says so when the runner-up is within the larger of both spreads, which several seeds cannot tell apart."""
-    if len(ranked) < 2:
+    """Says so when the spread of the best overlaps that of others, and names the next best; "" if it does not."""
+    others = overlapping(ranked)
+    if not others:
         return ""
-    first, second = ranked[:2]
-    spread = max((entry.spread for entry in (first, second) if not math.isnan(entry.spread)), default=math.nan)
-    if math.isnan(spread) or abs(first.mean - second.mean) > spread:
-        return ""
+    best, following = ranked[0], others[0]
+    several = len(others) > 1
+    named = f"{len(others)} other trial{'s' * several}"
+    shown = f"trial #{following.number}, {params_text(dict(following.params))}"
+    if all(each.mean == best.mean for each in others):
+        return f"{named} gave exactly the same mean ({shown}), so this is a tie."
     return (
-        f"The runner-up (trial #{second.number}, {params_text(dict(second.params))}, {number_text(second.mean)}) is "
-        "within one standard deviation, so this is close to a tie."
+        f"The spread of {named} overlap{'s' * (not several)} that of the best ({shown}: "
+        f"{spread_text(following.mean, following.spread)}), so this is close to a tie."
     )
 
 

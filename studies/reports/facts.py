@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.pick import candidate
+from studies.pick import candidate, why_no_pick
 from studies.ranking import Ranked, rank
 from studies.reports.theme import params_text
 
@@ -23,22 +23,21 @@ class Ranking(NamedTuple):
     Attributes:
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
+        pick: The best one, None if none can be called the best (`studies.pick.why_no_pick`).
     """
 
     ranked: list[Ranked]
     trials: dict[int, FrozenTrial]
-
-    @property
-    def pick(self) -> Ranked | None:
-        """The best one, None if no trial is complete."""
-        return self.ranked[0] if self.ranked else None
+    pick: Ranked | None
 
 
 def ranking(study: OpenStudy) -> Ranking:
     """Returns the ranking of a study's complete trials."""
     trials = study.trials()
     complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
-    return Ranking(rank(complete, study.direction), {trial.number: trial for trial in trials})
+    ranked = rank(complete, study.direction)
+    pick = ranked[0] if ranked and not why_no_pick(study) else None
+    return Ranking(ranked, {trial.number: trial for trial in trials}, pick)
 
 
 def group_label(params: dict[str, Any]) -> str:

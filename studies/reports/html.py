@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import os
 import tempfile
 from os import PathLike
@@ -105,11 +104,13 @@ def _figure_data(name: str, figure: go.Figure) -> str:
 
 
 def _ranking_table(study: OpenStudy) -> str:
-    entries = ranking(study).ranked
+    facts = ranking(study)
+    entries = facts.ranked
     if not entries or study.spec.kind == "range-test":
         return ""
     rows = "".join(
-        f'<tr{" class=pick" * (place == 1)}><td class="number">{place}</td><td class="number">#{entry.number}</td>'
+        f'<tr{" class=pick" * (entry is facts.pick)}><td class="number">{place}</td>'
+        f'<td class="number">#{entry.number}</td>'
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
         f'<td class="number">{_text(spread_text(entry.mean, entry.spread))}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
@@ -142,16 +143,18 @@ def _failure_table(failed: list[TrialRow]) -> str:
 def _configuration(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         return ""
-    shown = {
-        "study": pick.study,
-        "trial": pick.trial,
-        "value": pick.value,
-        "spread": None if math.isnan(pick.spread) else pick.spread,
-        "params": pick.params,
-        "configuration": pick.configuration,
-    }
     return (
-        "<h2>The configuration to reuse</h2><p>Print it for a script:</p>"
-        f"<pre>{_text(best_command(study))}</pre><p>It holds everything that is needed to run the pick again:</p>"
-        f"<pre>{_text(json.dumps(shown, indent=2))}</pre>"
+        f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
+        "<p>Everything that is needed to run it again, as this command prints it:</p>"
+        f"<pre>{_text(best_command(study))}</pre><details><summary>the configuration</summary>"
+        f"<pre>{_text(json.dumps(pick.to_json(), indent=2, ensure_ascii=False))}</pre></details>"
     )
+
+
+def _python_lines(study: OpenStudy, pick: Pick) -> str:
+    where = f"{study.name!r}, {study.storage.label!r}"
+    calls = {
+        name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'})" for name in pick.optimizers
+    }
+    named = {"optimizer" if name == "default" else name: call for name, call in calls.items()}
+    return "\n".join(["import studies", "", *(f"{name} = {call}" for name, call in named.items())])

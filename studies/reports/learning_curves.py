@@ -10,7 +10,19 @@ import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.reports.facts import ranking, trial_label
-from studies.reports.theme import ACCENT, PALETTE, QUIET, faded, new_figure, number_text, plain, rounded, say_empty
+from studies.reports.theme import (
+    ACCENT,
+    PALETTE,
+    QUIET,
+    explain_band,
+    faded,
+    new_figure,
+    number_text,
+    plain,
+    rounded,
+    say_empty,
+)
+from studies.study import is_interrupted
 
 if TYPE_CHECKING:
     from studies.records import EpisodeRecord
@@ -51,15 +63,17 @@ class LearningCurvesData(NamedTuple):
 
     Attributes:
         metric: `return` or `loss`.
-        curves: The best trials, best first, from all their episodes.
+        curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
         others: The other trials, thinly, from their intermediate values.
         n_left_out: Trials that are not shown at all.
+        pick: The picked trial's number, None if there is none.
     """
 
     metric: str
     curves: tuple[Curve, ...]
     others: tuple[Curve, ...]
     n_left_out: int
+    pick: int | None
 
 
 def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurvesData:
@@ -71,8 +85,10 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
     """
     facts = ranking(study)
     order = [entry.number for entry in facts.ranked]
-    stopped = [trial for trial in facts.trials.values() if trial.state in (TrialState.PRUNED, TrialState.RUNNING)]
-    order += [trial.number for trial in sorted(stopped, key=lambda trial: -(trial.last_step or 0))]
+    # What did not end well comes last: it is shown where nothing better takes its place.
+    for state in (TrialState.PRUNED, TrialState.RUNNING, TrialState.FAIL):
+        others_of = [trial for trial in facts.trials.values() if trial.state == state]
+        order += [trial.number for trial in sorted(others_of, key=lambda trial: -(trial.last_step or 0))]
     curves: list[Curve] = []
     others: list[Curve] = []
     n_left_out = 0
@@ -86,7 +102,8 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
             others.append(_reported_curve(study, trial, _QUIET_POINTS))
         else:
             n_left_out += 1
-    return LearningCurvesData(study.spec.metric, tuple(curves), tuple(others), n_left_out)
+    pick = None if facts.pick is None else facts.pick.number
+    return LearningCurvesData(study.spec.metric, tuple(curves), tuple(others), n_left_out, pick)
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
@@ -102,7 +119,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
     data = learning_curves_data(study, max_curves)
     figure = new_figure("Learning curves", "environment steps", f"{data.metric}, mean over seeds")
     if not data.curves and not data.others:
-        return say_empty(figure, "No trial has recorded an episode yet.")
+        return say_empty(figure, "No trial has ended an episode yet.")
     for index, curve in enumerate(data.others):
         figure.add_scatter(
             x=curve.steps,
@@ -116,9 +133,13 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
         )
     # Last drawn lies on top: the pick must not hide behind the others.
     for index, curve in reversed(list(enumerate(data.curves))):
-        _add_curve(figure, curve, ACCENT if index == 0 else PALETTE[(index - 1) % len(PALETTE)], is_pick=index == 0)
+        is_pick = curve.number == data.pick
+        _add_curve(figure, curve, ACCENT if is_pick else PALETTE[(index - 1) % len(PALETTE)], is_pick)
+    with_band = any(curve.n_seeds > 1 for curve in data.curves)
+    if with_band:
+        explain_band(figure)
     # One entry a line: the labels are long, and side by side they would be cut on a phone.
-    n_entries = len(data.curves) + bool(data.others)
+    n_entries = len(data.curves) + bool(data.others) + with_band
     legend = {"traceorder": "reversed", "orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
     figure.update_layout(legend=legend, height=56 + 300 + 80 + 20 * n_entries, margin={"b": 80 + 20 * n_entries})
     figure.update_xaxes(rangemode="tozero", tickformat="~s")
@@ -163,7 +184,7 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
     table = np.stack([_smoothed(seed, grid, width, study.spec.metric) for seed in by_seed.values()])  # [S, n]
     return Curve(
         trial.number,
-        trial_label(trial.number, study.params(trial)),
+        _label(study, trial),
         [int(step) for step in grid],
         table.mean(axis=0).tolist(),
         table.min(axis=0).tolist(),
@@ -194,5 +215,12 @@ def _reported_curve(study: OpenStudy, trial: FrozenTrial, max_points: int) -> Cu
     steps = sorted(trial.intermediate_values)
     chosen = [steps[index] for index in np.unique(np.linspace(0, len(steps) - 1, max_points).round().astype(int))]
     values = [trial.intermediate_values[step] for step in chosen]
-    label = trial_label(trial.number, study.params(trial))
-    return Curve(trial.number, label, [float(step) for step in chosen], values, values, values, 1)
+    return Curve(trial.number, _label(study, trial), [float(step) for step in chosen], values, values, values, 1)
+
+
+def _label(study: OpenStudy, trial: FrozenTrial) -> str:
+    ended = "interrupted" if is_interrupted(trial) else _ENDED.get(trial.state)
+    return trial_label(trial.number, study.params(trial)) + (f" ({ended})" if ended else "")
+
+
+_ENDED = {TrialState.PRUNED: "pruned", TrialState.RUNNING: "running", TrialState.FAIL: "failed"}

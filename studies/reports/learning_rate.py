@@ -16,8 +16,10 @@ from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests
 from studies.reports.theme import (
     ACCENT,
     QUIET,
+    add_failed,
     annotate_rate,
     colors,
+    explain_band,
     faded,
     log_axis,
     new_figure,
@@ -26,6 +28,7 @@ from studies.reports.theme import (
     rate_text,
     rounded,
     say_empty,
+    say_only_failed,
     spread_text,
     value_title,
 )
@@ -73,7 +76,7 @@ class LearningRateData(NamedTuple):
         lines: Complete trials, a line an optimizer.
         pruned: Trials that were stopped because they fell behind.
         failed: Trials that raised or diverged.
-        pick: The picked trial, None if none is complete or it has no such parameter.
+        pick: The picked trial, None if there is none or it has no such parameter.
         pick_label: Its line.
         connected: Whether the points of a line differ in nothing but the rate, so that a line may join them.
         range_tests: Range tests, none in a study of whole trainings.
@@ -124,7 +127,7 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         point = RatePoint(rate, entry.mean, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
         label = group_label(dict(entry.params))
         points[label].append(point)
-        if entry is facts.ranked[0]:
+        if entry is facts.pick:
             pick, pick_label = point, label
     varied = {key for key, space in study.spec.search_space().items() if not isinstance(space, Fixed)}
     return LearningRateData(
@@ -144,8 +147,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     """Draws the value against the learning rate.
 
     Each complete trial is a point at its mean over seeds, with a band from its worst to its best seed; pruned trials
-    are hollow at the value they had when they were stopped, failed ones are crosses at the bottom. A study of range
-    tests shows their curves and suggestions.
+    are hollow at the value they had when they were stopped, failed ones, which have none, are crosses below. A study of
+    range tests shows their curves and suggestions.
 
     Args:
         study: The study.
@@ -168,6 +171,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     _add_stopped(figure, data)
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label)
+    if any(point.n_seeds > 1 for line in data.lines for point in line.points):
+        explain_band(figure, "band" if data.connected else "bar")
     figure.update_xaxes(**log_axis(rates))
     return figure
 
@@ -175,7 +180,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
 def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) -> None:
     rates = [point.rate for point in line.points]
     lows, highs = rounded([point.low for point in line.points]), rounded([point.high for point in line.points])
-    name = plain(line.label) if line.label else "mean over seeds"
+    several = any(point.n_seeds > 1 for point in line.points)
+    name = plain(line.label) or ("mean over seeds" if several else "one seed")
     bars: dict[str, Any] = {}
     if connected and len(rates) > 1:
         band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
@@ -225,22 +231,13 @@ def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
             ],
             hovertemplate="<b>pruned</b><br>%{text}<extra></extra>",
         )
-    if data.failed:
-        shown = [value for line in data.lines for point in line.points for value in (point.low, point.high)]
-        shown += [point.value for point in pruned]
-        floor = min(shown) - 0.06 * ((max(shown) - min(shown)) or abs(min(shown)) or 1.0) if shown else 0.0
-        figure.add_scatter(
-            x=[point.rate for point in data.failed],
-            y=rounded([floor] * len(data.failed)),
-            mode="markers",
-            name="failed (no value)",
-            marker={"symbol": "x-thin", "size": 9, "color": QUIET, "line": {"width": 2, "color": QUIET}},
-            text=[
-                f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>{plain(point.reason[:120])}"
-                for point in data.failed
-            ],
-            hovertemplate="<b>failed</b><br>%{text}<extra></extra>",
-        )
+    failed = [
+        f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>{plain(point.reason[:120])}"
+        for point in data.failed
+    ]
+    add_failed(figure, [point.rate for point in data.failed], failed)
+    if not data.lines and not pruned:
+        say_only_failed(figure)
 
 
 def _mark_pick(figure: go.Figure, pick: RatePoint, label: str) -> None:

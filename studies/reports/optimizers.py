@@ -44,11 +44,13 @@ class OptimizersData(NamedTuple):
         metric: `return` or `loss`.
         grouped: Whether a row is an optimizer or agent at its own best, or one trial.
         rows: Best first.
+        has_pick: Whether the first can be called the best.
     """
 
     metric: str
     grouped: bool
     rows: tuple[RankingRow, ...]
+    has_pick: bool
 
 
 def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
@@ -58,12 +60,13 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         study: The study.
         max_rows: How many rows. Defaults to `12`.
     """
-    ranked = ranking(study).ranked
+    facts = ranking(study)
+    ranked, has_pick = facts.ranked, facts.pick is not None
     labels = [group_label(dict(entry.params)) for entry in ranked]
     grouped = len(set(labels)) > 1
     if not grouped:
         rows = [RankingRow(f"#{entry.number}", params_text(dict(entry.params)), entry, 1) for entry in ranked]
-        return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
+        return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]), has_pick)
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
         best.setdefault(label, entry)
@@ -71,7 +74,7 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         RankingRow(label or "default", _own_settings(dict(entry.params)), entry, labels.count(label))
         for label, entry in best.items()
     ]
-    return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
+    return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]), has_pick)
 
 
 def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
@@ -92,7 +95,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
         return say_empty(figure, "No trial is complete yet.")
     names = [f"<b>{plain(row.label)}</b><br>{plain(_shortened(row.settings))}" for row in data.rows]
     for index, (row, name) in enumerate(zip(data.rows, names, strict=True)):
-        _add_row(figure, row, name, ACCENT if index == 0 else PALETTE[0])
+        _add_row(figure, row, name, ACCENT if index == 0 and data.has_pick else PALETTE[0])
     for label, marker in (
         ("mean over seeds", {"symbol": "diamond", "size": 11, "color": PALETTE[0]}),
         ("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}),

@@ -12,12 +12,14 @@ from studies.reports.theme import (
     ACCENT,
     PALETTE,
     QUIET,
+    add_failed,
     new_figure,
     number_text,
     params_text,
     plain,
     rounded,
     say_empty,
+    say_only_failed,
     value_title,
 )
 from studies.study import is_interrupted
@@ -77,7 +79,7 @@ def states_data(study: OpenStudy) -> StatesData:
 
 
 def plot_trials(study: OpenStudy) -> go.Figure:
-    """Draws each trial's value in the order of the search, with the best so far, and crosses where trials failed."""
+    """Draws each trial's value in the order of the search, with the best so far; failed ones are crosses below."""
     data = states_data(study)
     figure = new_figure("Trials in order", "trial number", value_title(data.metric))
     valued = [row for row in data.trials if not math.isnan(row.value)]
@@ -101,11 +103,9 @@ def plot_trials(study: OpenStudy) -> go.Figure:
         rows = [row for row in valued if row.state == state]
         if rows:
             _add_rows(figure, rows, [row.value for row in rows], name, marker)
-    if failed:
-        values_shown = [row.value for row in valued] or [0.0]
-        floor = min(values_shown) - 0.06 * ((max(values_shown) - min(values_shown)) or 1.0)
-        marker = {"symbol": "x-thin", "size": 9, "line": {"width": 2, "color": QUIET}}
-        _add_rows(figure, failed, [floor] * len(failed), "failed (no value)", marker)
+    add_failed(figure, [row.number for row in failed], [_told(row) for row in failed])
+    if not valued:
+        say_only_failed(figure)
     last = max(row.number for row in data.trials)
     figure.update_xaxes(range=[-0.5, last + 0.5], tickformat="d", dtick=1 if last <= 12 else None)
     return figure
@@ -118,9 +118,11 @@ def _add_rows(figure: go.Figure, rows: list[TrialRow], values: list[float], name
         mode="markers",
         name=name,
         marker=marker,
-        text=[
-            f"{plain(params_text(row.params))}<br>{plain(row.reason[:120]) if row.reason else number_text(row.value)}"
-            for row in rows
-        ],
-        hovertemplate=f"<b>trial #%{{x}}</b>, {name}<br>%{{text}}<extra></extra>",
+        text=[_told(row) for row in rows],
+        hovertemplate=f"<b>{name}</b><br>%{{text}}<extra></extra>",
     )
+
+
+def _told(row: TrialRow) -> str:
+    what = plain(row.reason[:120]) if row.reason else number_text(row.value)
+    return f"#{row.number} {plain(params_text(row.params))}<br>{what}"

@@ -105,22 +105,38 @@ def number_text(value: float) -> str:
     """Returns a value with four digits that matter: `478.2`, `12,345`, `0.001235`."""
     if math.isnan(value):
         return "unknown"
+    value = value or 0.0  # no "-0"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Returns `478 ± 12` or `40.47 ± 0.39`: two digits of the spread, and no more of the value than it bears."""
-    if math.isnan(spread) or math.isnan(value):
+    """Returns `494 ± 11`: two digits of the spread, and no more than three of the value.
+
+    The spread of a few seeds is itself rough, so that 9.3460 ± 0.0054 would say more than anybody knows.
+    """
+    if not (math.isfinite(spread) and math.isfinite(value)):
         return number_text(value)
-    decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 1
-    return f"{value:,.{decimals}f} ± {spread:,.{decimals}f}" if decimals <= 6 else f"{value:.3g} ± {spread:.2g}"
+    if spread <= 0:
+        return f"{number_text(value)} ± 0"
+    decimals = 1 - _exponent(spread)
+    decimals = min(decimals, max(0, 2 - _exponent(max(abs(value), spread))))
+    if decimals > 6:
+        return f"{value:.3g} ± {spread:.2g}"
+    places = max(0, decimals)
+    return f"{round(value, decimals):,.{places}f} ± {round(spread, decimals):,.{places}f}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(value))
 
 
 def param_text(name: str, value: Any) -> str:
-    """Returns a parameter's value for people; learning rates in their own notation."""
+    """Returns a parameter's value for people; rates in their own notation, discounts by what they lack to 1."""
     if isinstance(value, float):
+        if 0.99 < value < 1:
+            return f"{value:.{1 - _exponent(1 - value)}f}".rstrip("0")
         tiny = 0 < abs(value) < 1e-3
         return rate_text(value) if tiny or name.endswith("learning_rate") else number_text(value)
     return str(value)
@@ -156,6 +172,43 @@ def say_empty(figure: go.Figure, text: str) -> go.Figure:
         text=plain(text), x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 14}
     )
     return figure
+
+
+def explain_band(figure: go.Figure, what: str = "band") -> None:
+    """Says in the legend what the band (or the bar) around a line is."""
+    line = {"color": faded(QUIET, 0.45), "width": 10 if what == "band" else 2}
+    figure.add_scatter(x=[None], y=[None], mode="lines", name=f"{what}: worst to best seed", line=line)
+
+
+def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> None:
+    """Draws failed trials as a row of crosses below the area of the values, because they have none."""
+    if not x:
+        return
+    below = {
+        "domain": [0.0, 0.07], "range": [-1, 1], "tickvals": [0], "ticktext": ["failed"], "ticks": "",
+        "showgrid": False, "zeroline": False, "showline": False, "fixedrange": True, "automargin": True,
+    }  # fmt: skip
+    figure.update_layout(yaxis={"domain": [0.11, 1.0]}, yaxis2=below, xaxis={"anchor": "y2"})
+    figure.add_scatter(
+        x=list(x),
+        y=[0] * len(x),
+        yaxis="y2",
+        mode="markers",
+        name="failed",
+        showlegend=False,
+        marker={"symbol": "x-thin", "size": 9, "line": {"width": 2, "color": QUIET}},
+        text=list(text),
+        hovertemplate="<b>failed</b><br>%{text}<extra></extra>",
+    )
+
+
+def say_only_failed(figure: go.Figure) -> None:
+    """Writes in the area of the values why it is empty: failed trials are all that there is."""
+    figure.update_layout(yaxis={"showticklabels": False, "showgrid": False, "ticks": ""})
+    figure.add_annotation(
+        text="Every trial that has ended failed.", x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False,
+        font={"size": 14},
+    )  # fmt: skip
 
 
 def annotate_rate(figure: go.Figure, rate: float, text: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
-from studies.pick import best, best_optimizer
+from studies.pick import best, best_optimizer, why_no_pick
 from studies.recorder import Recorder
+from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
@@ -69,6 +70,100 @@ def test_a_trial_without_a_configuration_is_still_a_pick(storage: StudyStorage, 
         recorder.completed(recorder.ask().number, 3.0)  # type: ignore[union-attr]
     pick = best(study)
     assert (pick.agent, pick.env, pick.value, pick.n_seeds, pick.configuration) == ("ppo", "CartPole-v1", 3.0, 1, {})
+
+
+def test_a_pick_is_json_with_each_thing_once(storage: StudyStorage, make_spec: Make) -> None:
+    settings = {"optimizers": {"default": {"x": 1}}, "seeds": [0], "versions": {"keras": "3"}, "env_steps": 1000}
+    data = best(record(open_study(make_spec(), storage), [(2.0,)], **settings)).to_json()
+    assert "configuration" not in data
+    assert (data["seeds"], data["versions"], data["env_steps"]) == ([0], {"keras": "3"}, 1000)
+    assert json.dumps(data).count('"x"') == json.dumps(data).count('"gamma"') == 1
+    assert (data["kind"], data["metric"]) == ("tune", "return")
+
+
+def test_a_pick_prints_as_one_line(storage: StudyStorage, make_spec: Make) -> None:
+    several = record(open_study(make_spec(trials=[{"learning_rate": 1e-3}], params={}), storage), [(482.6, 504.7)])
+    assert repr(best(several)) == "learning_rate 1e-3: return 494 ± 16 over 2 seeds (trial #0 of a study)"
+    one = record(open_study(make_spec(name="one", trials=[{"learning_rate": 1.0}], params={}), storage), [(21.56,)])
+    assert str(best(one)) == "learning_rate 1: return 21.56 over 1 seed (trial #0 of one)"
+
+
+class TestNoPick:
+    """A value that says nothing of what was varied is no reason to pick anything."""
+
+    def trials(
+        self, study: OpenStudy, courses: Sequence[Sequence[float]], losses: Sequence[float | None], value: float = 2.0
+    ) -> OpenStudy:
+        """Trials with these episodes' returns and losses and, all, the same value."""
+        with Recorder(study) as recorder:
+            for returns, loss in zip(courses, losses, strict=True):
+                ask = recorder.ask()
+                assert ask is not None
+                records = [
+                    EpisodeRecord(
+                        seed=0, episode=n, env_steps=10 * n + 10, episode_return=each, length=10, loss=loss,
+                        wall_seconds=0.0,
+                    )
+                    for n, each in enumerate(returns)
+                ]  # fmt: skip
+                recorder.episodes(ask.number, records)
+                recorder.completed(ask.number, value, {0: value})
+        return study
+
+    def test_all_went_exactly_the_same(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0)] * 3, [0.5, 0.4, 0.3])
+        with pytest.raises(StudyError, match=r"exactly the same: what was varied \(learning_rate\) had no effect"):
+            best(study)
+
+    def test_the_same_value_by_another_way_is_a_tie_and_no_refusal(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (0.5, 2.0)], [0.5, 0.5])
+        assert best(study).trial == 0
+
+    def test_losses_are_what_counts_where_losses_are_judged(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(metric="loss"), storage)
+        assert why_no_pick(self.trials(study, [(1.0,), (1.0,)], [0.5, 0.4])) == ""
+
+    def test_no_gradient_step(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, None])
+        with pytest.raises(StudyError, match=r"no gradient step was made within this budget.*raise --env-steps"):
+            best(study)
+        by_episodes = open_study(make_spec(name="episodes", env_steps=None, episodes=2), storage)
+        assert why_no_pick(self.trials(by_episodes, [(1.0,)], [None])).endswith("raise --episodes.")
+
+    def test_one_trial_that_learned_is_enough(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, 0.5])
+        assert why_no_pick(study) == ""
+
+    def test_a_value_without_recorded_episodes_is_believed(self, storage: StudyStorage, make_spec: Make) -> None:
+        assert why_no_pick(record(open_study(make_spec(), storage), [(1.0,)])) == ""
+
+
+class TestRangeTest:
+    def study(self, storage: StudyStorage, make_spec: Make, *tests: dict[str, Any]) -> OpenStudy:
+        study = open_study(make_spec(kind="range-test", params={}, n_trials=len(tests)), storage)
+        with Recorder(study) as recorder:
+            for test in tests:
+                ask = recorder.ask()
+                assert ask is not None
+                recorder.completed(ask.number, 9.0, {0: 9.0}, {"range_test": test})
+        return study
+
+    def test_the_pick_is_the_rate_that_is_suggested(self, storage: StudyStorage, make_spec: Make) -> None:
+        pick = best(self.study(storage, make_spec, {"suggestion": 1e-3, "optimizer": "all"}, {"suggestion": None}))
+        assert (pick.trial, pick.params) == (0, {"learning_rate": 1e-3})
+        assert repr(pick) == "learning_rate 1e-3: suggested by the range test (trial #0 of a study)"
+        data = json.loads(json.dumps(pick.to_json(), allow_nan=False))
+        assert (data["params"], data["value"], data["seed_values"]) == ({"learning_rate": 1e-3}, None, {})
+
+    def test_the_rate_of_one_optimizer_of_several(self, storage: StudyStorage, make_spec: Make) -> None:
+        pick = best(self.study(storage, make_spec, {"suggestion": 0.1, "optimizer": "critic"}))
+        assert pick.params == {"critic.learning_rate": 0.1}
+
+    def test_without_a_suggestion_there_is_no_pick(self, storage: StudyStorage, make_spec: Make) -> None:
+        with pytest.raises(StudyError, match="shows no learning rate"):
+            best(self.study(storage, make_spec, {"suggestion": None, "optimizer": "all"}))
 
 
 @pytest.mark.real

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, last_part_return, rank, windowed_mean
+from studies.ranking import Candidate, last_part_return, overlapping, rank, windowed_mean
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
@@ -67,3 +67,21 @@ def test_unknown_values_come_last(direction: str) -> None:
 def test_direction_is_checked() -> None:
     with pytest.raises(StudyError, match="'up'"):
         rank([], "up")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_spreads_overlap_where_the_bars_of_a_figure_do(direction: str) -> None:
+    sign = 1.0 if direction == "maximize" else -1.0
+    best, near, far = entry("best", 57 * sign, 77 * sign), entry("near", 34 * sign, 62 * sign), entry("far", 9.0, 9.0)
+    ranked = rank([far, near, best], direction)  # type: ignore[arg-type]
+    if direction == "minimize":
+        ranked = [each for each in ranked if each.label != "far"]
+    assert [each.label for each in overlapping(ranked)] == ["near"]  # 67 - 14.1 < 48 + 19.8
+    assert overlapping(rank([entry("a", 1.0, 3.0), entry("b", 5.0, 7.0)])) == []  # 2 ± 1.4 and 6 ± 1.4
+
+
+def test_one_seed_has_no_spread_to_overlap() -> None:
+    ranked = rank([entry("a", 2.0), entry("b", 2.0, number=1), entry("c", 1.999, number=2)])
+    assert [each.label for each in overlapping(ranked)] == ["b"]
+    assert overlapping([]) == []
+    assert overlapping(rank([entry("unknown", math.nan), entry("too", math.nan)])) == []

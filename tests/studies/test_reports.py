@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from studies.errors import StudyError
+from studies.pick import best
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.reports import (
@@ -23,9 +26,10 @@ from studies.reports import (
     write_report,
 )
 from studies.reports.answer import answer
+from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.html import report_html
-from studies.reports.theme import log_axis, number_text, param_text, rate_text, spread_text
+from studies.reports.theme import log_axis
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
@@ -116,7 +120,7 @@ def test_learning_rate_figure(study: OpenStudy) -> None:
     assert figure.layout.xaxis.type == "log"
     assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
     names = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert names == ["adam", "sgd", "pruned (value when stopped)", "failed (no value)", "the pick"]
+    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick", "band: worst to best seed"]
     assert figure.layout.shapes[0].x0 == 1e-3
     # Annotations on a logarithmic axis take the exponent; shapes and traces take the value.
     assert figure.layout.annotations[0].x == pytest.approx(-3)
@@ -224,7 +228,7 @@ def test_states_data(study: OpenStudy) -> None:
     assert data.best_so_far == ((0, 10.0), (1, 50.0), (4, 50.0))
     assert data.of("FAIL")[0].reason == "loss became <nan>"
     assert [trace.name for trace in plot_trials(study).data] == [
-        "best so far", "complete", "pruned (value when stopped)", "failed (no value)",
+        "best so far", "complete", "pruned (value when stopped)", "failed",
     ]  # fmt: skip
 
 
@@ -269,7 +273,7 @@ def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
         assert figure.layout.annotations[0].text.startswith("No trial")
     assert "no trial is complete" in answer(empty)
     assert "Of 0 trials, 0 complete, 0 pruned, 0 failed." in answer(empty)
-    assert "configuration to reuse" not in report_html(empty)
+    assert "How to use it" not in report_html(empty)
 
 
 def test_the_answer_says_it_all_in_words(study: OpenStudy) -> None:
@@ -281,12 +285,53 @@ def test_the_answer_says_it_all_in_words(study: OpenStudy) -> None:
     assert "a little lucky" in text
 
 
-def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+def test_where_nothing_had_an_effect_nothing_is_marked(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
-        for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
-            recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert "close to a tie" in answer(opened)
+        for _ in range(3):
+            number = recorder.ask().number  # type: ignore[union-attr]
+            recorder.episodes(number, curve(20.0, 0))
+            recorder.completed(number, 20.0, {0: 20.0})
+    assert answer(opened).startswith("There is no pick for ppo on CartPole-v1: all trials gave exactly the same")
+    assert ranking(opened).pick is None
+    page = report_html(opened)
+    assert "class=pick" not in page
+    assert "How to use it" not in page
+    for name, figure in study_figures(opened).items():
+        assert "pick" not in figure.to_json(), name
+
+
+class TestFailed:
+    @pytest.fixture
+    def failed(self, storage: StudyStorage, make_spec: Make) -> OpenStudy:
+        """Two trials that failed, the first after some episodes."""
+        opened = open_study(make_spec(trials=[{"learning_rate": 1e-3}, {"learning_rate": 1e-2}], params={}), storage)
+        with Recorder(opened) as recorder:
+            first, second = recorder.ask(), recorder.ask()
+            assert first is not None
+            assert second is not None
+            recorder.episodes(first.number, curve(30.0, 0))
+            recorder.failed(first.number, "it fell off the table")
+            recorder.failed(second.number, "it never began")
+        return opened
+
+    def test_their_episodes_are_shown(self, failed: OpenStudy) -> None:
+        (only,) = learning_curves_data(failed).curves
+        assert only.label == "#0 learning_rate 1e-3 (failed)"
+        assert only.mean[-1] == 30.0
+
+    @pytest.mark.parametrize("plot", [plot_trials, plot_learning_rate])
+    def test_they_are_drawn_below_the_values_because_they_have_none(
+        self, failed: OpenStudy, study: OpenStudy, plot: Callable[[OpenStudy], Any]
+    ) -> None:
+        for opened, n_failed in ((failed, 2), (study, 1)):
+            figure = plot(opened)
+            (crosses,) = [trace for trace in figure.data if trace.name == "failed"]
+            assert crosses.yaxis == "y2"
+            assert len(crosses.x) == n_failed
+            assert list(figure.layout.yaxis2.ticktext) == ["failed"]
+            assert figure.layout.yaxis2.domain[1] < figure.layout.yaxis.domain[0]
+        assert "Every trial that has ended failed." in plot(failed).to_json()
 
 
 class TestHtml:
@@ -319,7 +364,8 @@ class TestHtml:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
-        assert "&quot;gamma&quot;: 0.99" in text
+        assert html.escape(json.dumps(best(study).to_json(), indent=2, ensure_ascii=False)) in text
+        assert text.count("&quot;gamma&quot;: 0.99") == 1
 
     def test_a_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
         (tmp_path / "r.html").write_text("old")
@@ -332,38 +378,7 @@ class TestHtml:
             write_report(study, tmp_path / "none" / "report.html")
 
 
-def test_numbers_for_people() -> None:
-    assert [rate_text(rate) for rate in (1e-5, 3e-4, 0.00139, 0.1, 1.0, 20.0)] == [
-        "1e-5", "3e-4", "1.39e-3", "1e-1", "1", "2e1",
-    ]  # fmt: skip
-    assert [number_text(value) for value in (478.234, 12345.6, -0.5, math.nan)] == [
-        "478.2",
-        "12,346",
-        "-0.5",
-        "unknown",
-    ]
-    assert spread_text(466.41, 17.01) == "466 ± 17"
-    assert spread_text(40.4712, 0.3944) == "40.47 ± 0.39"
-    assert spread_text(5.0, math.nan) == "5"
-    assert spread_text(5.0, 0.0) == "5.0 ± 0.0"
-    assert param_text("gamma", 0.99) == "0.99"
-    assert param_text("learning_rate", 0.001) == "1e-3"
-    assert param_text("n_steps", 128) == "128"
-
-
 def test_log_axis_ticks() -> None:
     assert log_axis([1e-5, 1e-1])["ticktext"] == ["1e-5", "1e-4", "1e-3", "1e-2", "1e-1"]
     assert log_axis([1e-3, 5e-3])["ticktext"] == ["1e-3", "2e-3", "5e-3"]
     assert log_axis([1e-3])["ticktext"] == ["1e-3"]
-
-
-def test_what_was_interrupted_did_not_fail(storage: StudyStorage, make_spec: Callable[..., StudySpec]) -> None:
-    study = open_study(make_spec(), storage)
-    with Recorder(study) as recorder:
-        first, second = recorder.ask(), recorder.ask()
-        assert first is not None
-        assert second is not None
-        recorder.completed(first.number, 1.0, {0: 1.0})
-        recorder.interrupted(second.number)
-    assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in answer(study)
-    assert "What failed and why" not in report_html(study)

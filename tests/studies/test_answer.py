@@ -1,0 +1,83 @@
+"""The answer in words, and how numbers are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from studies.recorder import Recorder
+from studies.reports.answer import answer
+from studies.reports.html import report_html
+from studies.reports.theme import number_text, param_text, rate_text, spread_text
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import open_study
+
+Make = Callable[..., StudySpec]
+
+
+def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
+            recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
+    assert "The spread of 1 other trial overlaps that of the best (trial #1, " in answer(opened)
+    assert "close to a tie" in answer(opened)
+
+
+def test_one_seed_has_only_exact_ties(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for value in (10.0, 9.999):
+            recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
+        assert "tie" not in answer(opened)
+        recorder.completed(recorder.ask().number, 10.0, {0: 10.0})  # type: ignore[union-attr]
+    assert "1 other trial gave exactly the same mean (trial #2, " in answer(opened)
+
+
+def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"agent": "dqn"}, {"agent": "ppo"}]
+    opened = open_study(make_spec(kind="agents", agents=("dqn", "ppo"), params={}, trials=rows), storage)
+    with Recorder(opened) as recorder:
+        for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
+            recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
+    assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
+    assert "overlaps that of the best (trial #0, agent dqn: 48 ± 14)" in answer(opened)
+
+
+def test_numbers_for_people() -> None:
+    assert [rate_text(rate) for rate in (1e-5, 3e-4, 0.00139, 0.1, 1.0, 20.0)] == [
+        "1e-5", "3e-4", "1.39e-3", "1e-1", "1", "2e1",
+    ]  # fmt: skip
+    assert [number_text(value) for value in (478.234, 12345.6, -0.5, math.nan)] == [
+        "478.2",
+        "12,346",
+        "-0.5",
+        "unknown",
+    ]
+    assert spread_text(466.41, 17.01) == "466 ± 17"
+    assert spread_text(363.2, 162.3) == "360 ± 160"
+    assert spread_text(-85.63, 2.51) == "-85.6 ± 2.5"
+    # Three digits of the value at most: the spread of a few seeds is rough itself.
+    assert spread_text(37.78, 0.86) == "37.8 ± 0.9"
+    assert spread_text(9.3460, 0.0054) == "9.35 ± 0.01"
+    assert spread_text(0.0, 2.51) == "0.0 ± 2.5"
+    assert spread_text(5.0, math.nan) == "5"
+    assert spread_text(-500.0, 0.0) == "-500 ± 0"
+    assert param_text("gamma", 0.99) == "0.99"
+    assert param_text("gamma", 0.9956997213350701) == "0.9957"
+    assert param_text("gamma", 0.99996) == "0.99996"
+    assert param_text("learning_rate", 0.001) == "1e-3"
+    assert param_text("n_steps", 128) == "128"
+
+
+def test_what_was_interrupted_did_not_fail(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(), storage)
+    with Recorder(study) as recorder:
+        first, second = recorder.ask(), recorder.ask()
+        assert first is not None
+        assert second is not None
+        recorder.completed(first.number, 1.0, {0: 1.0})
+        recorder.interrupted(second.number)
+    assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in answer(study)
+    assert "What failed and why" not in report_html(study)
