@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from studies.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution, parse_space
     from studies.spec import StudySpec
     from studies.storage import StudyStorage, open_storage
-    from studies.study import OpenStudy, StudySummary, list_studies, load_study, open_study
+    from studies.study import OpenStudy, StudySummary, delete_study, list_studies, load_study, open_study
 
 _HOMES = {
     "studies.dashboard": ("attach_figures", "serve"),
@@ -50,7 +50,7 @@ _HOMES = {
     "studies.spaces": ("Choice", "Fixed", "FloatRange", "IntRange", "Space", "distribution", "parse_space"),
     "studies.spec": ("StudySpec",),
     "studies.storage": ("StudyStorage", "open_storage"),
-    "studies.study": ("OpenStudy", "StudySummary", "list_studies", "load_study", "open_study"),
+    "studies.study": ("OpenStudy", "StudySummary", "delete_study", "list_studies", "load_study", "open_study"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -77,6 +77,7 @@ __all__ = [
     "attach_figures",
     "best",
     "best_optimizer",
+    "delete_study",
     "distribution",
     "last_part_return",
     "list_studies",

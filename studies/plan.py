@@ -43,8 +43,8 @@ def pending_rows(plan: Sequence[Row], done: Iterable[Row]) -> list[dict[str, Jso
 def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str, Space]:
     """Returns spaces for the planned parameters that no space was given for.
 
-    Numbers get the range that they span, logarithmic if they are positive and span a factor of 100 or more, so that a
-    longer plan can continue the study; anything else is a choice of the planned values.
+    Numbers get the range that they span, logarithmic if they are positive, so that a longer plan can continue the
+    study; anything else is a choice of the planned values.
     """
     spaces: dict[str, Space] = {}
     for name in sorted({name for row in rows for name in row} - set(known)):
@@ -57,7 +57,7 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
             spaces[name] = Fixed(value=distinct[0])
         else:
             low, high = min(distinct), max(distinct)
-            log = low > 0 and high / low >= 100
+            log = low > 0
             if all(isinstance(value, int) for value in distinct):
                 spaces[name] = IntRange(low, high, log=log)
             else:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
-from studies.plan import pending_rows
 from studies.records import EpisodeRecord
-from studies.spaces import Fixed, Json, check_json, decode_params, distribution, encode
+from studies.spaces import Fixed, Json, check_json, decode_params, distribution
+from studies.standing import planned_row, rows_left
 from studies.study import INTERRUPTED, REASON_ATTR, RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, is_interrupted
 
 FLUSH_ROWS = 5_000
@@ -48,11 +48,11 @@ class Recorder:
 
     Args:
         study: A study from `open_study`.
-        retry_failed: Whether a plan's trials that failed in an earlier run are run again, as interrupted ones always
-            are. Defaults to `False`: a diverging learning rate diverges again.
+        retry_failed: Whether a plan's trials that failed in an earlier run are run again, after those that were never
+            tried. Defaults to `True`: what made them fail may have been mended.
     """
 
-    def __init__(self, study: OpenStudy, *, retry_failed: bool = False) -> None:
+    def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
         self._study = study
         self._spec = study.spec
         self._spaces = study.spec.search_space()
@@ -75,10 +75,9 @@ class Recorder:
             self._waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
             counted = [trial for trial in trials if not is_interrupted(trial)]
             self._n_counted = len(counted) - len(self._waiting)
-            done = [trial for trial in counted if not (retry_failed and trial.state == TrialState.FAIL)]
             self._planned = bool(self._spec.plan())
-            plan = [_encoded(row) for row in self._spec.plan()]
-            self._pending = pending_rows(plan, [row for row in map(_planned_row, done) if row])
+            untried, again = rows_left(self._spec, trials)
+            self._pending = [*untried, *again] if retry_failed else untried
 
     @property
     def stop_reason(self) -> str | None:
@@ -101,7 +100,7 @@ class Recorder:
                 return None
             row: dict[str, Json] | None = None
             if self._waiting:
-                row = _planned_row(self._waiting.pop(0))
+                row = planned_row(self._waiting.pop(0))
             elif self._planned:
                 if not self._pending:
                     return None
@@ -155,16 +154,36 @@ class Recorder:
         Raises:
             StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
         """
+        return number in self.rung(env_steps, {number: value})
+
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+        """Records the values of several trials that have come equally far, and asks the pruner about each of them.
+
+        All are recorded before the first is asked about, so that nobody is judged by where it stands in the list.
+
+        Args:
+            env_steps: Environment steps that each seed of each trial has taken; see `report`.
+            values: Trial -> value over its seeds. NaN and infinities are not kept.
+
+        Returns:
+            The trials to stop: those that fell behind, and those that have been ended already.
+
+        Raises:
+            StudyError: If this recorder never handed out one of the trials, or `env_steps` is negative.
+        """
         with self._entered():
-            if number in self._finished:
-                return True
-            trial = self._trial(number)
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
-            if not math.isfinite(value) or not self._is_due(number, env_steps):
-                return False
-            self._report(trial, env_steps, value)
-            return bool(trial.should_prune())
+            stopped = {number for number in values if number in self._finished}
+            reported: dict[int, Trial] = {}
+            for number, value in values.items():
+                if number in stopped:
+                    continue
+                trial = self._trial(number)
+                if math.isfinite(value) and self._is_due(number, env_steps):
+                    self._report(trial, env_steps, value)
+                    reported[number] = trial
+            return stopped | {number for number, trial in reported.items() if trial.should_prune()}
 
     def completed(
         self,
@@ -221,7 +240,8 @@ class Recorder:
             if math.isfinite(value) and env_steps not in self._reported[number]:
                 self._report(trial, env_steps, value)
             known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
-            self._end(number, TrialState.PRUNED, None, {"pruned_at": int(env_steps), **_seed_attrs(known, extra)})
+            attrs = {"pruned_at": int(env_steps), REASON_ATTR: self._why_pruned(env_steps, value)}
+            self._end(number, TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)})
             self._failures = 0
 
     def failed(self, number: int, reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None) -> None:
@@ -331,6 +351,10 @@ class Recorder:
         trial.report(float(value), step=int(env_steps))
         self._reported[trial.number].add(env_steps)
 
+    def _why_pruned(self, env_steps: int, value: float) -> str:
+        at = f" with {value:.4g}" if math.isfinite(value) else ""
+        return f"pruned: it had fallen behind{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
+
     def _fail(self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None) -> None:
         attrs: dict[str, Json] = dict(extra or {})
         attrs[REASON_ATTR] = reason[:REASON_CHARACTERS]
@@ -355,15 +379,6 @@ class Recorder:
         self._study.storage.episodes.add(self._study.episodes_key, self._buffer)
         self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
         self._flushed_at = time.monotonic()
-
-
-def _encoded(row: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: encode(value) for name, value in row.items()}
-
-
-def _planned_row(trial: FrozenTrial) -> dict[str, Json]:
-    """Returns the parameters that a trial was enqueued with, {} if a sampler proposed them."""
-    return dict(trial.system_attrs.get("fixed_params", {}))
 
 
 def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:

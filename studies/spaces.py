@@ -169,15 +169,26 @@ SpaceField = Annotated[Space, BeforeValidator(parse_space)]
 
 
 def distribution(space: Space) -> BaseDistribution:
-    """Returns the Optuna distribution of a space; a fixed value is a categorical with one choice."""
+    """Returns the Optuna distribution of a space.
+
+    A fixed number is a range without width, not a choice: Optuna lets ranges grow within a study, but not choices, and
+    a plan of one learning rate may get a second one. Positive planned numbers are on a log axis for the same reason
+    (`studies.plan.inferred_spaces`).
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(space, FloatRange):
         return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
     if isinstance(space, IntRange):
         return IntDistribution(space.low, space.high, log=space.log, step=space.step or 1)
-    values = space.values if isinstance(space, Choice) else (space.value,)
-    return CategoricalDistribution([encode(value) for value in values])
+    if isinstance(space, Choice):
+        return CategoricalDistribution([encode(value) for value in space.values])
+    value = space.value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return CategoricalDistribution([encode(value)])
+    if isinstance(value, int):
+        return IntDistribution(value, value, log=value > 0)
+    return FloatDistribution(value, value, log=value > 0)
 
 
 def encode(value: Json) -> bool | int | float | str | None:

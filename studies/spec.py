@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Annotated, Any, Literal
 
@@ -18,6 +18,20 @@ from studies.spaces import Choice, Json, Space, SpaceField, check_json
 
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
+
+
+def _as_seeds(value: Any) -> Any:
+    """A count stands for the first so many seeds: 3 for 0, 1, 2."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if value < 1:
+        raise StudyError(f"{value} is no number of seeds: give how many, from 1, or a list of seeds.")
+    return tuple(range(value))
+
+
+def default_name(kind: str, agents: Sequence[str], env: str) -> str:
+    """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
+    return "-".join([kind, *(label.rpartition(":")[2] for label in agents), env])
 
 
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -44,7 +58,7 @@ class StudySpec(CheckedModel):
     """What a study searches and how. It holds data only, so it travels through files, processes and storages.
 
     Args:
-        name: The study's name. A study that exists under this name is continued.
+        name: The study's name. A study that exists under this name is continued, with the planned trials of both.
         storage: Where the study lives: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a
             path ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
         agents: Labels of the agents. With more than one, `agent` is searched as a choice.
@@ -60,7 +74,7 @@ class StudySpec(CheckedModel):
             in `params` gets a space that spans the planned values. Defaults to none.
         n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
             length. Defaults to `20`.
-        seeds: Every trial trains once with each; distinct, from 0. Defaults to `(0, 1, 2)`.
+        seeds: Every trial trains once with each; distinct, from 0. A number is how many. Defaults to `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
         episodes: Budget of each seed of a trial in episodes, at least 1.
         n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
@@ -90,7 +104,9 @@ class StudySpec(CheckedModel):
     fixed: dict[str, Json] = Field(default_factory=dict)
     trials: tuple[dict[str, Json], ...] = ()
     n_trials: Count = 20
-    seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (0, 1, 2)
+    seeds: Annotated[
+        tuple[Annotated[int, Field(strict=True, ge=0)], ...], BeforeValidator(_as_seeds), Field(min_length=1)
+    ] = (0, 1, 2)
     env_steps: Count | None = None
     episodes: Count | None = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.continuing import changes_told, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
 from studies.lease import is_running_elsewhere
 from studies.pruners import make_pruner
 from studies.samplers import make_sampler
-from studies.spaces import Choice, Fixed, Json, Space, decode_params
-from studies.spec import IDENTITY_FIELDS, StudySpec
+from studies.spaces import Json, decode_params
+from studies.spec import StudySpec, default_name
 from studies.storage import StudyStorage, open_storage
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class OpenStudy:
         storage: Where it lives.
         episodes_key: The name that its episodes are stored under.
         owns_storage: Whether closing the study closes the storage.
+        notes: What opening the study did that a person should know, a sentence each.
     """
 
     spec: StudySpec
@@ -58,6 +60,7 @@ class OpenStudy:
     storage: StudyStorage
     episodes_key: str
     owns_storage: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -127,8 +130,10 @@ class StudySummary:
 def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
     """Creates a study, or continues the one of the same name.
 
-    Trials that a dead run left RUNNING are told FAIL with the reason "interrupted". The sampler's seed depends on the
-    number of trials that exist, so that a continued study does not propose the same parameters again.
+    An explicit plan joins the one that the study has. A study of the default name in which nothing was completed,
+    pruned or is running is replaced where it was asked for otherwise. Trials that a dead run left RUNNING are told FAIL
+    with the reason "interrupted". The sampler's seed depends on the number of trials that exist, so that a continued
+    study does not propose the same parameters again.
 
     Args:
         spec: What to search. `n_trials` is the total wanted, including the trials that exist.
@@ -137,26 +142,27 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
 
     Raises:
         StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
-            metric, seeds or budget (names the field); if another living process runs it; if a sampler's or pruner's
-            argument is wrong.
+            metric, seeds or budget (says what differs and the ways out); if another living process runs it; if a
+            sampler's or pruner's argument is wrong.
     """
     with _opened(storage or spec.storage, create=True) as opened:
-        backend = opened.optuna
-        try:
-            study_id: int | None = backend.get_study_id_from_name(spec.name)
-        except KeyError:
-            study_id = None
-        existing = [] if study_id is None else backend.get_all_trials(study_id, deepcopy=False)
-        seed = int(np.random.SeedSequence([spec.seed, len(existing)]).generate_state(1)[0])
+        study_id = _found(opened, spec.name)
+        notes: list[str] = []
+        if study_id is not None:
+            _refuse_if_running(opened, study_id, spec.name)
+            spec, notes, goes_on = _continued(opened, study_id, spec)
+            if not goes_on:
+                _delete(opened, study_id)
+                study_id = None
+        n_existing = 0 if study_id is None else len(opened.optuna.get_all_trials(study_id, deepcopy=False))
+        seed = int(np.random.SeedSequence([spec.seed, n_existing]).generate_state(1)[0])
         sampler_name = "random" if spec.plan() else spec.sampler
         sampler = make_sampler(sampler_name, {} if spec.plan() else spec.sampler_kwargs, seed, spec)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
             study = _create(spec, opened, sampler, pruner)
         else:
-            study = optuna.load_study(study_name=spec.name, storage=backend, sampler=sampler, pruner=pruner)
-            _check_continues(study, spec, has_trials=bool(existing))
-            _refuse_if_running(study)
+            study = optuna.load_study(study_name=spec.name, storage=opened.optuna, sampler=sampler, pruner=pruner)
             _fail_leftovers(study)
         attrs = study.user_attrs
         if EPISODES_ATTR not in attrs:
@@ -165,7 +171,8 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
         kept = {**spec.to_json_dict(), "storage": opened.label}
         if attrs.get(SPEC_ATTR) != kept:
             study.set_user_attr(SPEC_ATTR, kept)
-        return OpenStudy(spec, study, opened, study.user_attrs[EPISODES_ATTR], owns_storage=storage is not opened)
+        owns, key = storage is not opened, study.user_attrs[EPISODES_ATTR]
+        return OpenStudy(spec, study, opened, key, owns_storage=owns, notes=tuple(notes))
 
 
 def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
@@ -179,9 +186,7 @@ def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
         StudyError: If there is no such study (names the nearest), or it was not made by this package.
     """
     with _opened(storage, create=False) as opened:
-        names = optuna.get_all_study_names(opened.optuna)
-        if name not in names:
-            raise StudyError(f"there is no study {name!r} in {opened.label}. {nearest(name, names)}")
+        _require(opened, name)
         study = optuna.load_study(study_name=name, storage=opened.optuna)
         attrs = study.user_attrs
         if SPEC_ATTR not in attrs:
@@ -210,6 +215,31 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
             ),
             key=lambda summary: summary.name,
         )
+
+
+def delete_study(storage: StudyStorage | str, name: str) -> int:
+    """Removes a study: its trials and its episodes. Nothing brings them back.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Returns:
+        How many trials it had.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), it was not made by this package, or a living process
+            runs it.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        study_id = _require(opened, name)
+        n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
+        if n_trials and SPEC_ATTR not in opened.optuna.get_study_user_attrs(study_id):
+            raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
+        _refuse_if_running(opened, study_id, name)
+        _delete(opened, study_id)
+        return n_trials
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:
@@ -246,65 +276,57 @@ def _create(
         optuna.logging.set_verbosity(verbosity)
 
 
-def _check_continues(study: optuna.Study, spec: StudySpec, has_trials: bool) -> None:
-    stored = study.user_attrs.get(SPEC_ATTR)
+def _found(storage: StudyStorage, name: str) -> int | None:
+    try:
+        return storage.optuna.get_study_id_from_name(name)
+    except KeyError:
+        return None
+
+
+def _require(storage: StudyStorage, name: str) -> int:
+    study_id = _found(storage, name)
+    if study_id is None:
+        names = optuna.get_all_study_names(storage.optuna)
+        raise StudyError(f"there is no study {name!r} in {storage.label}. {nearest(name, names)}")
+    return study_id
+
+
+def _delete(storage: StudyStorage, study_id: int) -> None:
+    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+    storage.optuna.delete_study(study_id)
+    if key is not None:
+        storage.episodes.delete(key)
+
+
+def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
+    """Returns the study as it goes on, what is to be said of it, and whether it goes on or is begun anew."""
+    backend, name = storage.optuna, spec.name
+    stored = backend.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    trials = backend.get_all_trials(study_id, deepcopy=False)
     if stored is None:
         # A run that died right after creating the study leaves it without a spec, and empty: it is ours to take.
-        if has_trials or study.direction.name.lower() != spec.direction:
-            raise StudyError(f"there is a study {spec.name!r} already, not made by Finder: choose another name.")
-        return
+        if trials or backend.get_study_directions(study_id)[0].name.lower() != spec.direction:
+            raise StudyError(f"there is a study {name!r} already, not made by Finder: choose another name.")
+        return spec, [], True
     old = StudySpec.from_json_dict(stored)
-    for field in IDENTITY_FIELDS:
-        before, after = getattr(old, field), getattr(spec, field)
-        if before != after:
-            raise _differs(spec.name, field, *_narrowed(before, after))
-    old_spaces, new_spaces = old.search_space(), spec.search_space()
-    for name in sorted(set(old_spaces) & set(new_spaces)):
-        if not _compatible(old_spaces[name], new_spaces[name]):
-            raise _differs(spec.name, f"trials ({name})", old_spaces[name], new_spaces[name])
+    merged = with_old_plan(old, spec)
+    pairs = differences(old, merged, trials)
+    if not pairs:
+        return merged, changes_told(old, merged), True
+    learned = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    if not learned and name == default_name(spec.kind, spec.agents, spec.env):
+        told = " and ".join(dict.fromkeys(before for before, _ in pairs))
+        return spec, [f"The study {name} with {told} had nothing to show: a new one takes its place."], False
+    raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
 
 
-def _narrowed(before: Any, after: Any) -> tuple[Any, Any]:
-    """Returns only the differing entries of two dicts, so that the message shows the difference, not two tables."""
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return before, after
-    keys = [
-        key for key in {**before, **after} if before.get(key) != after.get(key) or (key in before) != (key in after)
-    ]
-    return {key: before[key] for key in keys if key in before}, {key: after[key] for key in keys if key in after}
-
-
-def _differs(name: str, field: str, before: Any, after: Any) -> StudyError:
-    return StudyError(
-        f"the study {name!r} exists with another {field}: it has {_shown(before)}, now {_shown(after)} is asked for. "
-        "Give the study a new name, or ask for what it has."
-    )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_shown(entry)}" for key, entry in value.items()) + "}"
-    if isinstance(value, tuple):
-        return str(list(value))
-    if hasattr(value, "model_dump"):
-        return str({key: entry for key, entry in value.model_dump().items() if entry not in (None, False)})
-    return repr(value)
-
-
-def _compatible(before: Space, after: Space) -> bool:
-    """Returns whether Optuna lets trials of both spaces live in one study: ranges may move, choices may not change."""
-    if isinstance(before, Choice | Fixed) or isinstance(after, Choice | Fixed):
-        return before == after
-    return type(before) is type(after) and before.log == after.log
-
-
-def _refuse_if_running(study: optuna.Study) -> None:
-    mark = study.user_attrs.get(RUNNER_ATTR)
+def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
+    mark = storage.optuna.get_study_user_attrs(study_id).get(RUNNER_ATTR)
     if mark and is_running_elsewhere(mark):
         ago = max(0, round(time.time() - float(mark["seen"])))
         raise StudyError(
-            f"the study {study.study_name!r} is being run by process {mark['pid']} on {mark['host']} (last seen "
-            f"{ago} s ago): wait for it, stop it, or choose another name."
+            f"the study {name!r} is being run by process {mark['pid']} on {mark['host']} (last seen {ago} s ago): wait "
+            "for it, stop it, or choose another name."
         )
 
 

@@ -14,6 +14,7 @@ from studies.errors import StudyError
 from studies.recorder import FLUSH_ROWS, TRACEBACK_BYTES, Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
+from studies.standing import Standing, standing
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
 
@@ -69,6 +70,10 @@ class TestEveryStorage:
         assert complete.user_attrs["wall_seconds"] == 1.5
         assert pruned.value == 2.0
         assert pruned.user_attrs["pruned_at"] == 200
+        assert (
+            pruned.user_attrs["reason"]
+            == "pruned: it had fallen behind with 2 after 200 environment steps (pruner none)"
+        )
         assert pruned.user_attrs["seed_values"] == {"0": 2.0}
         assert failed.value is None
         assert failed.user_attrs["reason"] == "the loss is NaN"
@@ -93,12 +98,37 @@ class TestEveryStorage:
             recorder.pruned(number_of(recorder), 100, 0.5)
             recorder.failed(number_of(recorder), "it broke")
             number_of(recorder)  # left running: interrupted when the recorder closes
-        with Recorder(open_study(spec, storage)) as recorder:
+        with Recorder(open_study(spec, storage), retry_failed=False) as recorder:
             assert run_all(recorder) == rows[3:]
-        with Recorder(open_study(spec, storage)) as recorder:
+        with Recorder(open_study(spec, storage), retry_failed=False) as recorder:
             assert recorder.ask() is None
-        with Recorder(open_study(spec, storage), retry_failed=True) as recorder:
+        with Recorder(open_study(spec, storage)) as recorder:
             assert run_all(recorder) == [rows[2]]
+        with Recorder(open_study(spec, storage)) as recorder:
+            assert (recorder.n_left, recorder.ask()) == (0, None)
+
+    def test_what_failed_is_tried_again_after_what_was_never_tried(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        rows = [{"learning_rate": rate} for rate in RATES[:5]]
+        spec = make_spec(trials=rows)
+        with Recorder(open_study(spec, storage)) as recorder:
+            for _ in range(3):
+                recorder.failed(number_of(recorder), "it broke")
+            assert recorder.ask() is None
+        study = open_study(spec, storage)
+        assert standing(study) == Standing(n_total=5, n_ended=3, n_running=0, n_again=3)
+        with Recorder(study) as recorder:
+            assert recorder.n_left == 5
+            for _ in range(2):
+                recorder.completed(number_of(recorder), 1.0)
+            for _ in range(3):
+                recorder.failed(number_of(recorder), "it broke again")
+            assert recorder.stop_reason == "3 trials failed in a row; the last one: it broke again"
+        assert standing(study).complete
+        with Recorder(open_study(spec, storage)) as recorder:
+            assert run_all(recorder) == rows[:3]
+        assert standing(study) == Standing(n_total=5, n_ended=5, n_running=0, n_again=0)
 
     def test_n_trials_is_the_total_and_interrupted_trials_do_not_count(
         self, storage: StudyStorage, make_spec: Make
@@ -110,6 +140,7 @@ class TestEveryStorage:
         with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
             assert len(run_all(recorder)) == 1
         study = open_study(make_spec(n_trials=6), storage)
+        assert standing(study) == Standing(n_total=6, n_ended=3, n_running=0, n_again=0)
         with Recorder(study) as recorder:
             assert len(run_all(recorder)) == 3
         assert len(study.trials()) == 7

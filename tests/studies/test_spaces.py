@@ -110,7 +110,11 @@ def test_distributions() -> None:
     assert distribution(FloatRange(1e-5, 1e-1, log=True)) == FloatDistribution(1e-5, 1e-1, log=True)
     assert distribution(IntRange(2, 8, step=2)) == IntDistribution(2, 8, step=2)
     assert distribution(Choice(("a", "b"))) == CategoricalDistribution(("a", "b"))
-    assert distribution(Fixed(3)) == CategoricalDistribution((3,))
+    assert distribution(Fixed(3)) == IntDistribution(3, 3, log=True)
+    assert distribution(Fixed(0.5)) == FloatDistribution(0.5, 0.5, log=True)
+    assert distribution(Fixed(-1.5)) == FloatDistribution(-1.5, -1.5)
+    assert distribution(Fixed("mlp")) == CategoricalDistribution(("mlp",))
+    assert distribution(Fixed(True)) == CategoricalDistribution((True,))
 
 
 def test_lists_live_in_optuna_as_text_and_come_back_as_lists() -> None:

@@ -81,6 +81,13 @@ def test_every_mistake_is_named_at_once(make_spec: Make) -> None:
     assert all(field in str(error.value) for field in ("n_trials", "seeds", "metric"))
 
 
+def test_seeds_may_be_a_number(make_spec: Make) -> None:
+    assert make_spec(seeds=2).seeds == (0, 1)
+    assert make_spec(seeds=[2]).seeds == (2,)
+    with pytest.raises(StudyError, match="seeds: 0 is no number of seeds"):
+        make_spec(seeds=0)
+
+
 def test_several_agents_are_searched(make_spec: Make) -> None:
     assert make_spec(agents=("dqn", "ppo")).search_space()["agent"] == Choice(("dqn", "ppo"))
     assert "agent" not in make_spec().search_space()
@@ -98,7 +105,7 @@ def test_a_plan_sets_its_length_and_its_spaces(make_spec: Make) -> None:
     assert spec.search_space() == {
         "optimizer": Choice(("adam", "sgd")),
         "learning_rate": FloatRange(1e-3, 1.0, log=True),
-        "n_steps": IntRange(64, 128),
+        "n_steps": IntRange(64, 128, log=True),
         "same": Fixed(1),
     }
     assert isinstance(spec.trials[1]["learning_rate"], float)

@@ -16,7 +16,7 @@ from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import RUNNER_ATTR, SPEC_ATTR, list_studies, load_study, open_study
+from studies.study import RUNNER_ATTR, SPEC_ATTR, delete_study, list_studies, load_study, open_study
 
 Make = Callable[..., StudySpec]
 
@@ -53,30 +53,47 @@ class TestEveryStorage:
             assert summary.started is not None
 
 
+RATES = [{"learning_rate": 1e-3}]
+
+
 @pytest.mark.parametrize(
-    ("field", "changes"),
+    ("changes", "told"),
     [
-        ("params", {"params": {"learning_rate": "1e-4:1e-1:log"}}),
-        ("params", {"params": {"gamma": "0.9:0.99"}}),
-        ("env", {"env": "Acrobot-v1"}),
-        ("env_kwargs", {"env_kwargs": {"x": 1}}),
-        ("agents", {"agents": ("dqn",)}),
-        ("metric", {"metric": "loss"}),
-        ("seeds", {"seeds": (0, 1)}),
-        ("env_steps", {"env_steps": 2000}),
-        ("env_steps", {"env_steps": None, "episodes": 1000}),
-        ("fixed", {"fixed": {"tau": 0.1}}),
-        ("kind", {"kind": "lr"}),
+        (
+            {"params": {"learning_rate": "1e-4:1e-1:log"}},
+            "learning_rate out of 1e-5:0.1:log; now learning_rate out of 0.0001:0.1:log is asked for",
+        ),
+        (
+            {"params": {"gamma": "0.9:0.99"}},
+            "learning_rate out of 1e-5:0.1:log and gamma not searched; now learning_rate not searched and gamma out of",
+        ),
+        ({"env": "Acrobot-v1"}, "the environment CartPole-v1; now the environment Acrobot-v1 is asked for"),
+        ({"env_kwargs": {"x": 1}}, "no x for the environment; now x=1 for the environment is asked for"),
+        ({"agents": ("dqn",)}, "agents ['ppo']; now agents ['dqn'] are asked for"),
+        ({"agent_params": {"ppo": {"gamma": 0.5}}}, "ppo's gamma as usual; now ppo's gamma 0.5 is asked for"),
+        ({"agent_weights": {"ppo": "a1"}}, "new weights of ppo; now the weights a1 of ppo"),
+        ({"metric": "loss"}, "the metric return; now the metric loss is asked for"),
+        ({"seeds": (0, 1)}, "seeds [0, 1, 2]; now seeds [0, 1] are asked for"),
+        ({"env_steps": 2000}, "1,000 environment steps; now 2,000 environment steps are asked for"),
+        ({"env_steps": None, "episodes": 9}, "1,000 environment steps; now 9 episodes are asked for"),
+        ({"fixed": {"tau": 0.1}}, "tau not fixed; now tau fixed to 0.1 is asked for"),
+        ({"kind": "lr"}, "the question tune; now the question lr is asked for"),
+        (
+            {"seeds": (1,), "env_steps": 20},
+            "seeds [0, 1, 2] and 1,000 environment steps; now seeds [1] and 20 environment steps are asked for",
+        ),
     ],
 )
 def test_another_study_of_the_same_name_is_refused(
-    storage: StudyStorage, make_spec: Make, field: str, changes: dict[str, Any]
+    storage: StudyStorage, make_spec: Make, changes: dict[str, Any], told: str
 ) -> None:
     open_study(make_spec(), storage)
+    open_study(make_spec(name="a study-2"), storage)
     with pytest.raises(StudyError) as error:
         open_study(make_spec(**changes), storage)
-    assert f"another {field}" in str(error.value)
-    assert "new name" in str(error.value)
+    assert f"the study 'a study' was made with {told}" in str(error.value)
+    assert "--study-name 'a study-3'" in str(error.value)
+    assert f"finder delete 'a study' --storage {storage.label}" in str(error.value)
     assert load_study(storage, "a study").spec.params == make_spec().params
 
 
@@ -89,6 +106,104 @@ def test_the_message_shows_only_what_differs(storage: StudyStorage, make_spec: M
     assert "gamma" not in str(error.value)
 
 
+class TestReplacing:
+    NAME = "lr-ppo-CartPole-v1"
+
+    @pytest.mark.parametrize("end", ["fail", "interrupt", "die"])
+    def test_a_study_of_the_default_name_with_nothing_to_show_is_replaced(
+        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord], end: str
+    ) -> None:
+        spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
+        recorder = Recorder(open_study(spec, storage))
+        number = recorder.ask().number  # type: ignore[union-attr]
+        recorder.episodes(number, [episode()])
+        if end != "die":
+            recorder.failed(number, "it broke") if end == "fail" else recorder.interrupted(number)
+            recorder.close()
+        again = open_study(spec.model_copy(update={"seeds": (0,)}), storage)
+        assert again.notes == (
+            "The study lr-ppo-CartPole-v1 with seeds [0, 1, 2] had nothing to show: a new one takes its place.",
+        )
+        assert again.trials() == []
+        assert storage.episodes.count(again.episodes_key) == 0
+        assert load_study(storage, self.NAME).spec.seeds == (0,)
+
+    @pytest.mark.parametrize("end", ["completed", "pruned"])
+    def test_what_was_learned_is_never_replaced(self, storage: StudyStorage, make_spec: Make, end: str) -> None:
+        spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
+        with Recorder(open_study(spec, storage)) as recorder:
+            number = recorder.ask().number  # type: ignore[union-attr]
+            recorder.completed(number, 1.0) if end == "completed" else recorder.pruned(number, 10, 1.0)
+        with pytest.raises(StudyError, match="was made with seeds"):
+            open_study(spec.model_copy(update={"seeds": (0,)}), storage)
+
+    def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
+        spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
+        study = open_study(spec, storage)
+        study.study.set_user_attr(RUNNER_ATTR, {**sign_of_life(), "pid": 1, "started": None})
+        with pytest.raises(StudyError, match="being run by process 1"):
+            open_study(spec.model_copy(update={"seeds": (0,)}), storage)
+
+
+class TestALongerPlan:
+    @pytest.mark.parametrize(
+        ("first", "then"),
+        [([1e-3], [1e-2]), ([1e-3, 3e-3], [1e-1]), ([1e-5, 1e-1], [1e-3]), ([1e-3, 1e-2], [1e-2, 1e-3])],
+    )
+    def test_more_rates_join_the_study(
+        self, storage: StudyStorage, make_spec: Make, first: list[float], then: list[float]
+    ) -> None:
+        rows = [{"learning_rate": rate} for rate in first]
+        more = [{"learning_rate": rate} for rate in then]
+        with Recorder(open_study(make_spec(params={}, trials=rows), storage)) as recorder:
+            recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+        study = open_study(make_spec(params={}, trials=more), storage)
+        union = [*rows, *(row for row in more if row not in rows)]
+        assert list(study.spec.trials) == union
+        assert load_study(storage, "a study").spec.n_trials == len(union)
+        grown = f"The plan grows from {len(rows)} to {len(union)} trials."
+        assert study.notes == ((grown,) if len(union) > len(rows) else ())
+        with Recorder(study) as recorder:
+            while (ask := recorder.ask()) is not None:
+                recorder.completed(ask.number, 1.0)
+        assert [study.params(trial) for trial in study.trials()] == union
+
+
+def test_another_sampler_or_pruner_is_told(storage: StudyStorage, make_spec: Make) -> None:
+    open_study(make_spec(), storage)
+    assert open_study(make_spec(), storage).notes == ()
+    again = open_study(make_spec(sampler="random", pruner="median", pruner_kwargs={"n_startup_trials": 2}), storage)
+    assert again.notes == (
+        "From here on the sampler is random; until now it was tpe.",
+        "From here on the pruner is median(n_startup_trials=2); until now it was none.",
+    )
+
+
+class TestDeleting:
+    def test_nothing_is_left(
+        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
+    ) -> None:
+        open_study(make_spec(name="another"), storage)
+        study = open_study(make_spec(), storage)
+        with Recorder(study) as recorder:
+            recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
+        assert delete_study(storage, "a study") == 1
+        assert [summary.name for summary in list_studies(storage)] == ["another"]
+        assert storage.episodes.count(study.episodes_key) == 0
+
+    def test_what_must_not_be_removed(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(), storage)
+        with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
+            delete_study(storage, "a stady")
+        study.study.set_user_attr(RUNNER_ATTR, {**sign_of_life(), "pid": 1, "started": None})
+        with pytest.raises(StudyError, match="being run by process 1"):
+            delete_study(storage, "a study")
+        theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
+        theirs.add_trial(optuna.trial.create_trial(value=1.0))
+        with pytest.raises(StudyError, match="not made by Finder"):
+            delete_study(storage, "theirs")
+
+
 def test_what_does_not_change_the_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(), storage)
     changes = {"n_trials": 50, "sampler": "random", "pruner": "median", "n_jobs": 2, "executor": "inline", "seed": 3}
@@ -97,9 +212,12 @@ def test_what_does_not_change_the_trials_may_change(storage: StudyStorage, make_
 
 def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudyStorage, make_spec: Make) -> None:
     rows = [{"optimizer": "adam", "x": 1.0}, {"optimizer": "sgd", "x": 2.0}]
-    open_study(make_spec(params={}, trials=rows), storage)
+    with Recorder(open_study(make_spec(params={}, trials=rows), storage)) as recorder:
+        recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     open_study(make_spec(params={}, trials=[*rows, {"optimizer": "adam", "x": 50.0}]), storage)
-    with pytest.raises(StudyError, match=r"trials \(optimizer\)"):
+    with pytest.raises(
+        StudyError, match=r"optimizer out of \['adam', 'sgd'\]; now .*\['adam', 'sgd', 'lion'\] is asked"
+    ):
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 
 
