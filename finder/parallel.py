@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from optuna.trial import TrialState
 
+from agents.algorithms.registry import agent_class
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+_NO_BEST_LOSS = {"best_loss": 1e9, "best_loss_agent": None, "best_loss_opt": None}
+
+
 class ParallelFinder:
     """Trains several agents at the same time, a process each, and compares them.
 
@@ -35,7 +39,9 @@ class ParallelFinder:
     Attributes:
         rewards: Agent label -> return of every episode, after `find`.
         losses: Agent label -> loss at every episode's end.
-        logs: `best_reward` (from -1e9), `best_loss` (from 1e9), and `best_agent` and `best_opt`, whose they are.
+        logs: `best_reward` (from -1e9), and `best_agent` and `best_opt`, whose it is; `best_loss` (from 1e9), and
+            `best_loss_agent` and `best_loss_opt`. Losses of different algorithms are different things, so that
+            `best_loss` stays at 1e9, and nobody's, unless all agents are of one class.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class ParallelFinder:
         self.result: SearchResult | None = None
         self.rewards: dict[str, list[float]] = {}
         self.losses: dict[str, list[float]] = {}
-        self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_agent": None, "best_opt": None}
+        self.logs: dict[str, Any] = {"best_reward": -1e9, "best_agent": None, "best_opt": None, **_NO_BEST_LOSS}
 
     def find(
         self,
@@ -114,7 +120,11 @@ class ParallelFinder:
         label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
         self.rewards = {label_of[number]: rewards for number, rewards in board.rewards.items()}
         self.losses = {label_of[number]: losses for number, losses in board.losses.items()}
-        self.logs = board.logs
+        self.logs = board.logs if self._of_one_class else {**board.logs, **_NO_BEST_LOSS}
+
+    @property
+    def _of_one_class(self) -> bool:
+        return len({agent_class(spec.agent) for spec in self.agents.values()}) == 1
 
     @property
     def _environment(self) -> EnvironmentSpec:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
-from studies.pick import Pick, best, best_optimizer
+from studies.pick import Pick, best, best_optimizer, why_no_pick
 from studies.study import OpenStudy
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
+
+    from finder.table import TrialTable
 
 
 class SearchResult:
@@ -24,12 +26,23 @@ class SearchResult:
         self.study = study
         self.stopped = stopped
 
+    def __repr__(self) -> str:
+        from studies.reports.answer import counts_text
+
+        lines = [f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]
+        why = why_no_pick(self.study)
+        lines.append(f"no pick: {why}" if why else repr(self.best))
+        return "\n".join(lines if self.stopped is None else [*lines, f"stopped: {self.stopped}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>{self.table()._repr_html_()}"
+
     @property
     def best(self) -> Pick:
         """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
 
         Raises:
-            StudyError: No trial was completed.
+            StudyError: There is none that can be called the best; it says why.
         """
         return best(self.study)
 
@@ -37,30 +50,11 @@ class SearchResult:
         """A fresh Keras optimizer as the pick has it, ready for the long run."""
         return best_optimizer(self.study.name, self.study.storage, name)
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> TrialTable:
         """A row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason."""
-        import pandas as pd
+        from finder.table import trial_table
 
-        from studies.pick import candidate
-        from studies.ranking import rank
-
-        rows = []
-        for trial in self.study.trials():
-            ranked = rank([candidate(self.study, trial)])[0] if trial.value is not None else None
-            rows.append(
-                {
-                    "trial": trial.number,
-                    **self.study.params(trial),
-                    "value": trial.value,
-                    "spread": ranked.spread if ranked else None,
-                    "n_seeds": len(trial.user_attrs.get("seed_values", {})),
-                    "state": trial.state.name,
-                    "env_steps": trial.user_attrs.get("env_steps"),
-                    "wall_seconds": trial.user_attrs.get("wall_seconds"),
-                    "reason": trial.user_attrs.get("reason", ""),
-                }
-            )
-        return pd.DataFrame(rows)
+        return trial_table(self.study)
 
     def plot(self) -> go.Figure:
         """Value of every trial: over the learning rate where one was searched, as a ranking otherwise."""

@@ -41,13 +41,16 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     Returns:
         The exit code: 1 if it was stopped or has no pick.
     """
-    pick, counts = pick_of(study), count_states(study)
+    from studies.pick import why_no_pick
+
+    pick, counts, why = pick_of(study), count_states(study), why_no_pick(study)
     if output.json:
         print_json(
             {
                 "study": study.name,
                 "storage": study.storage.label,
                 "pick": None if pick is None else pick.to_json(),
+                "why_no_pick": why or None,
                 "trials": {state: counts[state] for state in _STATES},
                 "stopped": stopped,
             }
@@ -63,20 +66,18 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
         say_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", _failures_command(study))
-    elif pick is None:
+    elif counts["complete"] == 0:
         say_error(f"no trial was completed, so there is no pick ({_told(counts)}).", _failures_command(study))
+    elif pick is None:
+        say_error(f"there is no pick: {why}")
     return 1 if stopped is not None or pick is None else 0
 
 
 def pick_of(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if no trial is complete."""
-    from studies.errors import StudyError
-    from studies.pick import best
+    """Returns the pick, None if there is none; `studies.pick.why_no_pick` says why."""
+    from studies.pick import best, why_no_pick
 
-    try:
-        return best(study)
-    except StudyError:
-        return None
+    return None if why_no_pick(study) else best(study)
 
 
 def count_states(study: OpenStudy) -> Counter[str]:

@@ -28,7 +28,7 @@ def answer(study: OpenStudy) -> str:
     pick = pick_or_none(study)
     if not sentences or not sentences[0]:
         sentences = [_pick_sentence(study, pick)]
-    sentences.append(_counts_sentence(study))
+    sentences.append(f"Of {counts_text(study)}.")
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
         sentences.append(tie_sentence(ranked))
@@ -65,12 +65,13 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     )
 
 
-def _counts_sentence(study: OpenStudy) -> str:
+def counts_text(study: OpenStudy) -> str:
+    """Returns what became of the trials: `5 trials, 3 complete, 1 pruned, 1 failed`."""
     data = states_data(study)
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
     total = len(data.trials)
-    return f"Of {total} trial{'s' * (total != 1)}, {', '.join(shown)}."
+    return f"{total} trial{'s' * (total != 1)}, {', '.join(shown)}"
 
 
 _STATE_WORDS = (

@@ -30,6 +30,12 @@ class TestRealProcesses:
         assert finder.logs["best_agent"] == best
         assert finder.logs["best_reward"] == pytest.approx(means[best])
         assert finder.logs["best_opt"] == {"dqn": "adam", "ppo": "rmsprop"}[best]
+        # A loss of DQN and one of PPO are different things: neither is the better one.
+        assert (finder.logs["best_loss"], finder.logs["best_loss_agent"], finder.logs["best_loss_opt"]) == (
+            1e9,
+            None,
+            None,
+        )
         assert set(result.table().agent) == {"dqn", "ppo"}
         assert finder.plot_reward().data
 
@@ -44,6 +50,9 @@ class TestRealProcesses:
         assert means["ppo"] != means["ppo-2"]
         assert first.logs["best_agent"] == max(means, key=lambda label: means[label])
         assert (again.rewards, again.losses, again.logs) == (first.rewards, first.losses, first.logs)
+        losses = {label: sum(values) / len(values) for label, values in first.losses.items()}
+        assert first.logs["best_loss_agent"] == min(losses, key=lambda label: losses[label])
+        assert first.logs["best_loss"] == pytest.approx(min(losses.values()))
 
     def test_an_agent_whose_process_is_killed_loses_only_itself(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         from agents.algorithms.ppo import PPO

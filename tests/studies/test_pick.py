@@ -162,7 +162,7 @@ class TestRangeTest:
         assert pick.params == {"critic.learning_rate": 0.1}
 
     def test_without_a_suggestion_there_is_no_pick(self, storage: StudyStorage, make_spec: Make) -> None:
-        with pytest.raises(StudyError, match="shows no learning rate"):
+        with pytest.raises(StudyError, match="suggests no learning rate"):
             best(self.study(storage, make_spec, {"suggestion": None, "optimizer": "all"}))
 
 

@@ -50,7 +50,7 @@ class TestLearningRates:
         again = searched.finder.small(*searched.words, "--json", "--quiet")
         assert again.err == ""
         assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
-        assert again.json["stopped"] is None
+        assert again.json["stopped"] is again.json["why_no_pick"] is None
         best = searched.finder("best", searched.study, "--json").json
         assert again.json["pick"] == best
 
@@ -113,11 +113,29 @@ class TestOtherSearches:
 
     @pytest.mark.real
     def test_agents_in_processes(self, finder: Any) -> None:
-        ran = finder.small("agents", "ppo", "ppo", "--env", "CartPole-v1", "--json")
+        words = ("agents", "ppo", "dqn", "--env", "CartPole-v1", "--env-steps=1500", "--seeds=1")
+        ran = finder(*words, "--set=jit_compile=false", "--json")
         assert ran.code == 0, ran.err
-        assert ran.json["pick"]["params"]["agent"] in ("ppo", "ppo-2")
+        assert ran.json["pick"]["params"]["agent"] in ("ppo", "dqn")
         assert ran.json["trials"] == {"complete": 2, "pruned": 0, "failed": 0}
         assert "process × 2" in ran.err
+
+    @pytest.mark.real
+    def test_an_agent_is_not_better_than_itself(self, finder: Any) -> None:
+        ran = finder.small("agents", "ppo", "ppo", "--env", "CartPole-v1", "--json")
+        assert (ran.code, ran.json["pick"], ran.json["trials"]["complete"]) == (1, None, 2)
+        assert "exactly the same: what was varied (agent) had no effect" in ran.json["why_no_pick"]
+
+
+class TestNoPick:
+    """A budget in which nothing was learned: DQN's `learning_starts` is 1,000."""
+
+    def test_a_budget_without_a_gradient_step_gives_no_pick(self, finder: Any) -> None:
+        words = ("--env-steps", "900", "--seeds", "1", "--n-trials", "2", "--set", "jit_compile=false")
+        ran = finder("tune", "dqn", "--env", "CartPole-v1", *words)
+        assert (ran.code, ran.out) == (1, "")
+        assert "Error: there is no pick: no gradient step was made within this budget" in ran.err
+        assert "raise --env-steps" in ran.err
 
 
 class TestFailures:

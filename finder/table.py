@@ -1,0 +1,74 @@
+"""The trials of a study as a table that prints in full, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from studies.pick import candidate
+from studies.ranking import rank
+from studies.reports.theme import number_text, param_text
+from studies.study import OpenStudy
+
+_MAX_ROWS = 60
+
+
+class TrialTable(pd.DataFrame):
+    """A data frame whose numbers print with the digits that matter, and whose columns are never left out."""
+
+    @property
+    def _constructor(self) -> type[TrialTable]:
+        return TrialTable
+
+    def __repr__(self) -> str:
+        return self.to_string(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters())
+
+    def _repr_html_(self) -> str:
+        return self.to_html(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters(), border=0)
+
+    def _formatters(self) -> dict[Any, Callable[[Any], str]]:
+        return {name: _formatter(str(name)) for name in self.columns}
+
+
+def trial_table(study: OpenStudy) -> TrialTable:
+    """Returns a row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason."""
+    rows = []
+    for trial in study.trials():
+        ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
+        rows.append(
+            {
+                "trial": trial.number,
+                **study.params(trial),
+                "value": trial.value,
+                "spread": ranked.spread if ranked else None,
+                "n_seeds": len(trial.user_attrs.get("seed_values", {})),
+                "state": trial.state.name,
+                "env_steps": trial.user_attrs.get("env_steps"),
+                "wall_seconds": trial.user_attrs.get("wall_seconds"),
+                "reason": trial.user_attrs.get("reason", ""),
+            }
+        )
+    return TrialTable(rows)
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "value": number_text,
+    "spread": "{:.2g}".format,
+    "env_steps": "{:,.0f}".format,
+    "wall_seconds": "{:.1f}".format,
+    "reason": lambda reason: str(reason).partition("\n")[0][:80],
+}
+
+
+def _formatter(name: str) -> Callable[[Any], str]:
+    known = _FORMATS.get(name)
+
+    def text(value: Any) -> str:
+        if value is None or (isinstance(value, float) and math.isnan(value)):  # what is unknown is left empty
+            return ""
+        return known(value) if known else param_text(name, value)
+
+    return text
