@@ -158,7 +158,8 @@ class AgentConfig:
             elif dot:
                 optimizers.setdefault(owner, {})[argument] = value
             elif name not in names:
-                raise unknown_name(f"hyperparameter of {cls.__name__}", name, names)
+                agent = cls.__name__.removesuffix("Config").lower().replace("agent", "the agent")
+                raise unknown_name(f"hyperparameter of {agent}", name, names)
             else:
                 plain[name] = value
         if "optimizer" in plain:

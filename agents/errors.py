@@ -35,7 +35,7 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> Configurati
     """Builds the error for a name that is not known, with the nearest known ones first.
 
     Args:
-        kind: What was named, such as ``"optimizer"``.
+        kind: What was named, such as ``"optimizer"`` or ``"hyperparameter of ppo"``.
         name: The name that was given.
         allowed: Every name that would have been accepted.
     """
@@ -44,4 +44,5 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> Configurati
     near = [by_lower[match] for match in difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     shown = ", ".join(names[:40]) + (f", … ({len(names)} in all)" if len(names) > 40 else "")
-    return ConfigurationError(f"Unknown {kind} {name!r}. {hint}Known: {shown}.")
+    what, of, owner = kind.partition(" of ")
+    return ConfigurationError(f"Unknown {what} {name!r}{of}{owner}. {hint}Known: {shown}.")

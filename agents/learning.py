@@ -85,7 +85,7 @@ class GradientSteps:
     def _step(self, minibatch: dict[str, Any]) -> Any:
         parts = self._parts
         with tf.GradientTape(persistent=len(parts.optimizers) > 1) as tape:
-            losses = dict(parts.loss(minibatch))
+            losses = _mapping(parts.loss(minibatch))
         for name, optimizer in parts.optimizers.items():
             if name not in losses:
                 raise ConfigurationError(
@@ -210,6 +210,13 @@ def direct_call(function: Any) -> Callable[..., Any]:
         return tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=types, f=function)
 
     return call
+
+
+def _mapping(losses: Any) -> dict[str, Any]:
+    if not isinstance(losses, Mapping):
+        kind = "Tensor" if tf.is_tensor(losses) else type(losses).__name__
+        raise ConfigurationError(f"loss() must return a mapping such as {{'default': loss}}, it returned a {kind}.")
+    return dict(losses)
 
 
 def _scalar(name: str, value: Any) -> Any:

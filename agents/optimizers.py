@@ -96,8 +96,10 @@ class OptimizerSpec:
         name, parenthesis, rest = label.strip().partition("(")
         if not parenthesis:
             return cls(name=name)
+        if not rest.endswith(")"):
+            raise ConfigurationError(f"Optimizer {label!r} has no closing bracket: write sgd(momentum=0.9).")
         arguments: dict[str, Any] = {}
-        for part in _split(rest.rstrip().removesuffix(")")):
+        for part in _split(rest.removesuffix(")")):
             key, equals, value = part.partition("=")
             if not equals:
                 raise ConfigurationError(

@@ -72,6 +72,12 @@ class AgentSpec:
         """The same agent with other hyperparameters."""
         return AgentSpec(self.agent, self.environment, self.config.replace(params), self.state)
 
+    def structure(self) -> tuple[Any, ...]:
+        """What two agents must have in common to be members of one population."""
+        where = self.environment
+        # Classes and functions themselves, not their names: those that a function makes are all called the same.
+        return (self.agent, where.id, repr(where.kwargs), where.vectorization, repr(self.config.structure()))
+
     def build(self, seed: int = 0) -> Agent:
         """The agent, as `seed` makes it.
 

@@ -322,6 +322,13 @@ class Trainer:
     def _diverged(self, update: UpdateMetrics) -> NonFiniteError:
         losses = {name: values[~np.isfinite(values)] for name, values in update.losses.items()}
         told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
+        n_made = len(next(iter(update.losses.values())))
+        at_first = any(not np.isfinite(values[0]) for values in update.losses.values())
+        if at_first and self.agent.gradient_steps == n_made:  # no rate has had any effect on the weights yet
+            return NonFiniteError(
+                f"The loss was {told} at the very first gradient step, after {self.env_steps:,} environment steps: the "
+                f"loss itself gives that, at any learning rate. Look at what it computes, and at its data."
+            )
         return NonFiniteError(
             f"The loss became {told} after {self.env_steps:,} environment steps "
             f"({self.agent.gradient_steps:,} gradient steps): the learning rate is probably too high."

@@ -17,6 +17,7 @@ from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors import Executor, make_executor
 from finder.trial import Outcome, TrialSpec
+from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
@@ -151,15 +152,21 @@ class Search:
         """See `StudyListener`."""
         self.recorder.started(number, {"executor": self.spec.executor, **configuration})
 
-    def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
+    @property
+    def prunes(self) -> bool:
         """See `StudyListener`."""
-        self.recorder.episodes(number, records)
-        if self._observer:
-            self._observer.trial_episodes(number, records)
+        return canonical_pruner_name(self.spec.pruner) != "none"
 
-    def report(self, number: int, env_steps: int, value: float) -> bool:
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """See `StudyListener`."""
-        return self.recorder.report(number, env_steps, value)
+        for number, own in records.items():
+            self.recorder.episodes(number, own)
+            if self._observer:
+                self._observer.trial_episodes(number, own)
+
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+        """See `StudyListener`."""
+        return self.recorder.rung(env_steps, values)
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """See `StudyListener`."""

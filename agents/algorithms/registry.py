@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
@@ -38,13 +39,35 @@ def agent_class(agent: str | type[Agent]) -> type[Agent]:
 
 def _load(path: str) -> Any:
     module_name, colon, class_name = path.rpartition(":")
+    if not colon and path.endswith(".py"):
+        raise ConfigurationError(f"The agent {path!r} names no class: write {path}:Class.{_classes_told(Path(path))}")
     if not colon:
         raise unknown_name("agent", path, ALGORITHMS)
     try:
         module = _load_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
-        return getattr(module, class_name)
-    except (ImportError, AttributeError, FileNotFoundError) as error:
+    except (ImportError, FileNotFoundError) as error:
         raise ConfigurationError(f"The agent {path!r} cannot be loaded: {error}") from error
+    if not hasattr(module, class_name):
+        told = _classes_told(Path(module.__file__)) if module.__file__ else ""
+        raise ConfigurationError(
+            f"The agent {path!r} cannot be loaded: {module_name} has no class {class_name!r}.{told}"
+        )
+    return getattr(module, class_name)
+
+
+def _classes_told(file: Path) -> str:
+    """Names the agents that a file defines, without running it; "" where it cannot be read or has none."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    found: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            if any(base.endswith("Agent") or base.lower() in ALGORITHMS or base in found for base in bases):
+                found.append(node.name)
+    return f" Agents in it: {', '.join(found)}." if found else " There is no agent in it."
 
 
 def _load_file(path: Path) -> Any:

@@ -101,21 +101,24 @@ class Environments:
 
 
 def _make_copies(spec: EnvironmentSpec, n: int) -> Copies:
-    kind, id = spec.vectorization, spec.id
-    pool, native = PoolCopies.can_make(id, spec.kwargs), NativeCopies.can_make(id, spec.kwargs)
-    if kind == "envpool" and not pool:
-        raise ConfigurationError(
-            f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
-            f"environment as Gymnasium has it, or there are arguments for it."
-        )
-    if kind == "native" and not native:
-        raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
+    kind, id, kwargs = spec.vectorization, spec.id, spec.kwargs
     if kind == "async":
         from agents.environments.asynchronous import AsyncCopies
 
         return AsyncCopies(spec.make, n)
-    if kind == "native" or (kind == "auto" and native and n >= FEW):
-        return NativeCopies(str(id), spec.kwargs, n)
-    if kind == "envpool" or (kind == "auto" and pool and not native):
-        return PoolCopies(str(id), n)
-    return SyncCopies(spec.make, n)
+    if kind == "native" and not NativeCopies.can_make(id, kwargs):
+        raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
+    if kind == "envpool" and not PoolCopies.can_make(id, kwargs):
+        raise ConfigurationError(
+            f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
+            f"environment as Gymnasium has it, or there are arguments for it."
+        )
+    if kind == "auto":
+        # CartPole gives the same numbers either way; in single environments where there are few of them.
+        if NativeCopies.can_make(id, kwargs):
+            kind = "native" if n >= FEW else "sync"
+        else:
+            kind = "envpool" if PoolCopies.can_make(id, kwargs) else "sync"
+    if kind == "native":
+        return NativeCopies(str(id), kwargs, n)
+    return PoolCopies(str(id), n) if kind == "envpool" else SyncCopies(spec.make, n)

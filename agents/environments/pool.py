@@ -33,8 +33,7 @@ class PoolCopies(Copies):
         self.n = n
         self._pool = _make(id, n, [0] * n)
         self._ids = np.arange(n, dtype=np.int32)
-        self.single_observation_space = self._pool.observation_space
-        self.single_action_space = self._pool.action_space
+        self.single_observation_space, self.single_action_space = _spaces(self._pool)
 
     @staticmethod
     def can_make(id: Any, kwargs: Mapping[str, Any]) -> bool:
@@ -75,6 +74,13 @@ def _make(id: str, n: int, seeds: list[int]) -> Any:
         return envpool.make(id, env_type="gymnasium", num_envs=n, env_seed=seeds, num_threads=1)
 
 
+def _spaces(pool: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Of one copy."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Gymnasium, about the types of bounds
+        return pool.observation_space, pool.action_space
+
+
 @functools.cache
 def _is_installed() -> bool:
     try:
@@ -96,7 +102,7 @@ def _is_same(id: str) -> bool:
     try:
         same_spaces = all(
             type(a) is type(b) and a.shape == b.shape and getattr(a, "n", None) == getattr(b, "n", None)
-            for a, b in ((ours.observation_space, pool.observation_space), (ours.action_space, pool.action_space))
+            for a, b in zip((ours.observation_space, ours.action_space), _spaces(pool), strict=True)
         )
         return same_spaces and pool.spec.config.max_episode_steps == known.max_episode_steps
     finally:

@@ -1,5 +1,5 @@
 """Many members of one agent, trained in step as one: the reason that a search is fast."""
 
-from agents.population.population import Population, Workshop, structure_of
+from agents.population.population import Population, Workshop
 
-__all__ = ["Population", "Workshop", "structure_of"]
+__all__ = ["Population", "Workshop"]

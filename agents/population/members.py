@@ -77,10 +77,19 @@ def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[s
     if any(spec.config.acting_values() != first for spec in specs):
         return None
     member = one_member(agent, specs[0], extra)
-    if not member.rowwise:
+    if not (member.rowwise and _means_it(type(agent))):
         return None
     member.rng = seeding.MemberStreams([seeding.generator(spec.seed, "exploration") for spec in specs])  # type: ignore[assignment]
     return member
+
+
+def _means_it(agent_class: type[KerasAgent]) -> bool:
+    """Whether `rowwise` was said of the `act` and `prepare` that there are: a subclass's own may be otherwise."""
+
+    def distance(name: str) -> int:
+        return next(i for i, base in enumerate(agent_class.__mro__) if name in vars(base))
+
+    return distance("rowwise") <= min(distance("act"), distance("prepare"))
 
 
 class RowNumbers:

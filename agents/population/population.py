@@ -74,14 +74,7 @@ class Workshop:
             **built.compilation(),
         )
         self.capacity = capacity
-        self.structure = structure_of(spec)
-
-
-def structure_of(spec: AgentSpec) -> tuple[Any, ...]:
-    """What two agents must have in common to be members of one population."""
-    where = spec.environment
-    # Classes and functions themselves, not their names: those that a function makes are all called the same.
-    return (spec.agent, where.id, repr(where.kwargs), where.vectorization, repr(spec.config.structure()))
+        self.structure = spec.structure()
 
 
 class Population:
@@ -159,6 +152,10 @@ class Population:
     def seeds(self) -> tuple[int, ...]:
         """The seed of each member."""
         return tuple(member.seed for member in self._members)
+
+    def describe(self, position: int) -> KerasAgent:
+        """The member at a position as far as its hyperparameters go: it has no networks and learns nothing."""
+        return one_member(self.agent, self._members[position], None)
 
     def extract(self, position: int) -> KerasAgent:
         """The member at a position as an agent alone, which goes on where the member stands."""

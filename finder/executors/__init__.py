@@ -1,5 +1,6 @@
-"""Where trials run. Executors differ in where, never in what: the same trial gives the same record anywhere."""
+"""Where trials run: in this process, in processes of their own, or many at a time in populations."""
 
-from finder.executors.executor import Executor, StudyListener, make_executor
+from finder.executors.choice import make_executor
+from finder.executors.executor import Executor, StudyListener
 
 __all__ = ["Executor", "StudyListener", "make_executor"]

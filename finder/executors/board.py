@@ -8,6 +8,7 @@ itself.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from multiprocess.managers import BaseManager
@@ -18,7 +19,7 @@ Event = tuple[str, int, Any]
 
 
 class Board:
-    """Shared dicts and the events that the parent has not read yet.
+    """Shared dicts, the events that the parent has not read yet, and what it has for its workers.
 
     Attributes (read them with `values`):
         rewards: Trial number -> return of every episode.
@@ -29,47 +30,80 @@ class Board:
 
     def __init__(self, keep_values: bool = False) -> None:
         self._keep_values = keep_values
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._events: list[Event] = []
         self._stops: dict[int, str] = {}
+        self._work: dict[int, Any] = {}
+        self._answers: dict[int, dict[int, str]] = {}
         self.rewards: dict[int, list[float]] = {}
         self.losses: dict[int, list[float]] = {}
         self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_agent": None, "best_opt": None}
 
-    def post(self, kind: str, number: int, content: Any) -> str | None:
-        """A child tells something; it is answered with the reason why it should stop, or None."""
-        with self._lock:
-            self._events.append((kind, number, content))
-            if kind == "episodes" and self._keep_values:
-                self._append(number, content)
-            return self._stops.get(number)
+    # Called by workers ----------------------------------------------------------------------------------------
 
-    def finish(self, number: int, agent: str, optimizer: str, outcome: Any) -> None:
-        """A child's last word: its trial's outcome. Its means are compared and `logs` updated."""
-        with self._lock:
-            self._events.append(("ended", number, outcome))
+    def take(self, worker: int) -> Any:
+        """Waits for a batch of trials; None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: worker in self._work)
+            return self._work.pop(worker)
+
+    def post(self, kind: str, worker: int, content: Any) -> str | None:
+        """A worker tells something; it is answered with the reason why it should stop, or None."""
+        with self._changed:
+            self._events.append((kind, worker, content))
+            if kind == "episodes" and self._keep_values:
+                self._append(content)
+            return self._stops.get(worker)
+
+    def answer(self, worker: int) -> dict[int, str]:
+        """Waits for what the parent says to the worker's rung."""
+        with self._changed:
+            self._changed.wait_for(lambda: worker in self._answers)
+            return self._answers.pop(worker)
+
+    def finish(self, worker: int, number: int, agent: str, optimizer: str, outcome: Any) -> None:
+        """The outcome of a trial. Its means are compared and `logs` updated."""
+        with self._changed:
+            self._events.append(("ended", worker, (number, outcome)))
             if outcome.state == "complete":
                 self._compare(number, agent, optimizer)
 
+    # Called by the parent -------------------------------------------------------------------------------------
+
+    def give(self, worker: int, batch: Any) -> None:
+        """Has a batch of trials for a worker; None sends it home."""
+        with self._changed:
+            self._work[worker] = batch
+            self._changed.notify_all()
+
     def drain(self) -> list[Event]:
         """What was told since the last call, in order."""
-        with self._lock:
+        with self._changed:
             events, self._events = self._events, []
             return events
 
-    def stop(self, number: int, reason: str) -> None:
-        """Asks the trial to stop."""
-        with self._lock:
-            self._stops[number] = reason
+    def reply(self, worker: int, verdicts: Mapping[int, str]) -> None:
+        """Says which trials of a worker are to stop at its rung, and why."""
+        with self._changed:
+            self._answers[worker] = dict(verdicts)
+            self._changed.notify_all()
+
+    def stop(self, worker: int, reason: str) -> None:
+        """Asks a worker to end all its trials; one that waits at a rung need not wait any more."""
+        with self._changed:
+            self._stops[worker] = reason
+            self._answers.setdefault(worker, {})
+            self._changed.notify_all()
 
     def values(self) -> dict[str, Any]:
         """Copies of `rewards`, `losses` and `logs`."""
-        with self._lock:
+        with self._changed:
             return {"rewards": dict(self.rewards), "losses": dict(self.losses), "logs": dict(self.logs)}
 
-    def _append(self, number: int, records: list[EpisodeRecord]) -> None:
-        self.rewards.setdefault(number, []).extend(record.episode_return for record in records)
-        self.losses.setdefault(number, []).extend(record.loss for record in records if record.loss is not None)
+    def _append(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+        for number, own in records.items():
+            self.rewards.setdefault(number, []).extend(record.episode_return for record in own)
+            self.losses.setdefault(number, []).extend(record.loss for record in own if record.loss is not None)
 
     def _compare(self, number: int, agent: str, optimizer: str) -> None:
         rewards, losses = self.rewards.get(number), self.losses.get(number)
@@ -83,4 +117,6 @@ class BoardManager(BaseManager):
     """Serves a `Board` to other processes."""
 
 
-BoardManager.register("Board", Board, exposed=("post", "finish", "drain", "stop", "values"))
+BoardManager.register(
+    "Board", Board, exposed=("take", "post", "answer", "finish", "give", "drain", "reply", "stop", "values")
+)

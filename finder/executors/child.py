@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from finder.silence import import_tensorflow
@@ -20,19 +21,21 @@ import tensorflow as tf
 
 import agents.algorithms.dqn
 import agents.algorithms.ppo  # noqa: F401
+from finder.cohort import run_cohort
 from finder.executors.orphans import end_with_parent
 from finder.executors.pickling import loads
-from finder.trial import Outcome, run_trial
+from finder.runs import Workshops
+from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
 
 
-def main(number: int, payload: bytes, board: Any, threads: int, path: list[str]) -> None:
-    """Runs one trial and tells the board.
+def main(worker: int, board: Any, rope: Any, threads: int, path: list[str]) -> None:
+    """Runs one batch of trials after another, and tells the board.
 
     Args:
-        number: The trial's number.
-        payload: The pickled `TrialSpec`.
+        worker: Number of this worker.
         board: Proxy of the board.
+        rope: Connection to the parent's bell: it rings when there is something on the board.
         threads: Cores that this process may use.
         path: The parent's `sys.path`, so that a user's modules are found.
     """
@@ -41,29 +44,50 @@ def main(number: int, payload: bytes, board: Any, threads: int, path: list[str])
     sys.path[:] = path
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    try:
-        trial = loads(payload)
-    except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
-        reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
-        board.finish(number, "", "", Outcome(state="failed", reason=reason, traceback=traceback.format_exc()))
-        return
-    outcome = run_trial(trial, _Told(board))
-    board.finish(number, trial.label, trial.agent.config.optimizer, outcome)
+    workshops = Workshops()
+    while (batch := board.take(worker)) is not None:
+        payloads, waits = batch
+        trials = _unpacked(worker, board, payloads)
+        rope.send_bytes(b".")
+        if trials:
+            run_cohort(trials, _Told(worker, board, rope, trials, waits), workshops)
+
+
+def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[TrialSpec]:
+    trials = []
+    for number, payload in payloads.items():
+        try:
+            trials.append(loads(payload))
+        except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
+            reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
+            outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())
+            board.finish(worker, number, "", "", outcome)
+    return trials
 
 
 class _Told:
-    """A trial's listener that tells the board."""
+    """The listener of a cohort that tells the board."""
 
-    def __init__(self, board: Any) -> None:
+    def __init__(self, worker: int, board: Any, rope: Any, trials: list[TrialSpec], waits: bool) -> None:
+        self._worker = worker
         self._board = board
+        self._rope = rope
+        self._trials = {trial.number: trial for trial in trials}
+        self._waits = waits
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        self._board.post("started", number, configuration)
+        self._board.post("started", self._worker, (number, configuration))
 
-    def episodes(self, number: int, records: list[EpisodeRecord]) -> str | None:
-        answer: str | None = self._board.post("episodes", number, records)
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
+        answer: str | None = self._board.post("episodes", self._worker, records)
         return answer
 
-    def report(self, number: int, env_steps: int, value: float) -> str | None:
-        answer: str | None = self._board.post("report", number, (env_steps, value))
-        return answer
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
+        self._board.post("rung", self._worker, (env_steps, dict(values)))
+        self._rope.send_bytes(b".")
+        return self._board.answer(self._worker) if self._waits else {}
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        trial = self._trials[number]
+        self._board.finish(self._worker, number, trial.label, trial.agent.config.optimizer, outcome)
+        self._rope.send_bytes(b".")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from agents.errors import unknown_name
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
 
@@ -16,14 +15,18 @@ NextTrial = Callable[[], TrialSpec | None]
 class StudyListener(Protocol):
     """Who hears of all trials, always in the parent process and from one thread."""
 
+    @property
+    def prunes(self) -> bool:
+        """Whether `rung` may ever stop a trial; where it may not, nobody waits for its answer."""
+
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """A trial's agents are built."""
 
-    def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
-        """Episodes of a trial have ended."""
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+        """Episodes of trials have ended; none at all is a sign of life."""
 
-    def report(self, number: int, env_steps: int, value: float) -> bool:
-        """A trial's value at an environment step; True prunes the trial."""
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+        """The values of trials at an environment step to which all of them have come; answers which are pruned."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended. Nothing more is heard of it."""
@@ -42,28 +45,3 @@ class Executor(ABC):
         Raises:
             KeyboardInterrupt: Goes through, after every trial that was running has been ended as interrupted.
         """
-
-
-def make_executor(name: str, n_jobs: int = 1) -> Executor:
-    """The executor of a name.
-
-    Args:
-        name: ``"inline"``: one trial after another, in this process. ``"process"``: a process a trial.
-        n_jobs: Trials at the same time; `inline` takes 1 only.
-
-    Raises:
-        ConfigurationError: An unknown name, or a number of jobs that it cannot do.
-    """
-    from agents.errors import ConfigurationError
-    from finder.executors.inline import InlineExecutor
-    from finder.executors.process import ProcessExecutor
-
-    if name == "process":
-        return ProcessExecutor(n_jobs)
-    if name == "inline":
-        if n_jobs != 1:
-            raise ConfigurationError(
-                f"The inline executor runs one trial at a time, not n_jobs={n_jobs}; use 'process'."
-            )
-        return InlineExecutor()
-    raise unknown_name("executor", name, ["inline", "process"])

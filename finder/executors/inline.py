@@ -1,32 +1,36 @@
-"""Trials one after another in this process: the fastest way for short trials, because compiled agents are reused."""
+"""Trials in this process: no other one has to start, and compiled agents are used again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from finder.cohort import run_cohort
+from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.trial import AgentPool, Outcome, run_trial
+from finder.runs import Workshops
+from finder.trial import FELL_BEHIND, Outcome
 from studies.records import EpisodeRecord
 
 
 class InlineExecutor(Executor):
-    """Runs trials here."""
+    """Runs trials here.
 
-    def __init__(self) -> None:
-        self._pool = AgentPool()
+    Args:
+        batching: How many at the same time.
+    """
+
+    def __init__(self, batching: Batching) -> None:
+        self._batching = batching
+        self._workshops = Workshops()
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        while (trial := next_trial()) is not None:
-            try:
-                outcome = run_trial(trial, _Direct(listener), self._pool)
-            except KeyboardInterrupt:
-                listener.ended(trial.number, Outcome(state="interrupted", reason="interrupted by the user"))
-                raise
-            listener.ended(trial.number, outcome)
+        while batches := self._batching.next(next_trial, 1):
+            run_cohort(batches[0], _Direct(listener), self._workshops)
 
 
 class _Direct:
-    """A trial's listener that passes everything straight on."""
+    """The listener of a cohort that passes everything straight on."""
 
     def __init__(self, listener: StudyListener) -> None:
         self._listener = listener
@@ -34,9 +38,12 @@ class _Direct:
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         self._listener.started(number, configuration)
 
-    def episodes(self, number: int, records: list[EpisodeRecord]) -> str | None:
-        self._listener.episodes(number, records)  # none at all is a sign of life
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
+        self._listener.episodes(records)
         return None
 
-    def report(self, number: int, env_steps: int, value: float) -> str | None:
-        return "pruned: it fell behind" if self._listener.report(number, env_steps, value) else None
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
+        return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        self._listener.ended(number, outcome)

@@ -1,4 +1,4 @@
-"""A process a trial, through `multiprocess`, several at the same time.
+"""Trials in processes, through `multiprocess`, several at the same time.
 
 Children are forked from a fork server that has imported TensorFlow and done nothing with it, so that a trial does
 not wait for the import, and never from a process in which TensorFlow has run. They talk to the parent through a
@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import multiprocess
@@ -21,12 +22,13 @@ from multiprocess import forkserver, resource_tracker
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
+from finder.executors.batches import Batching
 from finder.executors.board import Board, BoardManager, Event
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.orphans import end_with_parent
 from finder.executors.pickling import dumps
 from finder.executors.signals import interrupts_wait
-from finder.trial import INTERRUPTED, Outcome, TrialSpec
+from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome
 
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
@@ -34,17 +36,20 @@ STOP_SECONDS = 10.0
 
 
 class ProcessExecutor(Executor):
-    """Runs each trial in a process of its own.
+    """Runs batches of trials in worker processes.
 
     Args:
         n_jobs: Processes at the same time, >= 1. Each gets an equal share of the cores.
+        batching: Which trials a process runs at the same time. Defaults to one trial, and then every trial has a
+            process of its own; otherwise a process runs batch after batch and keeps what it has compiled.
         keep_values: Whether the board keeps all rewards and losses of all trials (`Board.values`).
     """
 
-    def __init__(self, n_jobs: int = 1, keep_values: bool = False) -> None:
+    def __init__(self, n_jobs: int = 1, batching: Batching | None = None, keep_values: bool = False) -> None:
         if n_jobs < 1:
             raise ConfigurationError(f"n_jobs must be >= 1, got {n_jobs}.")
         self.n_jobs = n_jobs
+        self.batching = batching or Batching()
         self._keep_values = keep_values
         self.values: dict[str, Any] = {}
         """What the board's dicts held at the end of the last run."""
@@ -56,24 +61,46 @@ class ProcessExecutor(Executor):
             _await_fork_server(context)
             with _started(BoardManager(ctx=context)) as manager:
                 board = manager.Board(self._keep_values)
-                _Run(context, board, self.n_jobs, next_trial, listener).loop()
+                _Run(self, context, board, next_trial, listener).loop()
                 self.values = board.values()
+
+
+@dataclass
+class _Worker:
+    """A process and the trials that it runs."""
+
+    process: Any
+    running: set[int] = field(default_factory=set)
+    rung: tuple[int, dict[int, float]] | None = None  # at which it waits: environment steps and values
 
 
 class _Run:
     """One call of `ProcessExecutor.run`."""
 
-    def __init__(self, context: Any, board: Any, n_jobs: int, next_trial: NextTrial, listener: StudyListener) -> None:
+    def __init__(
+        self, executor: ProcessExecutor, context: Any, board: Any, next_trial: NextTrial, listener: StudyListener
+    ) -> None:
         self.context = context
         self.board: Board = board
-        self.n_jobs = n_jobs
+        self.n_jobs = executor.n_jobs
+        self.batching = executor.batching
         self.next_trial = next_trial
         self.listener = listener
-        self.children: dict[int, Any] = {}
+        self.workers: dict[int, _Worker] = {}
+        self.n_started = 0
+        self.bell, self.rope = context.Pipe(duplex=False)  # workers ring when they have told something
         self.events: deque[Event] = deque()  # told, but not passed on yet
-        self.pruned: dict[int, tuple[int, float]] = {}
-        self.last_report: dict[int, int] = {}
         self.exhausted = False
+
+    @property
+    def name(self) -> str:
+        """What records call this way of running trials."""
+        return "population" if self.keeps_workers else "process"
+
+    @property
+    def keeps_workers(self) -> bool:
+        """Whether a process runs more than one batch, and the workers go from rung to rung together."""
+        return self.batching.members is not None
 
     def loop(self) -> None:
         try:
@@ -81,12 +108,14 @@ class _Run:
                 # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the board or of a write.
                 with interrupts_wait():
                     self._fill()
-                if not self.children:
+                if not any(worker.running for worker in self.workers.values()):
+                    self._send_home(list(self.workers))
                     return
-                wait([child.sentinel for child in self.children.values()], timeout=POLL_SECONDS)
+                self._wait()
                 with interrupts_wait():
                     self._pass_on()
                     self._bury_dead()
+                    self._answer_rungs()
         except (OSError, EOFError) as error:
             self._stop_all()
             if self._board_answers():
@@ -99,88 +128,147 @@ class _Run:
             self._stop_all()
             raise
 
-    def _fill(self) -> None:
-        while not self.exhausted and len(self.children) < self.n_jobs:
-            trial = self.next_trial()
-            if trial is None:
-                self.exhausted = True
-                return
-            self._start(trial)
+    def _wait(self) -> None:
+        """Waits until a worker rings or has died, or a while."""
+        wait([self.bell, *(worker.process.sentinel for worker in self.workers.values())], timeout=POLL_SECONDS)
+        while self.bell.poll():
+            self.bell.recv_bytes()
 
-    def _start(self, trial: TrialSpec) -> None:
+    # Work for workers -----------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Asks for trials where there is room. Workers that go together get their batches together."""
+        busy = [worker for worker in self.workers.values() if worker.running]
+        if self.exhausted or (busy and self.keeps_workers) or len(busy) >= self.n_jobs:
+            return
+        batches = self.batching.next(self.next_trial, self.n_jobs - len(busy))
+        self.exhausted = not batches
+        idle = [number for number, worker in self.workers.items() if not worker.running]
+        for batch in batches:
+            number = idle.pop(0) if idle and self.keeps_workers else self._start()
+            self.workers[number].running = {trial.number for trial in batch}
+            payloads = {trial.number: dumps(trial) for trial in batch}
+            self.board.give(number, (payloads, self.listener.prunes))
+
+    def _start(self) -> int:
         from finder.executors.child import main
 
+        number, self.n_started = self.n_started, self.n_started + 1
         threads = max(1, (os.cpu_count() or 1) // self.n_jobs)
-        arguments = (trial.number, dumps(trial), self.board, threads, list(sys.path))
-        child = self.context.Process(target=main, args=arguments, name=f"trial-{trial.number}", daemon=True)
-        child.start()
-        self.children[trial.number] = child
+        arguments = (number, self.board, self.rope, threads, list(sys.path))
+        process = self.context.Process(target=main, args=arguments, name=f"worker-{number}", daemon=True)
+        process.start()
+        self.workers[number] = _Worker(process)
+        return number
+
+    def _send_home(self, numbers: list[int]) -> None:
+        """Lets workers end that have nothing left to do."""
+        for number in numbers:
+            self.board.give(number, None)
+        for number in numbers:
+            process = self.workers.pop(number).process
+            process.join(STOP_SECONDS)
+            if process.is_alive():
+                process.kill()
+
+    # What workers tell ----------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
-        """Gives the listener what the children have told."""
+        """Gives the listener what the workers have told."""
         self.events.extend(self.board.drain())
         while self.events:  # one by one: where the listener raises, the rest is still there to be told by `_stop_all`
             self._tell(*self.events.popleft())
 
-    def _tell(self, kind: str, number: int, content: Any) -> None:
-        if number not in self.children:
+    def _tell(self, kind: str, worker: int, content: Any) -> None:
+        if worker not in self.workers:
             return
         if kind == "started":
-            self.listener.started(number, {**content, "executor": "process"})
+            number, configuration = content
+            if number in self.workers[worker].running:
+                self.listener.started(number, {**configuration, "executor": self.name})
         elif kind == "episodes":
-            self.listener.episodes(number, content)
-        elif kind == "report":
-            env_steps, value = content
-            self.last_report[number] = env_steps
-            if number not in self.pruned and self.listener.report(number, env_steps, value):
-                self.pruned[number] = (env_steps, value)
-                self.board.stop(number, "pruned: it fell behind")
+            self.listener.episodes(content)
+        elif kind == "rung":
+            if self.listener.prunes:
+                self.workers[worker].rung = content
+            else:
+                self.listener.rung(*content)
         else:
-            self._end(number, content)
+            self._end(worker, *content)
+            if not self.keeps_workers and not self.workers[worker].running:
+                self._send_home([worker])
 
-    def _end(self, number: int, outcome: Outcome) -> None:
-        if number in self.pruned:
-            env_steps, value = self.pruned[number]
-            ran_on = outcome.state == "complete" and self.last_report[number] > env_steps
-            if ran_on or outcome.state == "pruned":
-                # It ran on a little before it heard of it; the record says where it was decided.
-                outcome = Outcome(**{**vars(outcome), "state": "pruned", "env_steps": env_steps, "value": value})
-            # A trial that is complete with the report at which it fell behind has nothing left to prune.
-        child = self.children.pop(number)
+    def _answer_rungs(self) -> None:
+        """Tells the listener of rungs to which all that go together have come."""
+        waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
+        if not waiting:
+            return
+        if not self.keeps_workers:
+            for number, worker in waiting.items():
+                self._answer({number: worker})
+        elif all(worker.rung is not None for worker in self.workers.values() if worker.running):
+            first = min(worker.rung[0] for worker in waiting.values() if worker.rung is not None)
+            together = {n: worker for n, worker in waiting.items() if worker.rung and worker.rung[0] == first}
+            self._answer(together)
+
+    def _answer(self, workers: dict[int, _Worker]) -> None:
+        values: dict[int, float] = {}
+        env_steps = 0
+        for worker in workers.values():
+            assert worker.rung is not None
+            env_steps = worker.rung[0]
+            values |= worker.rung[1]
+        pruned = self.listener.rung(env_steps, values)
+        for number, worker in workers.items():
+            assert worker.rung is not None
+            self.board.reply(number, {trial: FELL_BEHIND for trial in pruned if trial in worker.rung[1]})
+            worker.rung = None
+
+    # How trials and workers end -------------------------------------------------------------------------------
+
+    def _end(self, worker: int, number: int, outcome: Outcome) -> None:
+        running = self.workers[worker].running
+        if number not in running:
+            return
+        running.remove(number)
         self.listener.ended(number, outcome)
-        child.join(STOP_SECONDS)
-        if child.is_alive():
-            child.kill()
 
     def _bury_dead(self) -> None:
-        """A child that is gone without a last word has lost its trial, and nothing else."""
-        dead = [number for number, child in self.children.items() if not child.is_alive()]
+        """A process that is gone without a last word has lost its trials, and nothing else."""
+        dead = [number for number, worker in self.workers.items() if not worker.process.is_alive()]
         if not dead:
             return
-        self._pass_on()  # it may have told its outcome just before
+        self._pass_on()  # it may have told an outcome just before
         for number in dead:
-            if number in self.children:
-                code = self.children[number].exitcode
-                self._end(number, Outcome(state="failed", reason=f"its process {_cause_of_death(code)}"))
+            worker = self.workers.get(number)
+            if worker is None:
+                continue
+            reason = f"its process {_cause_of_death(worker.process.exitcode)}"
+            for trial in sorted(worker.running):
+                self._end(number, trial, Outcome(state="failed", reason=reason))
+            self.workers.pop(number, None)
 
     def _stop_all(self) -> None:
-        """Ends every child, first by asking, and every trial as interrupted."""
-        running = dict(self.children)
+        """Ends every worker, first by asking, and every trial as interrupted."""
         deadline = time.monotonic() + STOP_SECONDS
+        processes = [worker.process for worker in self.workers.values()]
         try:
-            for number in running:
+            for number in self.workers:
                 self.board.stop(number, INTERRUPTED)
+                self.board.give(number, None)
         except (OSError, EOFError):
             deadline = time.monotonic()  # the board is gone: nobody hears of it
-        for child in running.values():
-            child.join(max(0.0, deadline - time.monotonic()))
-            if child.is_alive():
-                child.kill()
-                child.join()
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
         with suppress(OSError, EOFError):
             self._pass_on()
-        for number in list(self.children):
-            self._end(number, Outcome(state="interrupted", reason=INTERRUPTED))
+        for number, worker in list(self.workers.items()):
+            for trial in sorted(worker.running):
+                self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
+        self.workers = {}
 
     def _board_answers(self) -> bool:
         try:

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,18 @@ def run(executor: Executor, trials: list[TrialSpec], listener: Remembering | Non
     return listener
 
 
-@pytest.fixture(params=["inline", pytest.param("process", marks=pytest.mark.real)])
-def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
-    return make_executor(request.param)
+@pytest.fixture(
+    params=[
+        ("inline", 1),
+        ("population", 1),
+        pytest.param(("population", 2), marks=pytest.mark.real),
+        pytest.param(("process", 1), marks=pytest.mark.real),
+    ],
+    ids=lambda param: f"{param[0]}-{param[1]}",
+)
+def executor(request: pytest.FixtureRequest) -> Executor:
+    name, n_jobs = request.param
+    return make_executor(name, n_jobs)
 
 
 class TestEveryExecutor:
@@ -216,8 +225,8 @@ class TestProcesses:
         class Failing(Remembering):
             failed = False
 
-            def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
-                super().episodes(number, records)
+            def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+                super().episodes(records)
                 if records and not self.failed:
                     self.failed = True
                     time.sleep(3)  # the trial ends meanwhile
@@ -285,11 +294,11 @@ def test_the_board_keeps_every_value_and_the_best_means():
     board = Board(keep_values=True)
     assert board.values()["logs"]["best_reward"] == -1e9
     assert board.values()["logs"]["best_loss"] == 1e9
-    board.post("episodes", 0, [episode(1.0, None), episode(3.0, 0.5)])
-    board.post("episodes", 1, [episode(2.0, 0.1)])
-    board.post("episodes", 1, [episode(4.0, 0.3)])
-    board.finish(0, "dqn", "adam", Outcome(state="complete", value=2.0))
-    board.finish(1, "ppo", "sgd", Outcome(state="complete", value=3.0))
+    board.post("episodes", 0, {0: [episode(1.0, None), episode(3.0, 0.5)]})
+    board.post("episodes", 1, {1: [episode(2.0, 0.1)]})
+    board.post("episodes", 1, {1: [episode(4.0, 0.3)]})
+    board.finish(0, 0, "dqn", "adam", Outcome(state="complete", value=2.0))
+    board.finish(1, 1, "ppo", "sgd", Outcome(state="complete", value=3.0))
     values = board.values()
     assert values["rewards"] == {0: [1.0, 3.0], 1: [2.0, 4.0]}
     assert values["losses"] == {0: [0.5], 1: [0.1, 0.3]}
@@ -301,14 +310,14 @@ def test_the_board_keeps_every_value_and_the_best_means():
 
 def test_a_failed_agent_is_never_the_best():
     board = Board(keep_values=True)
-    board.post("episodes", 0, [episode(1000.0, None)])
-    board.finish(0, "dqn", "adam", Outcome(state="failed"))
+    board.post("episodes", 0, {0: [episode(1000.0, None)]})
+    board.finish(0, 0, "dqn", "adam", Outcome(state="failed"))
     assert board.values()["logs"]["best_agent"] is None
 
 
 def test_a_stop_request_is_the_answer_to_what_a_child_tells():
     board = Board()
-    assert board.post("episodes", 0, []) is None
+    assert board.post("episodes", 0, {}) is None
     board.stop(0, "enough")
-    assert board.post("episodes", 0, []) == "enough"
-    assert board.post("episodes", 1, []) is None
+    assert board.post("episodes", 0, {}) == "enough"
+    assert board.post("episodes", 1, {}) is None

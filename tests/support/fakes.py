@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -32,12 +33,20 @@ class Remembering:
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         self.configurations[number] = configuration
 
-    def episodes(self, number: int, records: list[EpisodeRecord]) -> None:
-        self.records.setdefault(number, []).extend(records)
+    @property
+    def prunes(self) -> bool:
+        return self.prune_at is not None
 
-    def report(self, number: int, env_steps: int, value: float) -> Any:
-        self.reports.setdefault(number, []).append((env_steps, value))
-        return self.prune_at is not None and env_steps >= self.prune_at
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> Any:
+        for number, own in records.items():
+            self.records.setdefault(number, []).extend(own)
+
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> Any:
+        for number, value in values.items():
+            self.reports.setdefault(number, []).append((env_steps, value))
+        if self.prune_at is None or env_steps < self.prune_at:
+            return {}
+        return dict.fromkeys(values, "pruned: it fell behind")
 
     def ended(self, number: int, outcome: Outcome) -> None:
         assert number not in self.outcomes, "a trial ended twice"

@@ -1,4 +1,4 @@
-"""The one way a trial is run."""
+"""The one way trials are run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fakes import SMALL_PPO, Remembering
 
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
-from finder.trial import INTERRUPTED, AgentPool, TrialSpec, run_trial
+from finder.cohort import run_cohort
+from finder.runs import Workshops
+from finder.trial import INTERRUPTED, Outcome, TrialSpec
 
 
 def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, **fields: Any) -> TrialSpec:
@@ -19,6 +21,17 @@ def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | No
     return TrialSpec(
         **{"number": 7, "agent": agent, "env_steps": 320, "report_marks": (160, 320), "seeds": (0, 1), **fields}
     )
+
+
+def run_trial(trial: TrialSpec, listener: Remembering, workshops: Workshops | None = None) -> Outcome:
+    run_cohort([trial], listener, workshops)
+    return listener.outcomes[trial.number]
+
+
+def returns_of(listener: Remembering, number: int = 7) -> list[tuple[int, float]]:
+    """By seed: when they are told depends on the clock."""
+    records = sorted(listener.records[number], key=lambda record: (record.seed, record.episode))
+    return [(record.seed, record.episode_return) for record in records]
 
 
 def test_a_complete_trial_reports_at_its_marks_and_records_every_episode():
@@ -60,8 +73,8 @@ def test_a_pruned_trial_stops_at_the_report():
 
 def test_a_trial_can_be_interrupted_between_reports():
     class Stopping(Remembering):
-        def episodes(self, number: int, records: list[Any]) -> str | None:
-            super().episodes(number, records)
+        def episodes(self, records: Any) -> str | None:
+            super().episodes(records)
             return INTERRUPTED
 
     outcome = run_trial(make_trial(), Stopping())
@@ -120,17 +133,16 @@ def test_what_is_needed_to_run_it_again_is_told():
     assert told["versions"]["tensorflow"]
 
 
-def test_agents_from_the_pool_do_what_new_ones_do():
-    pool, fresh, pooled = AgentPool(), Remembering(), Remembering()
-    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), pool)
-    run_trial(make_trial(params={"learning_rate": 0.01}), pooled, pool)
-    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, AgentPool())
-    returns = [[r.episode_return for r in listener.records[7]] for listener in (fresh, pooled)]
-    assert returns[0] == returns[1]
-    assert fresh.reports == pooled.reports
+def test_a_workshop_that_was_used_gives_what_a_new_one_gives():
+    workshops, fresh, again = Workshops(), Remembering(), Remembering()
+    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), workshops)
+    run_trial(make_trial(params={"learning_rate": 0.01}), again, workshops)
+    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, Workshops())
+    assert returns_of(fresh) == returns_of(again)
+    assert fresh.reports == again.reports
 
 
-def test_the_pool_tells_classes_of_one_name_apart():
+def test_workshops_tell_classes_of_one_name_apart():
     def make_class(factor: float) -> type[PPO]:
         class Scaled(PPO):
             def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -138,45 +150,45 @@ def test_the_pool_tells_classes_of_one_name_apart():
 
         return Scaled
 
-    pool = AgentPool()
+    workshops = Workshops()
     first, second = (AgentSpec.of(make_class(factor), "fakes:TwoStep-v0", SMALL_PPO) for factor in (1.0, 100.0))
-    pool.give_back(first, [pool.take(first, 0)])
-    assert type(pool.take(second, 0)) is second.agent
+    workshops.give_back(workshops.take(first, 2))
+    assert type(workshops.take(second, 2).agent) is second.agent
 
 
 def test_an_error_of_the_listener_is_no_failure_of_the_trial():
     class Full(Remembering):
-        def episodes(self, number: int, records: list[Any]) -> None:
+        def episodes(self, records: Any) -> None:
             raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
         run_trial(make_trial(), Full())
 
 
-def test_what_was_opened_is_closed_where_a_later_seed_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
+def test_what_was_opened_is_closed_where_a_later_agent_cannot_be_built(monkeypatch: pytest.MonkeyPatch):
     closed = []
     close = Trainer.close
     monkeypatch.setattr(Trainer, "close", lambda self: closed.append(self.run.seed) or close(self))
-    build = AgentSpec.build
 
-    def build_but_one(self: AgentSpec, seed: int = 0) -> Any:
-        if seed == 1:
-            raise RuntimeError("no more memory")
-        return build(self, seed)
+    class Alone(PPO):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:  # no member of a population
+            super().__init__(*args, **kwargs)
+            if self.seed == 1:
+                raise RuntimeError("no more memory")
 
-    monkeypatch.setattr(AgentSpec, "build", build_but_one)
-    assert run_trial(make_trial(), Remembering()).reason == "RuntimeError: no more memory"
+    agent = AgentSpec.of(Alone, "fakes:TwoStep-v0", SMALL_PPO)
+    assert run_trial(make_trial(agent=agent), Remembering()).reason == "RuntimeError: no more memory"
     assert closed == [0]
 
 
-def test_the_pool_builds_nothing_twice_for_the_same_structure(monkeypatch: pytest.MonkeyPatch):
+def test_workshops_build_nothing_twice_for_the_same_structure(monkeypatch: pytest.MonkeyPatch):
     built = []
     build = AgentSpec.build
     monkeypatch.setattr(AgentSpec, "build", lambda self, seed=0: built.append(seed) or build(self, seed))
-    pool = AgentPool()
+    workshops = Workshops()
     for rate in (0.1, 0.01, 0.001):
-        run_trial(make_trial(params={"learning_rate": rate}), Remembering(), pool)
-    assert built == [0, 1]
+        run_trial(make_trial(params={"learning_rate": rate}), Remembering(), workshops)
+    assert built == [0]
 
 
 def test_a_trial_is_what_a_trainer_does_with_the_same_seed():
@@ -186,3 +198,81 @@ def test_a_trial_is_what_a_trainer_does_with_the_same_seed():
     with Trainer(spec.agent.build(3)) as trainer:
         returns = trainer.train(env_steps=320).history.returns
     assert [r.episode_return for r in listener.records[7]] == returns
+
+
+# --- several trials
+
+
+def trials_of(rates: list[float], **fields: Any) -> list[TrialSpec]:
+    return [make_trial(params={"learning_rate": rate}, number=i, **fields) for i, rate in enumerate(rates)]
+
+
+def test_a_trial_in_a_cohort_is_what_it_is_alone():
+    together = Remembering()
+    trials = trials_of([0.001, 0.01, 0.1])
+    run_cohort(trials, together)
+    for trial in trials:
+        alone = Remembering()
+        run_cohort([trial], alone)
+        assert returns_of(alone, trial.number) == returns_of(together, trial.number)
+        assert alone.reports[trial.number] == together.reports[trial.number]
+
+
+def test_agents_of_different_structure_go_from_rung_to_rung_together():
+    order = []
+
+    class Noting(Remembering):
+        def rung(self, env_steps: int, values: Any) -> Any:
+            order.append((env_steps, sorted(values)))
+            return super().rung(env_steps, values)
+
+    trials = [make_trial(number=0), make_trial(number=1, params={"hidden_sizes": [4]}), make_trial(number=2)]
+    run_cohort(trials, Noting())
+    assert order == [(160, [0, 1, 2]), (320, [0, 1, 2])]
+
+
+def test_who_is_pruned_frees_the_time_of_its_members():
+    class First(Remembering):
+        def rung(self, env_steps: int, values: Any) -> Any:
+            super().rung(env_steps, values)
+            return {0: "behind"} if env_steps == 160 else {}
+
+    listener = First()
+    run_cohort(trials_of([0.001, 0.01]), listener)
+    assert [listener.outcomes[number].state for number in (0, 1)] == ["pruned", "complete"]
+    assert max(record.env_steps for record in listener.records[0]) == 160
+    alone = Remembering()
+    run_cohort(trials_of([0.001, 0.01])[1:], alone)
+    assert returns_of(listener, 1) == returns_of(alone, 1)
+
+
+@pytest.mark.parametrize("kwargs", [{"fail_after": 60}, {"nan_after": 60}])
+def test_an_environment_that_fails_one_trial_leaves_the_others(kwargs: dict[str, Any]):
+    listener = Remembering()
+    bad = make_trial(number=0, agent=AgentSpec.of("ppo", EnvironmentSpec.of("fakes:TwoStep-v0", kwargs), SMALL_PPO))
+    run_cohort([bad, make_trial(number=1)], listener)
+    assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
+
+
+def test_a_member_that_diverges_leaves_the_others():
+    listener, alone = Remembering(), Remembering()
+    trials = [
+        make_trial(number=0, params={"learning_rate": 1e30, "max_grad_norm": None}),
+        make_trial(number=1, params={"learning_rate": 1e-3, "max_grad_norm": None}),
+    ]
+    run_cohort(trials, listener)
+    assert [listener.outcomes[number].state for number in (0, 1)] == ["failed", "complete"]
+    run_cohort(trials[1:], alone)
+    assert returns_of(listener, 1) == returns_of(alone, 1)
+
+
+def test_an_agent_that_cannot_be_a_member_is_trained_alone():
+    class Alone(PPO):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+    listener, member = Remembering(), Remembering()
+    run_cohort([make_trial(agent=AgentSpec.of(Alone, "fakes:TwoStep-v0", SMALL_PPO))], listener)
+    run_cohort([make_trial()], member)
+    assert listener.outcomes[7].state == "complete"
+    assert returns_of(listener) == returns_of(member)

@@ -1,0 +1,200 @@
+"""The one way trials are run: several of them in step, each trained once for each of its seeds.
+
+Trials whose agents have the same structure are members of one population; an agent that cannot be a member is trained
+alone, in turns with the others. All runs go on together from one report to the next. So the value that is reported at
+an environment step is the mean over a trial's seeds, trials are compared when all of them have come as far (a rung),
+and one that is pruned is pruned for all of its seeds and frees their time.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from finder.runs import Group, TrialRun, Workshops, make_groups, of_equal_structure
+from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
+from studies.records import EpisodeRecord
+
+FLUSH_SECONDS = 0.5
+"""How often episodes are handed to the listener between reports."""
+
+
+class CohortListener(Protocol):
+    """Who hears of trials while they run."""
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        """A trial's agents are built; this is all that is needed to run it again, as JSON."""
+
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
+        """Episodes of trials have ended; may be none, just to ask whether to go on. A reason ends all trials."""
+
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
+        """The values of the trials that have come to this environment step; answers who is to stop, and why."""
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """A trial has ended. Nothing more is heard of it."""
+
+
+def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, workshops: Workshops | None = None) -> None:
+    """Trains every seed of every trial and tells the listener how it went.
+
+    Errors of an agent or an environment are part of a trial's outcome. `KeyboardInterrupt` and what the listener raises
+    go through: a storage that fails is no failure of a trial.
+
+    Args:
+        trials: What to run; their budgets and report marks are the same.
+        listener: Hears of everything, and may stop trials.
+        workshops: Where compiled agents are taken from and given back to.
+    """
+    _Cohort(trials, listener, workshops or Workshops()).run()
+
+
+class _Cohort:
+    """One call of `run_cohort`."""
+
+    def __init__(self, trials: Sequence[TrialSpec], listener: CohortListener, workshops: Workshops) -> None:
+        self._listener = listener
+        self._workshops = workshops
+        self._began = time.perf_counter()
+        self._trials = {spec.number: TrialRun(spec) for spec in trials}
+        self._groups: list[Group] = []
+        self._flushed = time.monotonic()
+
+    def run(self) -> None:
+        some = next(iter(self._trials.values())).spec
+        try:
+            for trials in of_equal_structure(list(self._trials.values())):
+                self._build(trials)
+            for number, trial in self._running():
+                self._start(number, trial)
+            for mark in some.report_steps():
+                if not self._running():
+                    break
+                self._advance(mark)
+        except KeyboardInterrupt:
+            for number, _ in self._running():
+                self._end_stopped(number, INTERRUPTED, None, None)
+            raise
+        finally:
+            for group in self._groups:
+                group.close(self._workshops)
+
+    def _build(self, trials: list[TrialRun]) -> None:
+        """Makes the trainers of trials of equal structure; a trial whose agent cannot be built has failed."""
+        try:
+            for group in make_groups(trials, self._workshops):
+                self._groups.append(group)
+                group.begin()
+        except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trials' failure
+            for trial in trials:
+                trial.error = error
+                self._end_failed(trial.spec.number)
+
+    def _start(self, number: int, trial: TrialRun) -> None:
+        run = trial.runs[0]
+        try:
+            configuration = configuration_of(trial.spec, run.group.describe(run.member), run.group.vectorization)
+        except Exception as error:  # noqa: BLE001 - a configuration that cannot be kept is the trial's failure
+            trial.error = error
+            self._end_failed(number)
+        else:
+            self._listener.started(number, configuration)
+
+    # From mark to mark ----------------------------------------------------------------------------------------
+
+    def _advance(self, mark: int) -> None:
+        """Trains all runs on to this environment step, and compares the trials there."""
+        for group in self._groups_running():
+            while group.behind(mark):
+                group.step()
+                if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
+                    return
+        if not self._flush():
+            return
+        for number, trial in self._running():
+            if trial.failed:
+                self._end_failed(number)
+        values = {number: trial.value_at(mark) for number, trial in self._running()}
+        known = {number: value for number, value in values.items() if np.isfinite(value)}
+        verdicts = self._listener.rung(mark, known) if known else {}
+        for number, reason in verdicts.items():
+            trial = self._trials[number]
+            if not trial.finished:  # what has come to its end has nothing left to prune
+                self._end_stopped(number, reason, mark, known[number])
+        for number, trial in self._running():
+            if trial.finished:
+                self._complete(number, trial)
+
+    def _flush(self) -> bool:
+        """Hands new episodes over; False when everything is to end."""
+        self._flushed = time.monotonic()
+        records = {number: trial.take_fresh() for number, trial in self._running()}
+        reason = self._listener.episodes({number: own for number, own in records.items() if own})
+        if reason:
+            for number, _ in self._running():
+                self._end_stopped(number, reason, None, None)
+        return not reason
+
+    # How trials end -------------------------------------------------------------------------------------------
+
+    def _complete(self, number: int, trial: TrialRun) -> None:
+        seed_values = trial.final_values()
+        if not np.isfinite(list(seed_values.values())).all():
+            trial.error = ValueError(trial.nothing_to_judge())
+            self._end_failed(number)
+            return
+        value = float(np.mean(list(seed_values.values())))
+        self._end(number, "complete", value, trial.env_steps, seed_values)
+
+    def _end_failed(self, number: int) -> None:
+        trial = self._trials[number]
+        error = trial.first_error()
+        fresh = trial.take_fresh()
+        if fresh:
+            self._listener.episodes({number: fresh})
+        told = "".join(traceback.format_exception(error))
+        reason = f"{type(error).__name__}: {error}"
+        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=told)
+
+    def _end_stopped(self, number: int, reason: str, env_steps: int | None, value: float | None) -> None:
+        trial = self._trials[number]
+        reached = trial.env_steps if env_steps is None else env_steps
+        seed_values = {seed: value for seed, value in trial.values_at(reached).items() if np.isfinite(value)}
+        state: State = "interrupted" if reason == INTERRUPTED else "pruned"
+        self._end(number, state, value, reached, seed_values, reason=reason)
+
+    def _end(
+        self,
+        number: int,
+        state: State,
+        value: float | None,
+        env_steps: int,
+        seed_values: dict[int, float],
+        *,
+        reason: str = "",
+        traceback: str = "",
+    ) -> None:
+        trial = self._trials[number]
+        trial.ended = True
+        for run in trial.runs:
+            run.group.leave(run.member, reason or state)
+        outcome = Outcome(
+            state=state,
+            value=value,
+            env_steps=env_steps,
+            seed_values=seed_values,
+            wall_seconds=time.perf_counter() - self._began,
+            reason=reason,
+            traceback=traceback,
+        )
+        self._listener.ended(number, outcome)
+
+    def _running(self) -> list[tuple[int, TrialRun]]:
+        return [(number, trial) for number, trial in self._trials.items() if not trial.ended]
+
+    def _groups_running(self) -> list[Group]:
+        return [group for group in self._groups if not group.finished]

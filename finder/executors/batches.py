@@ -1,0 +1,51 @@
+"""Which trials run together: how many are asked for at a time, and who of several workers gets which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from finder.executors.executor import NextTrial
+from finder.trial import TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """How trials are put into batches.
+
+    Attributes:
+        members: Most runs (trials times seeds) of one batch; a trial is never cut. None: one trial a batch.
+        trials: Most trials that are asked for at a time, over all batches; None without limit. Few, where whoever
+            proposes them learns from the results of earlier ones.
+    """
+
+    members: int | None = None
+    trials: int | None = None
+
+    def next(self, next_trial: NextTrial, n_workers: int) -> list[list[TrialSpec]]:
+        """The next batches, up to one a worker; none when there are no trials left."""
+        limit = n_workers if self.members is None else self.trials
+        room = float("inf") if self.members is None else self.members * n_workers
+        trials: list[TrialSpec] = []
+        while room > 0 and (limit is None or len(trials) < limit):
+            trial = next_trial()
+            if trial is None:
+                break
+            trials.append(trial)
+            room -= len(trial.seeds)
+        return share(trials, n_workers)
+
+
+def share(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
+    """Shares trials out so that workers have equally many runs, and those of equal structure stay together."""
+    structures: dict[tuple[object, ...], list[TrialSpec]] = {}
+    for trial in trials:
+        structures.setdefault(trial.agent.structure(), []).append(trial)
+    ordered = [trial for group in structures.values() for trial in group]
+    total = sum(len(trial.seeds) for trial in ordered)
+    batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
+    before = 0
+    for trial in ordered:
+        middle = before + len(trial.seeds) / 2
+        batches[int(middle * n_workers / total)].append(trial)
+        before += len(trial.seeds)
+    return [batch for batch in batches if batch]

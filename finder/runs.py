@@ -1,0 +1,262 @@
+"""The runs of trials: which of them are trained together, what their episodes were, and what a trial is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.callbacks import Callback, Episode
+from agents.errors import NotMappableError
+from agents.population import Population, Workshop
+from agents.spec import AgentSpec
+from agents.trainer import Budget, Trainer
+from finder.trial import TrialSpec, episode_record
+from studies.ranking import last_part_return, windowed_mean
+from studies.records import EpisodeRecord
+
+
+class Workshops:
+    """Compiled agents that wait for the next cohort.
+
+    Compiling takes seconds, and TensorFlow never quite forgets a graph; so trials of one process that differ only in
+    seeds, rates and other live numbers are trained in the same workshop. Only the newest structures are kept.
+
+    Args:
+        keep: How many.
+    """
+
+    def __init__(self, keep: int = 4) -> None:
+        self._keep = keep
+        self._workshops: list[Workshop] = []
+
+    def take(self, spec: AgentSpec, n_members: int) -> Workshop:
+        """One in which so many members of this agent can be trained. It is taken out until it is given back.
+
+        Raises:
+            NotMappableError: The agent cannot be trained in a population.
+        """
+        structure = spec.structure()
+        for workshop in self._workshops:
+            if workshop.structure == structure and workshop.capacity >= n_members:
+                self._workshops.remove(workshop)
+                return workshop
+        return Workshop(spec, n_members)
+
+    def give_back(self, workshop: Workshop) -> None:
+        """Takes one that nobody uses any more."""
+        others = [other for other in self._workshops if other.structure != workshop.structure]
+        self._workshops = [*others, workshop][-self._keep :]
+
+
+class TrialRun:
+    """One trial and its runs."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        self.spec = spec
+        self.runs: list[SeedRun] = []
+        self.error: Exception | None = None
+        self.ended = False
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps that all of its runs have made."""
+        return min((run.env_steps for run in self.runs), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether its runs are at their ends."""
+        return all(run.finished for run in self.runs)
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of its runs cannot go on."""
+        return self.error is not None or any(run.error for run in self.runs)
+
+    def first_error(self) -> Exception:
+        """Why it failed."""
+        errors = [self.error, *(run.error for run in self.runs)]
+        return next(error for error in errors if error is not None)
+
+    def take_fresh(self) -> list[EpisodeRecord]:
+        """Episodes that nobody was told of yet."""
+        return [record for run in self.runs for record in run.take_fresh()]
+
+    def values_at(self, env_steps: int) -> dict[int, float]:
+        """Seed -> value at this step."""
+        return {run.seed: run.value_at(env_steps) for run in self.runs}
+
+    def value_at(self, env_steps: int) -> float:
+        """Mean over its seeds; NaN unless all of them have one."""
+        return float(np.mean(list(self.values_at(env_steps).values())))
+
+    def final_values(self) -> dict[int, float]:
+        """Seed -> value of the last part of training."""
+        return {run.seed: run.final_value() for run in self.runs}
+
+    def nothing_to_judge(self) -> str:
+        """Why it has no value at its end."""
+        spec = self.spec
+        what = "episode" if spec.metric == "return" else "update"
+        budget = f"{spec.env_steps} environment steps" if spec.env_steps else f"{spec.episodes} episodes"
+        return (
+            f"No {what} ended within the budget of a run ({budget}): there is nothing to judge it by. "
+            f"Give it a larger budget."
+        )
+
+
+class SeedRun:
+    """One run of a trial: which member of which group it is, and what its episodes were."""
+
+    def __init__(self, trial: TrialRun, seed: int, group: Group, member: int) -> None:
+        self.seed = seed
+        self.group = group
+        self.member = member
+        self._spec = trial.spec
+        trial.runs.append(self)
+        self._steps: list[int] = []
+        self._values: list[float] = []
+        self._fresh: list[EpisodeRecord] = []
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps made."""
+        return self.group.trainer.runs[self.member].env_steps
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it cannot go on."""
+        return self.group.error or self.group.trainer.runs[self.member].error
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has used its budget."""
+        return self.group.has_finished(self.member)
+
+    def note(self, episode: Episode) -> None:
+        """Takes an episode that has ended."""
+        record = episode_record(self.seed, episode)
+        self._fresh.append(record)
+        value = record.episode_return if self._spec.metric == "return" else record.loss
+        if value is not None:
+            self._steps.append(episode.env_steps)
+            self._values.append(value)
+
+    def take_fresh(self) -> list[EpisodeRecord]:
+        """Episodes since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def value_at(self, env_steps: int) -> float:
+        """Mean over the episodes that ended in the stretch before this step; NaN before the first episode."""
+        width = max(1, (self._spec.env_steps or env_steps) // 10)
+        value = windowed_mean(self._steps, self._values, env_steps, width)
+        return value if np.isfinite(value) else self._newest(env_steps)
+
+    def final_value(self) -> float:
+        """Mean over the last part of training."""
+        budget = self._spec.env_steps or max(1, self.env_steps)
+        value = last_part_return(self._steps, self._values, budget)
+        return value if np.isfinite(value) else self._newest(budget)
+
+    def _newest(self, env_steps: int) -> float:
+        """Value of the last episode up to this step, for when episodes are longer than the stretch that is judged."""
+        past = [value for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
+        return past[-1] if past else float("nan")
+
+
+class Group(Callback):
+    """Runs that are trained by one trainer: the members of a population, or one agent alone."""
+
+    def __init__(
+        self, members: Sequence[tuple[TrialRun, int]], learner: Population | Agent, workshop: Workshop | None
+    ) -> None:
+        spec = members[0][0].spec
+        self.trainer = Trainer(learner, spec.agent.environment, callbacks=[self])
+        self.runs = [SeedRun(trial, seed, self, member) for member, (trial, seed) in enumerate(members)]
+        self.error: Exception | None = None
+        self._learner = learner
+        self._workshop = workshop
+        self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
+        self._loop: Generator[int] | None = None
+        self._ended = False
+
+    @property
+    def vectorization(self) -> str:
+        """How its environments are stepped."""
+        return self.trainer.collector.environments.kind
+
+    def describe(self, member: int) -> Agent:
+        """The agent of a member, as far as its hyperparameters go; before training begins."""
+        return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
+
+    def begin(self) -> None:
+        """Gets ready for `step`."""
+        self._loop = self.trainer.iterate(self._budget)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nobody in it goes on."""
+        return self._ended or self.error is not None or self._budget_is_used()
+
+    def _budget_is_used(self) -> bool:
+        return self._budget.env_steps is not None and self.trainer.env_steps >= self._budget.env_steps
+
+    def has_finished(self, member: int) -> bool:
+        """Whether a member has used its budget."""
+        episodes = len(self.trainer.runs[member].history.returns)
+        return self.finished or (self._budget.episodes is not None and episodes >= self._budget.episodes)
+
+    def behind(self, mark: int) -> bool:
+        """Whether it has to go on to come to this environment step."""
+        return not self.finished and self.trainer.env_steps < mark
+
+    def step(self) -> None:
+        """One turn of the loop. What it raises is the end of all its runs."""
+        assert self._loop is not None
+        try:
+            self._ended = next(self._loop, None) is None
+        except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
+            self.error = error
+
+    def leave(self, member: int, reason: str) -> None:
+        """A member's trial has ended."""
+        if not self.finished and not self.trainer.runs[member].over:
+            self.trainer.stop(reason, member)
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        self.runs[episode.member].note(episode)
+
+    def close(self, workshops: Workshops) -> None:
+        """Ends the loop, closes the environments and gives back the workshop."""
+        if self._loop is not None:
+            self._loop.close()
+        self.trainer.close()
+        if self._workshop is not None:
+            workshops.give_back(self._workshop)
+
+
+def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
+    """The trials, those together that can be members of one population."""
+    groups: dict[tuple[Any, ...], list[TrialRun]] = {}
+    for trial in trials:
+        agent = trial.spec.agent
+        groups.setdefault((*agent.structure(), id(agent.state)), []).append(trial)
+    return list(groups.values())
+
+
+def make_groups(trials: Sequence[TrialRun], workshops: Workshops) -> Iterator[Group]:
+    """The group of a population; where there can be none, a group for each seed of each trial."""
+    members = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
+    agent = trials[0].spec.agent
+    try:
+        workshop = workshops.take(agent, len(members))
+        hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in members]
+        population = Population(agent, hyperparameters, workshop=workshop)
+    except NotMappableError:
+        for trial, seed in members:
+            yield Group([(trial, seed)], trial.spec.agent.build(seed), None)
+    else:
+        yield Group(members, population, workshop)
