@@ -1,19 +1,24 @@
-"""optuna-dashboard on our storages, with our figures on each study's page."""
+"""optuna-dashboard on our storages, with our figures and a note on each study's page, kept up to date."""
 
 from __future__ import annotations
 
 import errno
 import logging
+import shlex
 import socket
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from studies.errors import StudyError
+from studies.reports.answer import answer, budget_text
 from studies.reports.figures import study_figures
 from studies.storage import StudyStorage, open_storage
-from studies.study import list_studies, load_study
+from studies.study import StudySummary, list_studies, load_study
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -21,14 +26,23 @@ if TYPE_CHECKING:
 _CARD_HEIGHT = 430
 """Pixels; the dashboard's cards are 450 high and cut what is higher."""
 
+LOOK_SECONDS = 3.0
+"""How often studies are looked at for trials that have ended since their figures were drawn."""
+
+_REST = 20
+"""A study's figures are drawn again after so many times the time that drawing took, so that it costs 5% at most."""
+
+_SIGNED = "*Written by Finder; it is written anew when trials end. Remove this line to keep a note of your own.*"
+
 _logger = logging.getLogger(__name__)
 
 
 def attach_figures(study: OpenStudy) -> list[str]:
-    """Attaches our figures to a study, so that they show on its page in optuna-dashboard.
+    """Attaches our figures and a note to a study, so that they show on its page in optuna-dashboard.
 
-    They are drawn from the study as it is now; attaching again replaces them. The dashboard keeps figures as study
-    attributes, so this writes to the storage: about 30 small transactions a figure.
+    They are made from the study as it is now; attaching again replaces them. A note that somebody else wrote is left
+    alone. The dashboard keeps figures as study attributes, so this writes to the storage: about 30 small transactions
+    a figure.
 
     Args:
         study: The study.
@@ -36,13 +50,77 @@ def attach_figures(study: OpenStudy) -> list[str]:
     Returns:
         The figures' ids, such as `finder-learning-rate`.
     """
-    from optuna_dashboard import save_plotly_graph_object
+    from optuna_dashboard import get_note, save_note, save_plotly_graph_object
 
+    before, now = get_note(study.study), _note(study)
+    if before != now and (not before.strip() or _SIGNED in before):
+        save_note(study.study, now)
     names = []
     for name, figure in study_figures(study, compact=True).items():
         figure.update_layout(height=_CARD_HEIGHT)
         names.append(save_plotly_graph_object(study.study, figure, graph_object_id=name))
     return names
+
+
+def _note(study: OpenStudy) -> str:
+    """Returns the study in words: what was asked, what the answer is, and where there is more."""
+    spec = study.spec
+    seeds = f"seed{'s' * (len(spec.seeds) > 1)} {', '.join(map(str, spec.seeds))}"
+    asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
+    where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
+    more = f"Everything about a trial: `finder show {where}`"
+    return f"**{asked}**\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
+
+
+class FigureKeeper:
+    """Attaches the figures of a storage's studies, again and again while they change.
+
+    Args:
+        storage: An open storage.
+    """
+
+    def __init__(self, storage: StudyStorage) -> None:
+        self._storage = storage
+        self._drawn: dict[str, StudySummary] = {}
+        self._rests_until: dict[str, float] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="finder-figures", daemon=True)
+
+    def look(self) -> list[str]:
+        """Draws the figures of studies with trials that have ended since; returns the studies' names."""
+        changed = []
+        for summary in list_studies(self._storage):
+            ended = replace(summary, n_running=0)
+            if self._drawn.get(summary.name) == ended or time.monotonic() < self._rests_until.get(summary.name, 0.0):
+                continue
+            began = time.monotonic()
+            self._drawn[summary.name] = ended
+            try:
+                attach_figures(load_study(self._storage, summary.name))
+            except Exception:
+                # A figure that cannot be drawn or stored must not keep the dashboard from being looked at.
+                _logger.exception("the figures of the study %r could not be attached", summary.name)
+            now = time.monotonic()
+            self._rests_until[summary.name] = now + _REST * (now - began)
+            changed.append(summary.name)
+        return changed
+
+    def start(self) -> None:
+        """Looks every few seconds, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; what it is drawing is finished before."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                _logger.exception("the studies of %s could not be looked at", self._storage.label)
 
 
 def serve(
@@ -51,7 +129,7 @@ def serve(
     port: int = 8080,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Attaches our figures to every study of a storage and serves optuna-dashboard until Ctrl-C.
+    """Serves optuna-dashboard until Ctrl-C, with our figures on every study, drawn again while studies run.
 
     Args:
         storage_url: The URL of an existing storage. Not `memory`, which nobody else can see.
@@ -76,6 +154,8 @@ def serve(
 def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8080) -> WSGIServer:
     """Attaches our figures and returns a server that is bound but does not serve yet.
 
+    While it serves, it attaches the figures of studies that change anew.
+
     Args:
         storage: An open storage; it must stay open while the server runs.
         host: Interface to listen on. Defaults to `127.0.0.1`.
@@ -86,6 +166,8 @@ def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8
     """
     from optuna_dashboard import wsgi
 
+    from studies.shown_storage import ShownStorage
+
     if storage.url == "memory":
         raise StudyError(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
@@ -95,13 +177,9 @@ def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8
     # The port is bound first: a mistake there should not cost the time of drawing all figures.
     server = _bind(host, port)
     try:
-        for summary in list_studies(storage):
-            try:
-                attach_figures(load_study(storage, summary.name))
-            except Exception:
-                # A figure that cannot be drawn or stored must not keep the dashboard from being looked at.
-                _logger.exception("the figures of the study %r could not be attached", summary.name)
-        server.set_app(wsgi(storage.optuna))
+        server.keeper = FigureKeeper(storage)
+        server.keeper.look()
+        server.set_app(wsgi(ShownStorage(storage.optuna)))
     except BaseException:
         server.server_close()
         raise
@@ -112,6 +190,14 @@ class _ThreadedServer(ThreadingMixIn, WSGIServer):
     """Answers requests in parallel: a browser opens several connections, and one slow study must not block all."""
 
     daemon_threads = True
+    keeper: FigureKeeper
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        self.keeper.start()
+        try:
+            super().serve_forever(poll_interval)
+        finally:
+            self.keeper.stop()
 
 
 class _QuietHandler(WSGIRequestHandler):
@@ -121,7 +207,7 @@ class _QuietHandler(WSGIRequestHandler):
         _logger.debug(format, *args)
 
 
-def _bind(host: str, port: int) -> WSGIServer:
+def _bind(host: str, port: int) -> _ThreadedServer:
     try:
         return make_server(host, port, _not_ready, server_class=_ThreadedServer, handler_class=_QuietHandler)
     except socket.gaierror as error:

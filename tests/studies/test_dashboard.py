@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna_dashboard import get_note, save_note
 
-from studies.dashboard import attach_figures, make_dashboard, serve
+from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
 from studies.errors import StudyError
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
+from studies.shown_storage import ShownStorage
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy, load_study, open_study
 
 Make = Callable[..., StudySpec]
 IDS = ["finder-learning-curves", "finder-learning-rate", "finder-ranking", "finder-trials"]
@@ -49,6 +52,14 @@ def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=10) as response:
         body = response.read()
         return json.loads(body) if "json" in response.headers["Content-Type"] else body.decode()
+
+
+@pytest.fixture
+def served_at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """`served`, with a dashboard that looks for changes all the time."""
+    monkeypatch.setattr("studies.dashboard.LOOK_SECONDS", 0.1)
+    address: str = request.getfixturevalue("served")
+    return address
 
 
 @pytest.fixture
@@ -88,6 +99,89 @@ def test_the_dashboard_has_our_figures(served: str) -> None:
     assert sorted(figure["id"] for figure in second) == [name for name in IDS if name != "finder-learning-rate"]
     assert get(f"{served}/api/studies/{studies['theirs']}")["plotly_graph_objects"] == []
     assert "<html" in get(f"{served}/dashboard")
+
+
+def figures_of(served: str, study: str) -> list[str]:
+    ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
+    return sorted(figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"])
+
+
+def test_a_study_that_runs_afterwards_gets_its_figures_too(
+    served_at_once: str, storage_url: str, make_spec: Make
+) -> None:
+    with open_storage(storage_url) as storage:  # as another process would
+        fill(storage, make_spec(name="later"))
+        deadline = time.monotonic() + 20
+        while figures_of(served_at_once, "later") != IDS:
+            assert time.monotonic() < deadline, "no figures came"
+            time.sleep(0.2)
+
+
+class TestKeeper:
+    def test_only_what_changed_is_drawn_again(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("studies.dashboard._REST", 0)
+        fill(storage, make_spec(name="first"))
+        fill(storage, make_spec(name="second"))
+        keeper = FigureKeeper(storage)
+        assert keeper.look() == ["first", "second"]
+        assert keeper.look() == []
+        fill(storage, make_spec(name="second", n_trials=6))
+        assert keeper.look() == ["second"]
+
+    def test_drawing_takes_a_rest(self, storage: StudyStorage, make_spec: Make) -> None:
+        fill(storage, make_spec())
+        keeper = FigureKeeper(storage)
+        keeper.look()
+        fill(storage, make_spec(n_trials=6))
+        assert keeper.look() == []  # 20 times what drawing took is not over yet
+
+
+class TestNote:
+    def test_it_says_the_answer_and_follows_the_study(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = fill(storage, make_spec(n_trials=1))
+        attach_figures(study)
+        assert get_note(study.study).startswith("**ppo on CartPole-v1, 1,000 environment steps a seed, seeds 0, 1, 2**")
+        assert "Of 1 trial, 1 complete" in get_note(study.study)
+        attach_figures(fill(storage, make_spec(n_trials=2)))
+        assert "Of 2 trials, 2 complete" in get_note(study.study)
+
+    def test_what_somebody_wrote_stays(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = fill(storage, make_spec())
+        save_note(study.study, "mine")
+        attach_figures(study)
+        assert get_note(study.study) == "mine"
+
+
+class TestShown:
+    def test_our_bookkeeping_is_not_shown(self, served: str) -> None:
+        detail = get(f"{served}/api/studies/1")
+        assert detail["user_attrs"] == []
+        assert "Of 5 trials, 5 complete" in detail["note"]["body"]
+
+    def test_numbers_are_readable(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(), storage)
+        with Recorder(study) as recorder:
+            number = recorder.ask().number  # type: ignore[union-attr]
+            recorder.report(number, 500, 493.6296296296296)
+            recorder.completed(number, 493.6296296296296, {0: 493.6296296296296})
+        (shown,) = ShownStorage(storage.optuna).get_all_trials(study.study._study_id)
+        assert shown.value == shown.intermediate_values[500] == shown.user_attrs["seed_values"]["0"] == 493.63
+        (kept,) = study.trials()
+        assert kept.value == kept.intermediate_values[500] == 493.6296296296296
+        assert shown.params == kept.params
+
+    def test_a_study_that_the_dashboard_renames_stays_ours(self, served: str, storage_url: str) -> None:
+        ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
+        request = urllib.request.Request(
+            f"{served}/api/studies/{ids['second']}/rename",
+            data=json.dumps({"study_name": "renamed"}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+        with load_study(storage_url, "renamed") as renamed:
+            assert renamed.spec.params["gamma"]
 
 
 def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:
