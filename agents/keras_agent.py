@@ -156,7 +156,8 @@ class KerasAgent(Agent):
         forward = self._forwards.get(name)
         if forward is None:
             forward = self._forwards[name] = make_forward(self.networks[name])
-        outputs = forward(observations)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of that is told below
+            outputs = forward(observations)
         # -inf may be a network's way to forbid an action; NaN compares false with everything.
         if not outputs.max(initial=-np.inf) < np.inf:
             raise non_finite(name, observations)

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from agents.environments.copies import Array, Copies, Stepped
+from agents.environments.copies import Array, Copies, Stepped, as_error
 
 
 class AsyncCopies(Copies):
@@ -97,6 +97,6 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             return self._nothing(), 0.0, False, False, {}
         try:
             return self.env.step(action)
-        except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             self._dead = True
-            return self._nothing(), 0.0, True, False, {_ERROR: error}
+            return self._nothing(), 0.0, True, False, {_ERROR: as_error(error)}

@@ -60,3 +60,10 @@ class Copies(ABC):
     def set_state(self, state: Any) -> None:
         """Goes on where `get_state` was called."""
         raise NotImplementedError(f"{type(self).__name__} gives no state")
+
+
+def as_error(raised: BaseException) -> Exception:
+    """What a copy raised; one that tries to end the whole program is a failure like others."""
+    if isinstance(raised, Exception):
+        return raised
+    return RuntimeError(f"the environment called sys.exit({raised.args[0] if raised.args else ''!r})")

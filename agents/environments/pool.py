@@ -6,10 +6,11 @@ it is one of the same kind (`tests/agents/test_environment_kinds.py` compares th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -44,7 +45,8 @@ class PoolCopies(Copies):
         self._pool.close()
         self._pool = _make(self.id, self.n, list(seeds))  # it takes seeds only when it is made
         self._ids = np.arange(self.n, dtype=np.int32)
-        observations, _ = self._pool.reset()
+        with _without_its_warnings():
+            observations, _ = self._pool.reset()
         return np.asarray(observations)
 
     def step(self, actions: Array) -> Stepped:
@@ -66,18 +68,24 @@ class PoolCopies(Copies):
         self._pool.close()
 
 
+@contextlib.contextmanager
+def _without_its_warnings() -> Iterator[None]:
+    """Gymnasium warns of how EnvPool declares itself, and of the types of its bounds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _make(id: str, n: int, seeds: list[int]) -> Any:
     import envpool
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Gymnasium, about how EnvPool declares itself
+    with _without_its_warnings():
         return envpool.make(id, env_type="gymnasium", num_envs=n, env_seed=seeds, num_threads=1)
 
 
 def _spaces(pool: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
     """Of one copy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Gymnasium, about the types of bounds
+    with _without_its_warnings():
         return pool.observation_space, pool.action_space
 
 

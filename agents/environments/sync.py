@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from agents.environments.copies import Array, Copies, Stepped
+from agents.environments.copies import Array, Copies, Stepped, as_error
 
 
 class SyncCopies(Copies):
@@ -57,8 +57,8 @@ class SyncCopies(Copies):
                     finals[i] = observation
                     observation, _ = environment.reset()
                 observations[i] = observation
-            except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
-                errors[i] = error
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+                errors[i] = as_error(error)
                 self._dead[i] = True
                 finals.pop(i, None)
                 rewards[i], terminated[i], truncated[i] = 0.0, False, False

@@ -1,0 +1,469 @@
+"""A member of a population is the agent that it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import keras
+import numpy as np
+import pytest
+
+import agents
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, KerasAgent, LambdaCallback, Trainer, hyperparameter
+from agents.algorithms.dqn import DQN
+from agents.algorithms.ppo import PPO, PPOConfig
+from agents.errors import NotMappableError
+from agents.optimizers import KERAS_OPTIMIZERS
+from agents.population import Population, Workshop
+
+SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
+SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 2, "jit_compile": False}
+SMALL = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
+
+
+def spec_of(algorithm: Any, environment: Any = "CartPole-v1", **params: Any) -> AgentSpec:
+    small = (
+        SMALL_DQN if algorithm == "dqn" or (isinstance(algorithm, type) and issubclass(algorithm, DQN)) else SMALL_PPO
+    )
+    return AgentSpec.of(algorithm, environment, {**small, **params})
+
+
+def trained(spec: AgentSpec, members: list[dict[str, Any]], env_steps: int, **kwargs: Any) -> Trainer:
+    trainer = Trainer(Population(spec, members), **kwargs)
+    trainer.train(env_steps=env_steps)
+    return trainer
+
+
+def alone(spec: AgentSpec, member: dict[str, Any], env_steps: int) -> Trainer:
+    params = dict(member)
+    seed = params.pop("seed", 0)
+    trainer = Trainer(spec.with_params(params).build(seed))
+    trainer.train(env_steps=env_steps)
+    return trainer
+
+
+def weights_of(agent: KerasAgent) -> list[np.ndarray]:
+    return [weight.numpy() for network in agent.networks.values() for weight in network.weights]
+
+
+def assert_same_run(together: Trainer, member: int, single: Trainer, rtol: float = 1e-5) -> None:
+    assert together.runs[member].history.returns == single.history.returns
+    assert single.agent.gradient_steps >= 1
+    for one, other in zip(weights_of(together.agent.extract(member)), weights_of(single.agent), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-7)
+
+
+# --- parity
+
+PPO_MEMBERS = [
+    {"seed": 0, "learning_rate": 1e-3, "gamma": 0.9, "gae_lambda": 0.8, "clip_range": 0.1},
+    {"seed": 1, "learning_rate": 1e-2, "ent_coef": 0.05, "vf_coef": 0.9},
+    {"seed": 1, "learning_rate": 1e-4},
+]
+DQN_MEMBERS = [
+    {"seed": 0, "learning_rate": 1e-3, "gamma": 0.9, "tau": 0.5},
+    {"seed": 1, "learning_rate": 1e-2, "exploration_final_eps": 0.3, "exploration_steps": 100},
+    {"seed": 1, "learning_rate": 1e-4},
+]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "members", "params"),
+    [
+        ("ppo", PPO_MEMBERS, {}),
+        ("ppo", PPO_MEMBERS, {"normalize_observations": True}),
+        ("dqn", DQN_MEMBERS, {"target_update_interval": 7}),
+        ("dqn", DQN_MEMBERS, {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}),
+        ("dqn", [{**member, "policy": "boltzmann-gumbel"} for member in DQN_MEMBERS[::2]], {}),
+    ],
+)
+def test_a_member_is_the_agent_alone_with_its_seed_and_numbers(
+    algorithm: str, members: list[dict[str, Any]], params: dict[str, Any]
+):
+    spec = spec_of(algorithm, **params)
+    together = trained(spec, members, 240)
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, 240))
+
+
+def test_continuous_actions_have_members_too():
+    spec = spec_of("ppo", "Pendulum-v1", normalize_observations=True)
+    together = trained(spec, PPO_MEMBERS, 240)
+    for i, member in enumerate(PPO_MEMBERS):
+        assert_same_run(together, i, alone(spec, member, 240))
+
+
+ARGUMENTS = {
+    "sgd": {"optimizer.momentum": 0.9, "optimizer.nesterov": True},
+    "rmsprop": {"optimizer.centered": True, "optimizer.momentum": 0.5},
+    "adam": {"optimizer.amsgrad": True, "optimizer.use_ema": True, "optimizer.clipvalue": 0.1},
+    "adamw": {"optimizer.clipnorm": 0.1},
+    "nadam": {"optimizer.global_clipnorm": 0.1},
+}
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("optimizer", sorted(KERAS_OPTIMIZERS))
+def test_every_keras_optimizer_gives_members_what_it_gives_an_agent_alone(optimizer: str, algorithm: str):
+    params = {"optimizer": optimizer, **ARGUMENTS.get(optimizer, {}), "max_grad_norm": None}
+    if algorithm == "dqn":
+        params |= {"gradient_steps": 4, "train_freq": 4}
+    spec = spec_of(algorithm, **params)
+    members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e-2}]
+    env_steps = 16 * 2 * 26 if algorithm == "ppo" else 32 + 4 * 26  # at least 100 gradient steps
+    together = trained(spec, members, env_steps)
+    assert together.agent.gradient_steps >= 100
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, env_steps))
+
+
+def test_a_schedule_of_the_rate_goes_on_in_every_member():
+    schedule = keras.optimizers.schedules.serialize(keras.optimizers.schedules.ExponentialDecay(1e-2, 10, 0.5))
+    spec = spec_of("ppo", learning_rate=schedule)
+    together = trained(spec, [{"seed": 0}, {"seed": 1}], 96)
+    for i in range(2):
+        assert_same_run(together, i, alone(spec, {"seed": i}, 96))
+
+
+class OwnSgd(keras.optimizers.SGD):
+    """Steps of the length of the rate, whatever the gradient: a norm over each variable."""
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        norm = keras.ops.sqrt(keras.ops.sum(keras.ops.square(gradient))) + 1e-8
+        super().update_step(gradient / norm, variable, learning_rate)
+
+
+def test_a_users_own_optimizer_may_do_what_it_likes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("__main__.OwnSgd", OwnSgd, raising=False)
+    spec = spec_of("ppo", optimizer="__main__:OwnSgd")
+    members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e-2}]
+    together = trained(spec, members, 96)
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, 96))
+
+
+def test_xla_gives_members_the_same_numbers():
+    spec = spec_of("ppo", jit_compile=True)
+    together = trained(spec, PPO_MEMBERS, 96)
+    for i, member in enumerate(PPO_MEMBERS):
+        assert_same_run(together, i, alone(spec, member, 96), rtol=1e-4)
+
+
+def test_a_population_of_one():
+    spec = spec_of("dqn")
+    assert_same_run(trained(spec, [{"seed": 3}], 96), 0, alone(spec, {"seed": 3}, 96))
+
+
+def test_members_start_from_weights_that_were_trained():
+    first = alone(spec_of("ppo", normalize_observations=True), {"seed": 0}, 96).agent
+    spec = AgentSpec.of(first)
+    together = trained(spec, [{"seed": 0}, {"seed": 1, "learning_rate": 1e-2}], 96)
+    assert_same_run(together, 1, alone(spec, {"seed": 1, "learning_rate": 1e-2}, 96))
+
+
+# --- leaving, numbers, state
+
+
+def test_members_that_leave_do_not_disturb_the_others():
+    spec = spec_of("dqn", n_step=2)
+    members = [{"seed": i, "learning_rate": 1e-3} for i in range(4)]
+
+    def stop(trainer: Trainer) -> None:
+        if trainer.env_steps == 60:
+            trainer.stop("enough", 1)
+        if trainer.env_steps == 90:
+            trainer.stop("enough", 0)
+
+    together = trained(spec, members, 200, callbacks=[LambdaCallback(on_step_end=stop)])
+    assert [run.env_steps for run in together.runs] == [90, 60, 200, 200]
+    assert [member.seed for member in together.agent.members] == [2, 3]
+    for position, seed in enumerate((2, 3)):
+        single = alone(spec, {"seed": seed, "learning_rate": 1e-3}, 200)
+        assert together.runs[seed].history.returns == single.history.returns
+        for one, other in zip(weights_of(together.agent.extract(position)), weights_of(single.agent), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_nothing_is_compiled_when_members_leave():
+    population = Population(spec_of("ppo"), [{"seed": i} for i in range(4)])
+    trainer = Trainer(population)
+    trainer.train(env_steps=64)
+    compiled = dict(population._workshop.update._compiled)
+    trainer.stop("enough", 2)
+    trainer.callbacks = trainer.callbacks
+    trainer._keep([0, 3])
+    trainer.train(env_steps=64)
+    assert population._workshop.update._compiled == compiled
+
+
+def test_budgets_in_episodes_are_exact_for_every_member():
+    trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(3)]))
+    left = []
+    with trainer.also_telling(LambdaCallback(on_run_end=lambda t, run: left.append(run.member))):
+        trainer.train(episodes=4)
+    assert [len(run.history.returns) for run in trainer.runs] == [4, 4, 4]
+    assert sorted(left) == [0, 1, 2]
+
+
+def test_numbers_change_for_one_member_or_for_all():
+    spec = spec_of("dqn", n_step=2)
+    trainer = Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]))
+    trainer.set_hyperparameter("gamma", 0.5, member=1)
+    trainer.set_hyperparameter("learning_rate", 1e-2)
+    trainer.train(env_steps=96)
+    for i, gamma in enumerate((0.99, 0.5)):
+        single = Trainer(spec.build(i))
+        single.set_hyperparameter("gamma", gamma)
+        single.set_hyperparameter("learning_rate", 1e-2)
+        single.train(env_steps=96)
+        assert_same_run(trainer, i, single)
+        assert trainer.agent.extract(i).config.gamma == gamma
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_population_goes_on_from_its_state(algorithm: str):
+    spec = spec_of(algorithm)
+    members = [{"seed": i, "learning_rate": 1e-3 * (i + 1)} for i in range(3)]
+    straight = trained(spec, members, 150)
+    straight.train(env_steps=100)
+    first = trained(spec, members, 150)
+    state = first.get_state()
+    other = Trainer(Population(spec, members))
+    other.set_state(state)
+    other.train(env_steps=100)
+    for i in range(3):
+        assert other.runs[i].history.returns == straight.runs[i].history.returns
+        for one, two in zip(weights_of(other.agent.extract(i)), weights_of(straight.agent.extract(i)), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_a_member_that_is_taken_out_goes_on_alone():
+    spec = spec_of("ppo")
+    together = trained(spec, PPO_MEMBERS, 96)
+    agent = together.agent.extract(1)
+    assert agent.config.ent_coef == 0.05
+    assert agent.get_learning_rate() == pytest.approx(1e-2)
+    assert agent.gradient_steps == together.agent.gradient_steps
+    Trainer(agent).train(env_steps=64)
+
+
+def test_a_workshop_is_used_again_by_fewer_members():
+    spec = spec_of("ppo")
+    workshop = Workshop(spec, 3)
+    Trainer(Population(spec, PPO_MEMBERS, workshop=workshop)).train(env_steps=96)
+    again = Trainer(Population(spec, PPO_MEMBERS[1:], workshop=workshop))
+    again.train(env_steps=96)
+    for i, member in enumerate(PPO_MEMBERS[1:]):
+        assert_same_run(again, i, alone(spec, member, 96))
+    with pytest.raises(ConfigurationError, match="4 members do not fit into a workshop for 3"):
+        Population(spec, [{"seed": i} for i in range(4)], workshop=workshop)
+
+
+# --- callbacks
+
+
+def test_what_concerns_a_member_says_which():
+    heard: dict[str, list[int]] = {"begin": [], "end": [], "update": []}
+    listener = LambdaCallback(
+        on_episode_begin=lambda t, environment, member: heard["begin"].append(member),
+        on_episode_end=lambda t, episode: heard["end"].append(episode.member),
+        on_update_end=lambda t, update: heard["update"].append(update.member),
+    )
+    trained(spec_of("ppo"), [{"seed": 0}, {"seed": 1}], 64, callbacks=[listener])
+    assert heard["begin"][:4] == [0, 0, 1, 1]
+    assert set(heard["end"]) == {0, 1}
+    assert heard["update"] == [0, 1, 0, 1]
+
+
+def test_single_gradient_steps_on_demand():
+    class Each(agents.Callback):
+        every_gradient_step = True
+
+        def __init__(self) -> None:
+            self.losses: list[tuple[int, float]] = []
+
+        def on_update_end(self, trainer: Trainer, update: Any) -> None:
+            assert update.losses["default"].shape == (1,)
+            self.losses.append((update.member, update.loss))
+
+    each = Each()
+    together = trained(spec_of("ppo"), [{"seed": 0}, {"seed": 1}], 32, callbacks=[each])
+    assert len(each.losses) == 2 * 4
+    assert_same_run(together, 1, alone(spec_of("ppo"), {"seed": 1}, 32))
+
+
+# --- failures
+
+
+class Failing(gym.Wrapper[Any, Any, Any, Any]):
+    """CartPole that raises, or gives a reward that is no number, in copies that began with one of these seeds."""
+
+    seeds: tuple[int, ...] = ()
+    how = "raise"
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.bad = seed in self.seeds
+            self.steps = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self.bad and self.steps == 20:
+            if self.how == "raise":
+                raise RuntimeError("the arm fell off")
+            reward = float("nan")
+        return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize(("how", "told"), [("raise", "the arm fell off"), ("nan", "gave the reward nan")])
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_an_environment_that_fails_takes_its_member_only(
+    algorithm: str, how: str, told: str, monkeypatch: pytest.MonkeyPatch
+):
+    from agents import seeding
+
+    monkeypatch.setattr(Failing, "seeds", tuple(seeding.integers(1, "environment", 2)))
+    monkeypatch.setattr(Failing, "how", how)
+    spec = spec_of(algorithm, EnvironmentSpec(lambda: Failing(gym.make("CartPole-v1"))))
+    together = trained(spec, [{"seed": i} for i in range(3)], 120)
+    assert told in str(together.runs[1].error)
+    assert together.runs[1].env_steps <= 40
+    for position, seed in enumerate((0, 2)):
+        assert together.runs[seed].error is None
+        single = alone(spec, {"seed": seed}, 120)
+        assert together.runs[seed].history.returns == single.history.returns
+        for one, other in zip(weights_of(together.agent.extract(position)), weights_of(single.agent), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_member_that_diverges_leaves_alone(algorithm: str):
+    spec = spec_of(algorithm, max_grad_norm=None)
+    members = [{"seed": 0, "learning_rate": 1e-3}, {"seed": 1, "learning_rate": 1e30}]
+    together = trained(spec, members, 160)
+    assert isinstance(together.runs[1].error, FloatingPointError)
+    assert together.runs[0].error is None
+    assert together.runs[0].history.returns == alone(spec, members[0], 160).history.returns
+
+
+def test_members_of_different_structure_are_refused():
+    with pytest.raises(ConfigurationError, match=r"these differ in hidden_sizes \(\[8\] and \[4\]\)"):
+        Population(spec_of("ppo"), [{}, {"hidden_sizes": [4]}])
+    with pytest.raises(ConfigurationError, match="at least one member"):
+        Population(spec_of("ppo"), [])
+
+
+# --- what cannot be a member
+
+
+class Reading(PPO):
+    """Reads a live number where it would be fixed for good."""
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        losses = super().loss(batch)
+        return {**losses, "default": losses["default"] * self.config.gamma}
+
+
+def test_a_loss_does_not_read_live_numbers_from_the_config():
+    with pytest.raises(ConfigurationError, match=r"read self\.live\.gamma"):
+        trained(spec_of(Reading), [{}, {}], 64)
+    with pytest.raises(ConfigurationError, match=r"read self\.live\.gamma"):
+        alone(spec_of(Reading), {}, 64)
+
+
+class Direct(PPO):
+    """Calls its network itself."""
+
+    def act(self, observations: Any, explore: bool = True) -> Any:
+        logits = np.asarray(self.networks["actor"](observations))
+        return self.distribution.sample(logits, self.rng) if explore else self.distribution.mode(logits)
+
+
+class Hidden(PPO):
+    """Keeps its network in an attribute, and uses that."""
+
+    def build(self) -> Mapping[str, keras.Model]:
+        networks = super().build()
+        self.actor = networks["actor"]
+        return networks
+
+    def act(self, observations: Any, explore: bool = True) -> Any:
+        logits = np.asarray(self.actor(observations))
+        return self.distribution.sample(logits, self.rng) if explore else self.distribution.mode(logits)
+
+
+class OwnInit(PPO):
+    """Makes something in `__init__`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seen: list[Any] = []
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"), [(Direct, r"use self\.infer"), (Hidden, "acts otherwise than alone"), (OwnInit, "__init__")]
+)
+def test_agents_that_cannot_be_members_are_told_why(agent: type[PPO], told: str):
+    with pytest.raises(NotMappableError, match=told):
+        Population(spec_of(agent), [{"seed": 0}, {"seed": 1}])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MineConfig(PPOConfig):
+    bias: float = hyperparameter(0.0, "Added to rewards.", live=True)
+
+
+class Mine(PPO):
+    """Prepares by means over everything that it is given: it must never be given two members at once."""
+
+    config_class = MineConfig
+
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        rewards = data["rewards"]
+        return super().prepare({**data, "rewards": rewards - rewards.mean() + np.float32(self.number("bias"))})
+
+
+def test_a_users_own_agent_is_trained_member_by_member_where_it_must():
+    spec = spec_of(Mine)
+    members = [{"seed": 0, "bias": 1.0}, {"seed": 1, "bias": 2.0, "gamma": 0.5}]
+    together = trained(spec, members, 96)
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, 96))
+
+
+class Convolutional(KerasAgent):
+    """Acts through a network that is not dense."""
+
+    def build(self) -> Mapping[str, keras.Model]:
+        layers = keras.layers
+        return {
+            "policy": keras.Sequential(
+                [keras.Input((4,)), layers.Reshape((4, 1)), layers.Conv1D(3, 2), layers.Flatten(), layers.Dense(2)]
+            )
+        }
+
+    def act(self, observations: Any, explore: bool = True) -> Any:
+        logits = self.infer("policy", observations)
+        noise = self.rng.gumbel(size=logits.shape) if explore else 0.0
+        return np.argmax(logits + noise, axis=1)
+
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> agents.RolloutMemory:
+        return agents.RolloutMemory(n_steps=16, rng=rng)
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        log_probs = keras.ops.log_softmax(self.networks["policy"](batch["observations"]))
+        chosen = keras.ops.take_along_axis(log_probs, batch["actions"][:, None], 1)[:, 0]
+        return {"default": -keras.ops.mean(chosen * batch["rewards"])}
+
+
+def test_networks_that_are_not_dense_act_for_their_own_member():
+    spec = AgentSpec.of(Convolutional, "CartPole-v1", {"n_envs": 2})
+    members = [{"seed": 0, "learning_rate": 1e-2}, {"seed": 1, "learning_rate": 1e-3}]
+    together = trained(spec, members, 128)
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, 128))
