@@ -52,9 +52,10 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
 
     Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
 
-    - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), after 4 complete
-      trials and half of the budget, because noisy early curves kill good trials.
-    - `successive-halving`: first rung at a sixteenth of the budget, factor 4.
+    - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), with at least 4
+      other trials and after half of the budget, because noisy early curves kill good trials.
+    - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`HalvingPruner`); it needs a budget in
+      environment steps.
     - `hyperband`: first rung at a twenty-seventh, factor 3; it needs a budget in environment steps.
     - `patient`: `patience` (5 reports) without an improvement of `min_delta`, then it asks the pruner that is named in
       `wrapped` (none: it prunes).
@@ -84,6 +85,7 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
     from optuna import pruners
 
     from studies.equal_steps import EqualStepsPruner
+    from studies.halving import HalvingPruner
 
     budget = spec.env_steps
     target: type[BasePruner]
@@ -99,8 +101,11 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         defaults["n_warmup_steps"] = None if budget is None else budget // 2
         taken = {"percentile"} if name == "median" else set()
     elif name == "successive-halving":
-        target = pruners.SuccessiveHalvingPruner
-        defaults = {"min_resource": "auto" if budget is None else max(1, budget // 16)}
+        target = HalvingPruner
+        if budget is None and "min_resource" not in kwargs:
+            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or min_resource.")
+        if budget is not None:
+            defaults = {"min_resource": max(1, budget // 16)}
     elif name == "hyperband":
         target = pruners.HyperbandPruner
         if budget is None and "min_resource" not in kwargs:

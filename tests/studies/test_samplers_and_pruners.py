@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 
 from studies.equal_steps import EqualStepsPruner
 from studies.errors import StudyError
+from studies.halving import HalvingPruner
 from studies.pruners import PRUNERS, make_pruner
 from studies.samplers import SAMPLERS, make_sampler
 from studies.spec import StudySpec
@@ -129,3 +130,54 @@ def test_the_median_waits_for_half_of_the_budget(make_spec: Make) -> None:
     others = [dict.fromkeys(range(100, 1100, 100), 9.0)] * 4
     assert not verdict(pruner, others, {400: 0.0})
     assert verdict(pruner, others, {500: 0.0})
+
+
+def together(
+    pruner: optuna.pruners.BasePruner, curves: list[dict[int, float]], direction: str = "maximize"
+) -> list[int]:
+    """At which of their steps trials are pruned that go from step to step together; 0 for those that are not."""
+    study = optuna.create_study(direction=direction, pruner=pruner)
+    trials = [study.ask() for _ in curves]
+    ends = [0] * len(curves)
+    for step in curves[0]:
+        there = [i for i, end in enumerate(ends) if end == 0]
+        for i in there:
+            trials[i].report(curves[i][step], step)
+        behind = [i for i in there if trials[i].should_prune()]
+        for i in behind:
+            study.tell(trials[i], state=TrialState.PRUNED)
+            ends[i] = step
+    return ends
+
+
+def test_halving_keeps_the_best_of_each_rung_in_whatever_order_they_stand() -> None:
+    # 8 trials, rungs at 10, 20 and 40, halved each time: 4, 2 and 1 go on.
+    curves = [dict.fromkeys((10, 20, 40, 80), float(value)) for value in (3, 0, 7, 1, 6, 2, 5, 4)]
+    assert together(HalvingPruner(10, 2), curves) == [10, 10, 0, 10, 40, 10, 20, 20]
+    assert together(HalvingPruner(10, 2), curves[::-1]) == [20, 20, 10, 40, 10, 0, 10, 10]
+
+
+def test_halving_minimises_too_and_looks_at_rungs_only() -> None:
+    curves = [dict.fromkeys((5, 12, 15, 30), float(value)) for value in range(6)]
+    # Rungs at 10 and 30, a third each: 2, then 1. The first report at or after 10 is at 12.
+    assert together(HalvingPruner(10, 3), curves, "minimize") == [0, 30, 12, 12, 12, 12]
+
+
+def test_halving_never_keeps_what_is_no_number() -> None:
+    assert together(HalvingPruner(10, 2), [{10: math.nan}, {10: 1.0}]) == [10, 0]
+
+
+def test_halving_keeps_all_that_are_equal() -> None:
+    assert together(HalvingPruner(10, 2), [{10: 1.0}] * 4) == [0, 0, 0, 0]
+
+
+def test_the_median_prunes_among_trials_that_run_together() -> None:
+    curves = [dict.fromkeys((10, 20, 30), float(value)) for value in range(6)]
+    # The median of 0 to 5 without the trial itself: below it are 0, 1 and 2, and nobody else later.
+    assert together(EqualStepsPruner(n_warmup_steps=20), curves) == [20, 20, 20, 0, 0, 0]
+
+
+def test_what_was_pruned_still_counts() -> None:
+    """Otherwise the median would rise with each pruning, until one is left."""
+    curves = [{10: float(value), 20: 10.0 + value} for value in range(8)]
+    assert together(EqualStepsPruner(n_warmup_steps=10), curves) == [10, 10, 10, 10, 0, 0, 0, 0]
