@@ -40,8 +40,8 @@ def answer(study: OpenStudy) -> str:
 
 
 def best_command(study: OpenStudy) -> str:
-    """Returns the command line that prints the pick for a script."""
-    return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)} --json"
+    """Returns the command line that prints the pick and how to use it."""
+    return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)}"
 
 
 def budget_text(study: OpenStudy) -> str:
@@ -96,7 +96,7 @@ def tie_sentence(ranked: list[Ranked]) -> str:
     if all(each.mean == best.mean for each in others):
         return f"{named} gave exactly the same mean ({shown}), so this is a tie."
     return (
-        f"The spread of {named} overlap{'s' * (not several)} that of the best ({shown}: "
+        f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best ({shown}: "
         f"{spread_text(following.mean, following.spread)}), so this is close to a tie."
     )
 

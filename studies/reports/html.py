@@ -145,8 +145,8 @@ def _configuration(study: OpenStudy, pick: Pick | None) -> str:
         return ""
     return (
         f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
-        "<p>Everything that is needed to run it again, as this command prints it:</p>"
-        f"<pre>{_text(best_command(study))}</pre><details><summary>the configuration</summary>"
+        "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to run "
+        f"it again, for a script:</p><pre>{_text(best_command(study))}</pre><details><summary>the pick as JSON</summary>"
         f"<pre>{_text(json.dumps(pick.to_json(), indent=2, ensure_ascii=False))}</pre></details>"
     )
 

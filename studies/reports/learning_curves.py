@@ -131,10 +131,11 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             line={"color": faded(QUIET, 0.45), "width": 1},
             hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
         )
+    has_pick = data.pick is not None
     # Last drawn lies on top: the pick must not hide behind the others.
     for index, curve in reversed(list(enumerate(data.curves))):
         is_pick = curve.number == data.pick
-        _add_curve(figure, curve, ACCENT if is_pick else PALETTE[(index - 1) % len(PALETTE)], is_pick)
+        _add_curve(figure, curve, ACCENT if is_pick else PALETTE[(index - has_pick) % len(PALETTE)], is_pick)
     with_band = any(curve.n_seeds > 1 for curve in data.curves)
     if with_band:
         explain_band(figure)

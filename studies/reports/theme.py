@@ -112,7 +112,7 @@ def number_text(value: float) -> str:
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Returns `494 ± 11`: two digits of the spread, and no more than three of the value.
+    """Returns `494 ± 11`: two digits of the spread; one, as in `9.346 ± 0.005`, where the value has three without them.
 
     The spread of a few seeds is itself rough, so that 9.3460 ± 0.0054 would say more than anybody knows.
     """
@@ -120,8 +120,8 @@ def spread_text(value: float, spread: float) -> str:
         return number_text(value)
     if spread <= 0:
         return f"{number_text(value)} ± 0"
-    decimals = 1 - _exponent(spread)
-    decimals = min(decimals, max(0, 2 - _exponent(max(abs(value), spread))))
+    one_digit, three_of_the_value = -_exponent(spread), 2 - _exponent(max(abs(value), spread))
+    decimals = min(one_digit + 1, max(one_digit, three_of_the_value))
     if decimals > 6:
         return f"{value:.3g} ± {spread:.2g}"
     places = max(0, decimals)

@@ -58,9 +58,11 @@ def test_numbers_for_people() -> None:
     assert spread_text(466.41, 17.01) == "466 ± 17"
     assert spread_text(363.2, 162.3) == "360 ± 160"
     assert spread_text(-85.63, 2.51) == "-85.6 ± 2.5"
-    # Three digits of the value at most: the spread of a few seeds is rough itself.
+    # One digit of the spread where the value has three without it: the spread of a few seeds is rough itself.
     assert spread_text(37.78, 0.86) == "37.8 ± 0.9"
-    assert spread_text(9.3460, 0.0054) == "9.35 ± 0.01"
+    assert spread_text(9.3460, 0.0054) == "9.346 ± 0.005"
+    assert spread_text(164.24, 0.31) == "164.2 ± 0.3"
+    assert spread_text(493.63, 110.3) == "490 ± 110"
     assert spread_text(0.0, 2.51) == "0.0 ± 2.5"
     assert spread_text(5.0, math.nan) == "5"
     assert spread_text(-500.0, 0.0) == "-500 ± 0"
