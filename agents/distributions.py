@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
 
+from agents.backend import keras, ops
 from agents.exploration.sampling import gumbel
 
 Array = np.ndarray[Any, Any]

@@ -147,7 +147,7 @@ def _known(layer: Any) -> bool:
 
 def _is_keras_activation(function: Any) -> bool:
     """Whether it is the Keras function of that name, and not a user's own that happens to be called the same."""
-    import keras
+    from agents.backend import keras
 
     name = getattr(function, "__name__", "")
     return name in ACTIVATIONS and function is keras.activations.get(name)
@@ -164,7 +164,7 @@ class CompiledForward:
     """The forward pass of any Keras network as one compiled call."""
 
     def __init__(self, network: Any) -> None:
-        import tensorflow as tf
+        from agents.backend import tf
 
         self._call = tf.function(lambda x: network(x, training=False), reduce_retracing=True, autograph=False)
 

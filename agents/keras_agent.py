@@ -13,12 +13,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-import keras
 import numpy as np
 from gymnasium import spaces
 
 from agents import seeding
 from agents.agent import ActionSpace, Agent, UpdateMetrics
+from agents.backend import keras
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name

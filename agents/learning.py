@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from agents.backend import tf
 from agents.errors import ConfigurationError
 from agents.packing import Layout, layout_of, pack, unpack
 from agents.replay import Batches

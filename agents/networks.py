@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from gymnasium import spaces
 
+from agents.backend import keras
 from agents.errors import ConfigurationError, unknown_name
 
 Array = np.ndarray[Any, Any]

@@ -83,7 +83,7 @@ class OptimizerSpec:
         if isinstance(value, Mapping) and "class_name" in value:
             return cls._of_serialised(value)
         if hasattr(value, "get_config") and hasattr(value, "apply"):
-            import keras
+            from agents.backend import keras
 
             return cls._of_serialised(keras.optimizers.serialize(value))
         raise ConfigurationError(
@@ -151,7 +151,7 @@ class OptimizerSpec:
         Raises:
             ConfigurationError: An argument does not exist or has a value that Keras refuses.
         """
-        import keras
+        from agents.backend import keras
 
         made_class = self.optimizer_class()
         if self.name in KERAS_OPTIMIZERS:
@@ -170,7 +170,7 @@ class OptimizerSpec:
 
     def optimizer_class(self) -> Any:
         """The Keras class that `name` stands for."""
-        import keras
+        from agents.backend import keras
 
         if self.name in KERAS_OPTIMIZERS:
             return getattr(keras.optimizers, KERAS_OPTIMIZERS[self.name])
@@ -187,7 +187,7 @@ class OptimizerSpec:
         So does `keras.saving.deserialize_keras_object`. (`keras.optimizers.deserialize` of Keras 3.15 does not know
         Lamb and gives back a string.)
         """
-        import keras
+        from agents.backend import keras
 
         config: dict[str, Any] = keras.optimizers.serialize(self.build())
         if not isinstance(self.learning_rate, Mapping):
@@ -201,7 +201,7 @@ def variables_of(optimizer: Any) -> list[Any]:
     `optimizer.variables` leaves out variables that an optimizer holds in an attribute only (Nadam's running
     momentum product in Keras 3.15), and a state that is saved without them does not go on as it should.
     """
-    import keras
+    from agents.backend import keras
 
     known = list(optimizer.variables)
     seen = {id(variable) for variable in known}

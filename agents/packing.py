@@ -61,7 +61,7 @@ def pack(data: Mapping[str, Array], layout: Layout) -> Array:
 
 def unpack(matrix: Any, layout: Layout) -> dict[str, Any]:
     """Tensors [B, ...] by name, from a tensor [B, W]."""
-    import tensorflow as tf
+    from agents.backend import tf
 
     columns, start = {}, 0
     for column in layout.packed:

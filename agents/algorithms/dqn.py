@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import keras
 import numpy as np
 from gymnasium import spaces
-from keras import ops
 
+from agents.backend import keras, ops
 from agents.config import AgentConfig, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Policy, greedy, make_policy

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 from gymnasium import spaces
-from keras import ops
 
+from agents.backend import keras, ops
 from agents.config import AgentConfig, hyperparameter
 from agents.distributions import Categorical, DiagonalGaussian, GaussianHead
 from agents.errors import ConfigurationError

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from agents.backend import keras, tf
 from agents.errors import MembersFailedError
 from agents.inference import Forward, NumpyMirror, non_finite
 from agents.population.stacks import Stacks

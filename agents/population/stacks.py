@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+
+from agents.backend import tf
 
 Array = np.ndarray[Any, Any]
 Values = list[Array]  # one array a variable: [...] of one member, [P, ...] of several

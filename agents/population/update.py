@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from agents.backend import tf
 from agents.learning import FALLS_BACK, GradientSteps, is_compile_error, minibatches
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded

@@ -3,8 +3,6 @@
 The fork server imports it once, so that the children that it forks have it already.
 """
 
-# ruff: noqa: E402 - TensorFlow is imported first, and quietly
-
 from __future__ import annotations
 
 import signal
@@ -13,14 +11,9 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from finder.silence import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf
-
 import agents.algorithms.dqn
 import agents.algorithms.ppo  # noqa: F401
+from agents.backend import tf
 from finder.cohort import run_cohort
 from finder.executors.orphans import end_with_parent
 from finder.executors.pickling import loads

@@ -154,7 +154,7 @@ WRONG = [
     ({"optimizer_kwargs": {"learning_rate": 1}}, "optimizer_kwargs must not hold the learning_rate"),
     ({"optimizer": 3}, "name such as 'adamw'"),
     ({"optimizer": "adamm"}, "Unknown optimizer 'adamm'. Did you mean adam"),
-    ({"gama": 0.9}, "Unknown hyperparameter of PPOConfig 'gama'. Did you mean gamma?"),
+    ({"gama": 0.9}, "Unknown hyperparameter 'gama' of ppo. Did you mean gamma?"),
     ({"Gamma": 0.9}, "Did you mean gamma?"),
     ({"batch_size": 1}, "normalize_advantages needs minibatches of at least two rows"),
     ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs minibatches of at least two rows"),

@@ -233,6 +233,23 @@ class Nameless(Line):
         return {"loss": keras.ops.mean(self.networks["line"](batch["observations"]))}
 
 
+class Bare(Line):
+    def loss(self, batch):
+        return keras.ops.mean(self.networks["line"](batch["observations"]))
+
+
+class Pairs(Line):
+    def loss(self, batch):
+        return [("default", keras.ops.mean(self.networks["line"](batch["observations"])))]
+
+
+@pytest.mark.parametrize(("cls", "kind"), [(Bare, "Tensor"), (Pairs, "list")])
+def test_a_loss_must_be_named(cls, kind):
+    told = rf"must return a mapping such as \{{'default': loss\}}, it returned a {kind}"
+    with pytest.raises(ConfigurationError, match=told):
+        line(cls).update(Batches(data(), np.array([[0, 1, 2, 3]], np.int32)))
+
+
 @pytest.mark.parametrize(
     ("cls", "message"),
     [(Vector, r"one number for 'default' .*shape \(4,\)"), (Nameless, r"the optimizer 'default'; it gave \['loss'\]")],

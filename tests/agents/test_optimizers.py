@@ -151,6 +151,8 @@ def test_a_class_of_your_own(monkeypatch):
         ({"name": "adam"}, "serialised"),
         ({"class_name": "Adan", "config": {}, "module": "keras.optimizers"}, "cannot be imported|Unknown optimizer"),
         ("sgd(0.9)", "name=value"),
+        ("sgd(momentum=0.9", "no closing bracket"),
+        ("sgd(momentum=0.9) x", "no closing bracket"),
         ("nowhere:Adam", "'nowhere:Adam' cannot be imported"),
         ("keras.optimizers:Adan", "cannot be imported"),
     ],
@@ -171,7 +173,7 @@ def test_rates_out_of_range(rate):
     [
         (
             OptimizerSpec(name="sgd", arguments={"momentun": 0.9}),
-            r"argument of the optimizer 'sgd' 'momentun'\. Did you mean momentum",
+            r"Unknown argument 'momentun' of the optimizer 'sgd'\. Did you mean momentum",
         ),
         (
             OptimizerSpec(name="sgd", arguments={"momentum": 3.0}),

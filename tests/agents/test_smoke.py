@@ -1,5 +1,9 @@
 """Every algorithm on every kind of space, for 200 steps: it runs, parameters change, losses are finite."""
 
+import os
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -95,3 +99,17 @@ def test_200_steps(algorithm, observation, action, params):
     after = agent.get_state()["networks"]
     changed = {n: [not np.array_equal(a, b) for a, b in zip(before[n], after[n], strict=True)] for n in before}
     assert all(all(flags) for flags in changed.values()), changed
+
+
+SCRIPT = """
+import agents
+with agents.Trainer(agents.make("ppo", "CartPole-v1", n_envs=2, n_steps=16)) as trainer:
+    trainer.train(env_steps=64)
+"""
+
+
+@pytest.mark.real
+def test_a_script_writes_nothing_that_it_does_not_say():
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "")

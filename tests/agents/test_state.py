@@ -262,7 +262,7 @@ def test_an_agent_cannot_be_reset_to_another_structure():
         ("default.learning_rate", 0.0, "learning_rate must be a finite number > 0, got 0"),
         ("batch_size", 32, "'batch_size' cannot change while a DQN trains; these can: learning_rate, gamma, tau"),
         ("gama", 0.9, "'gama' cannot change"),
-        ("actor.learning_rate", 0.1, "Unknown optimizer of DQN 'actor'"),
+        ("actor.learning_rate", 0.1, "Unknown optimizer 'actor' of DQN"),
         ("default.momentum", 0.1, "cannot change"),
     ],
 )
@@ -414,7 +414,7 @@ def test_specs_of_nothing(agent, environment, message):
         (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
         (lambda: agents.make("ppo", "CartPole-v1", **{"critic.learning_rate": 1.0}), "optimizer of PPO 'critic'"),
         (lambda: agents.make("dqn", "CartPole-v1", policy="boltzman"), "Did you mean boltzmann"),
-        (lambda: agents.make("dqn", "CartPole-v1", **{"optimizer.momentum": 0.9}), "argument of the optimizer 'adam'"),
+        (lambda: agents.make("dqn", "CartPole-v1", **{"optimizer.momentum": 0.9}), "of the optimizer 'adam'"),
         (lambda: DQN(PLANE, TWO, PPOConfig()), "DQN takes a DQNConfig, not PPOConfig"),
     ],
 )

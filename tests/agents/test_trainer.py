@@ -417,6 +417,14 @@ def test_a_loss_that_is_no_number_ends_the_run(value):
     assert ends == [False]  # whoever listens hears of it first
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_at_the_first_gradient_step_is_not_the_rates_fault(value):
+    with pytest.raises(NonFiniteError, match=f"The loss was default: {value} at the very first gradient") as error:
+        trainer(losses=[value]).train(env_steps=100)
+    assert "at any learning rate" in str(error.value)
+    assert "too high" not in str(error.value)
+
+
 def test_a_range_test_may_stop_before_the_error():
     run = trainer(losses=[float("nan")], callbacks=[LambdaCallback(on_update_end=lambda t, update: t.stop("diverged"))])
     assert run.train(env_steps=100).reason == "diverged"
