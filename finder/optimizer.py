@@ -81,7 +81,8 @@ class OptFinder:
             metrics: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
             learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
                 that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
-            n_rates: Rates an optimizer for ``"search"``, >= 2, or 1 for the middle of the range. Defaults to 5.
+            n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
+                on a log axis; one or two lie inside it. Defaults to 5.
             **options: See `StudyOptions`. `pruner` defaults to none: an optimizer whose best rate was pruned because of
                 what another one reached would never be judged at its best.
 
@@ -180,7 +181,8 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
     if n_rates < 1:
         raise ConfigurationError(f"n_rates must be >= 1, got {n_rates}.")
-    low, high = optimizer.typical_rates
-    if n_rates == 1:
-        return [float(f"{(low * high) ** 0.5:.4g}")]
-    return [float(f"{rate:.4g}") for rate in np.geomspace(low, high, n_rates)]
+    low, high = np.log10(optimizer.typical_rates)
+    # The ends are the least likely rates: with one or two, the middles of as many parts of the range say more.
+    middles = low + (high - low) * (np.arange(n_rates) + 0.5) / n_rates
+    exponents = np.linspace(low, high, n_rates) if n_rates > 2 else middles
+    return [float(f"{rate:.4g}") for rate in 10**exponents]

@@ -12,11 +12,20 @@ from agents.spec import AgentSpec
 from finder.search import Observer
 from studies.errors import StudyError
 from studies.spaces import check_json
-from studies.spec import StudySpec
+from studies.spec import StudySpec, default_name
 
 Metrics = Literal["reward", "loss"]
 
 IN_MEMORY = "memory"
+
+
+_OWN_ARGUMENTS = {
+    "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer"),
+    "opt": ("learning_rates", "n_rates"),
+    "agents": (),
+    "tune": ("space", "n_trials", "sampler", "sampler_kwargs"),
+}
+"""Question -> what its finder takes beside the options that all share; only named where an option is unknown."""
 
 
 class StudyOptions(TypedDict, total=False):
@@ -72,13 +81,16 @@ def make_spec(
     """
     unknown = set(options) - set(StudyOptions.__annotations__)
     if unknown:
-        raise unknown_name("option", sorted(unknown)[0], StudyOptions.__annotations__)
+        known = {*StudyOptions.__annotations__, "env_steps", "episodes", "metrics", *_OWN_ARGUMENTS[kind]}
+        raise unknown_name("option", sorted(unknown)[0], known)
+    if options.get("study_name") is not None and not str(options["study_name"]).strip():
+        raise ConfigurationError(f"study_name is {options['study_name']!r}: give a name, or leave it out.")
     if metrics not in ("reward", "loss"):
         raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
     chosen = {key: value for key, value in options.items() if key not in {"observer", "params", "study_name", "seeds"}}
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
-    name = options.get("study_name") or "-".join([kind, *map(_short, labels), environment.label])
+    name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", "sqlite:///finder.db") or IN_MEMORY
     varied = {
         *fields.get("params", {}),
@@ -137,8 +149,3 @@ def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
             raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of seeds, got {seeds}.")
         return tuple(range(seeds))
     return tuple(seeds)
-
-
-def _short(label: str) -> str:
-    """The class of ``path/to/file.py:Class``; a name as it is."""
-    return label.rpartition(":")[2]

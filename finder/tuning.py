@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from agents.agent import Agent
 from agents.environments import EnvironmentSpec
-from agents.errors import unknown_name
+from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
@@ -86,7 +86,10 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
         log = about.log if about else None
         if value is None:
             if about is None or about.search is None:
-                raise unknown_name("hyperparameter with a search range of its own", name, _searchable(known))
+                raise ConfigurationError(
+                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high. "
+                    f"With a range of their own: {', '.join(_searchable(known))}."
+                )
             value = own_range(about.search)
         spaces[name] = parse_space(value, log=log or None)
     return spaces

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS = 30
 
-_DRIVERS = {"psycopg": "postgresql", "psycopg2": "postgresql", "pymysql": "mysql", "MySQLdb": "mysql"}
+_DRIVERS = {
+    "psycopg": "'agentfinder[postgresql]'",
+    "pymysql": "'agentfinder[mysql]'",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+}
+"""Module of a database driver -> what installs it."""
 
 
 @dataclass(slots=True)
@@ -165,6 +171,5 @@ def _tune_postgresql(engine: sa.Engine) -> None:
 def _missing_driver(address: StorageAddress, error: ImportError) -> str:
     cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
     module = (cause.name or "").partition(".")[0]
-    extra = _DRIVERS.get(module)
-    how = f"pip install 'agentfinder[{extra}]'" if extra else f"pip install {module or 'the driver of that database'}"
+    how = f"pip install {_DRIVERS.get(module, module) or 'the driver of that database'}"
     return f"the storage {address.label!r} needs the driver {module or str(error)!r}, which is not installed: {how}."

@@ -20,6 +20,13 @@ _EXAMPLES = (
     "finder.db or sqlite:///finder.db (a file), memory, journal:///finder.log, "
     "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database"
 )
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+"""A URL that names no driver means the one that our extras install, not SQLAlchemy's own choice."""
+
 _SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb")
 
 
@@ -44,8 +51,9 @@ def parse_storage_url(url: str) -> StorageAddress:
     """Takes a storage's URL or path apart.
 
     Args:
-        url: `memory`; a SQLAlchemy URL; `journal:///file.log` (four slashes for an absolute path, as SQLite's URLs
-            have it); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal (journal).
+        url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL); `journal:///file.log` (four
+            slashes for an absolute path, as SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite)
+            or in .log, .jsonl or .journal (journal).
 
     Raises:
         StudyError: If it is none of these.
@@ -62,13 +70,14 @@ def parse_storage_url(url: str) -> StorageAddress:
         if path.suffix in _JOURNAL_SUFFIXES:
             return StorageAddress("journal", f"journal:///{path}", path, str(path))
         raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
-    scheme = url.partition("://")[0].partition("+")[0].lower()
+    given, _, location = url.partition("://")
+    scheme = given.partition("+")[0].lower()
     if scheme not in _SCHEMES:
         raise StudyError(
             f"the storage scheme {scheme!r} is unknown. {nearest(scheme, _SCHEMES)} For example {_EXAMPLES}."
         )
     if scheme == "journal":
-        location = url.partition("://")[2].removeprefix("/")
+        location = location.removeprefix("/")
         if not location:
             raise StudyError(f"the storage {url!r} names no file: write journal:///finder.log.")
         return StorageAddress("journal", url, Path(location), url)
@@ -78,6 +87,7 @@ def parse_storage_url(url: str) -> StorageAddress:
         raise StudyError(f"the storage URL cannot be read ({error}): give one of {_EXAMPLES}.") from None
     label = parsed.render_as_string(hide_password=True)
     if scheme != "sqlite":
+        url = f"{_DRIVERS.get(given.lower(), given)}://{location}"
         return StorageAddress("server", url, None, label)
     if not parsed.database:
         raise StudyError(f"the storage {url!r} names no file: write sqlite:///finder.db.")

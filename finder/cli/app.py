@@ -41,6 +41,7 @@ app.command("show", rich_help_panel=_LOOK)(show_command.show)
 app.command("best", rich_help_panel=_LOOK)(studies.best)
 app.command("report", rich_help_panel=_LOOK)(studies.report)
 app.command("dashboard", rich_help_panel=_LOOK)(studies.dashboard)
+app.command("delete", rich_help_panel=_LOOK)(studies.delete)
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,8 +81,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "finder"
-        if error.format_message():  # without any words, the help was shown and there is nothing to add
-            say_error(error.format_message(), f"See {command} --help.")
+        # Typer passes on what pydantic says.
+        message = error.format_message().replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
+        if message:  # without any words, the help was shown and there is nothing to add
+            say_error(message, f"See {command} --help.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from finder.cli.advice import say_doubts
 from finder.cli.console import (
     DEFAULT_STORAGE,
+    counted,
     errors,
     print_json,
     results,
@@ -42,6 +44,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         The exit code: 1 if it was stopped or has no pick.
     """
     from studies.pick import why_no_pick
+    from studies.standing import standing
 
     pick, counts, why = pick_of(study), count_states(study), why_no_pick(study)
     if output.json:
@@ -51,23 +54,27 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
                 "storage": study.storage.label,
                 "pick": None if pick is None else pick.to_json(),
                 "why_no_pick": why or None,
+                "complete": standing(study).complete,
                 "trials": {state: counts[state] for state in _STATES},
                 "stopped": stopped,
             }
         )
     elif pick is not None:
         print_pick(pick, study)
+    see = _what_to_do(study)
     if not output.quiet:
         _say_counts(study, counts)
         if pick is not None:
-            _say_doubts(study, pick)
+            surer = say_doubts(study, pick, output.words)
             say_commands("Next", next_commands(study))
+            if surer:
+                say_commands("To be surer", surer)
     if stopped is not None:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
-        say_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", _failures_command(study))
+        say_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
     elif counts["complete"] == 0:
-        say_error(f"no trial was completed, so there is no pick ({_told(counts)}).", _failures_command(study))
+        say_error(f"no trial was completed, so there is no pick ({_told(counts)}).", see)
     elif pick is None:
         say_error(f"there is no pick: {why}")
     return 1 if stopped is not None or pick is None else 0
@@ -92,8 +99,7 @@ def print_pick(pick: Pick, study: OpenStudy) -> None:
     """Prints the pick for a person: what to use, and how good it was."""
     from studies.reports.theme import params_text, spread_text
 
-    seeds = f"{pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
-    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {seeds}"
+    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, 'seed')}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
     results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold")))
 
@@ -162,32 +168,23 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
 def _say_counts(study: OpenStudy, counts: Counter[str]) -> None:
     n_trials = sum(counts[state] for state in _STATES)
     where = "in memory only" if study.storage.url == "memory" else f"in {study.storage.label} as {study.name}"
-    errors().print(Text(f"{n_trials} trial{'s' * (n_trials != 1)}: {_told(counts)} · {where}", "dim"))
+    errors().print(Text(f"{counted(n_trials, 'trial')}: {_told(counts)} · {where}", "dim"))
 
 
-def _say_doubts(study: OpenStudy, pick: Pick) -> None:
-    """What a careful person should know: a pick at the edge of what was tried, a tie, a single seed."""
-    from studies.reports.answer import tie_sentence
-    from studies.reports.facts import ranking
-    from studies.reports.theme import rate_text
+def _what_to_do(study: OpenStudy) -> str:
+    """Where the reasons of failures are, and how a study goes on after them."""
+    from studies.standing import standing
 
-    if study.spec.kind == "lr":
-        [(name, rate)] = pick.params.items()
-        tried = sorted({study.params(trial)[name] for trial in study.trials()})
-        side, flag = ("smallest", "--start-lr") if rate == tried[0] else ("largest", "--end-lr")
-        if len(tried) > 2 and rate in (tried[0], tried[-1]):
-            say_note(f"{rate_text(rate)} is the {side} rate that was tried: the best may lie beyond it ({flag}).")
-    tie = tie_sentence(ranking(study).ranked)
-    if tie:
-        say_note(tie[0].lower() + tie[1:])
-    if pick.n_seeds == 1:
-        say_note("one seed says nothing about luck: try --seeds 3.")
-
-
-def _failures_command(study: OpenStudy) -> str:
     if study.storage.url == "memory":
         return ""
-    return f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}"
+    if study.spec.plan():
+        again = "run it again: it tries failed trials again"
+    else:
+        again = "run it again with more --n-trials" if standing(study).complete else "run it again: it goes on"
+    return (
+        f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}\n"
+        f"When the cause is mended, {again}."
+    )
 
 
 def _told(counts: Counter[str]) -> str:

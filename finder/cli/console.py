@@ -7,11 +7,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from studies.spec import StudySpec
 
 DEFAULT_STORAGE = "sqlite:///finder.db"
 _UNCUT = 10_000
@@ -70,6 +73,16 @@ def table(*columns: str, numbers: str = "") -> Table:
     for column in columns:
         listed.add_column(column, justify="right" if column in numbers.split() else "left")
     return listed
+
+
+def counted(number: int, word: str) -> str:
+    """Returns `1 trial` or `1,200 trials`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def budget_of(spec: StudySpec) -> str:
+    """Returns each seed's budget, such as `50,000 environment steps`."""
+    return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
 
 
 def storage_flag(storage: str) -> str:

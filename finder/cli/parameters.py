@@ -39,11 +39,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", 
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.", rich_help_panel=_OUTPUT)
 ]
+
+
+def _not_empty(name: str | None) -> str | None:
+    if name is not None and not name.strip():
+        raise typer.BadParameter("give a name, or leave the flag out.")
+    return name
+
+
 NewName = Annotated[
     str | None,
     typer.Option(
         "--study-name",
         metavar="NAME",
+        callback=_not_empty,
         help="Name of the study; one that exists goes on. Made from the question, agent and environment by default.",
         show_default=False,
         rich_help_panel=_STUDY,
@@ -51,7 +60,7 @@ NewName = Annotated[
 ]
 NJobs = Annotated[
     int | None,
-    typer.Option(help="Trials at the same time, each in a process.", show_default=False, rich_help_panel=_WHERE),
+    typer.Option(min=1, help="Trials at the same time, each in a process.", show_default=False, rich_help_panel=_WHERE),
 ]
 Executor = Annotated[
     str | None,
@@ -64,7 +73,9 @@ Executor = Annotated[
 ]
 NTrials = Annotated[
     int | None,
-    typer.Option(help="Trials in total, also when the study goes on.", show_default=False, rich_help_panel=_BUDGET),
+    typer.Option(
+        min=1, help="Trials in total, also when the study goes on.", show_default=False, rich_help_panel=_BUDGET
+    ),
 ]
 
 
@@ -120,8 +131,10 @@ class SearchOptions:
             rich_help_panel=_BUDGET,
         ),
     ] = None
+            min=1,
     episodes: Annotated[
-        int | None, typer.Option(help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET)
+        int | None,
+        typer.Option(min=1, help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET),
     ] = None
     seeds: Annotated[
         str | None,
@@ -147,7 +160,10 @@ class SearchOptions:
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Seed of the search itself, where it has one (default 0).", show_default=False, rich_help_panel=_STUDY
+            min=0,
+            help="Seed of the search itself, where it has one (default 0).",
+            show_default=False,
+            rich_help_panel=_STUDY,
         ),
     ] = None
     storage: Storage = None

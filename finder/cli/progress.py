@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from finder.cli.console import errors
+from finder.cli.console import budget_of, counted, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class PlainProgress(Progress):
 
     def study_opened(self, study: OpenStudy, n_left: int) -> None:
         super().study_opened(study, n_left)
-        for line in plan_lines(study, self.n_before, n_left):
+        for line in plan_lines(study, self.n_before, n_left, self.n_again):
             self.console.print(line)
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
@@ -84,7 +84,7 @@ class PlainProgress(Progress):
 
     def summary(self) -> str:
         """Trials, speed and time, in one line."""
-        parts = [f"{self.n_before + self.n_done}/{self.n_total} trials"]
+        parts = [f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}"]
         if self.steps_per_second >= 1:
             parts.append(f"{self.steps_per_second:,.0f} steps/s")
         parts.append(f"{_seconds(self.elapsed)} so far")
@@ -142,22 +142,25 @@ def make_progress(quiet: bool) -> Progress:
     return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
 
 
-def plan_lines(study: OpenStudy, n_before: int, n_left: int) -> list[Text]:
-    """What is going to be run, in words: the study, its trials, seeds and budget."""
+def plan_lines(study: OpenStudy, n_before: int, n_left: int, n_again: int = 0) -> list[Text]:
+    """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
     spec = study.spec
-    runs = f"{len(spec.seeds)} seed{'s' * (len(spec.seeds) > 1)} ({', '.join(map(str, spec.seeds))})"
-    unit = "environment steps" if spec.env_steps is not None else "episodes"
+    runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
     where = "memory only" if study.storage.url == "memory" else study.storage.label
-    trials = f"{spec.n_trials} trial{'s' * (spec.n_trials > 1)}"
     lines = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
-        Text.assemble(("Plan  ", "dim"), f"{trials} × {runs} × {spec.budget:,} {unit}"),
+        Text.assemble(("Plan  ", "dim"), f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}"),
         Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study)}", "dim"),
+        *(Text(note) for note in study.notes),
     ]
     if n_left == 0:
         lines.append(Text("Nothing left to run; showing what it found."))
     elif n_before:
-        lines.append(Text(f"Going on: {n_before} trials are done, {n_left} left."))
+        lines.append(
+            Text(f"Going on: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
+        )
+    if n_again:
+        lines.append(Text(f"Trying {counted(n_again, 'failed trial')} again."))
     return lines
 
 
@@ -169,7 +172,7 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome) -> Text:
         line.append(_value(outcome.value, spread_of(outcome)), "bold")
     elif outcome.state == "pruned":
         at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
-        line.append(f"pruned{at} after {outcome.env_steps:,} steps", "yellow")
+        line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
     elif outcome.state == "failed":
         line.append(f"failed: {headline(outcome.reason)}", "red")
     else:
@@ -197,8 +200,8 @@ def headline(reason: str) -> str:
 
 
 def _trial_words(trial: RunningTrial) -> tuple[str, str]:
-    of = f" of {trial.budget:,}" if trial.by_steps else ""
-    steps = f"{trial.mean_steps:,}{of} steps"
+    done = counted(trial.mean_steps, "step")
+    steps = f"{trial.mean_steps:,} of {counted(trial.budget, 'step')}" if trial.by_steps else done
     return steps, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
 
 

@@ -100,7 +100,9 @@ def opt(
     ] = None,
     n_rates: Annotated[
         int | None,
-        typer.Option(help="Learning rates an optimizer (default 5).", show_default=False, rich_help_panel=_RATES),
+        typer.Option(
+            min=1, help="Learning rates an optimizer (default 5).", show_default=False, rich_help_panel=_RATES
+        ),
     ] = None,
     rates: Annotated[
         str | None,
@@ -169,6 +171,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME[=SPACE]",
+        values.refuse_repeated_optimizers(optimizer or ())
             help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
             "a name alone takes its usual range. May be repeated (default learning_rate).",
             show_default=False,

@@ -10,12 +10,13 @@ from rich.status import Status
 from rich.text import Text
 
 from agents.errors import ConfigurationError
+from agents.silence import import_tensorflow
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
-from finder.cli.console import DEFAULT_STORAGE, errors, say_commands
+from finder.cli.console import DEFAULT_STORAGE, counted, errors, say_commands
+from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Output, SearchOptions
 from finder.cli.progress import Progress, best_line, make_progress
-from finder.silence import import_tensorflow
 
 if TYPE_CHECKING:
     from finder.range_test import RangeTestResult
@@ -37,7 +38,7 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output) -> in
     """
     progress = make_progress(output.quiet)
     try:
-        with progress:
+        with foreign_output_on_stderr(), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -67,14 +68,15 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         finder = LRFinder(spec, seed=options.seed or 0)
         if not options.quiet:
             console.print(f"Range test: {spec.label} on {spec.environment.label}, one run with seed {finder.seed}")
-        result: RangeTestResult = finder.find(
-            **arguments,
-            env_steps=options.env_steps,
-            episodes=options.episodes,
-            metrics=options.metric,
-            study_name=options.study_name,
-            storage=None if storage == "memory" else storage,
-        )
+        with foreign_output_on_stderr():
+            result: RangeTestResult = finder.find(
+                **arguments,
+                env_steps=options.env_steps,
+                episodes=options.episodes,
+                metrics=options.metric,
+                study_name=options.study_name,
+                storage=None if storage == "memory" else storage,
+            )
     except KeyboardInterrupt as interrupt:
         if not options.quiet:
             console.print("Stopped; a range test is kept only when it has ended.")
@@ -99,7 +101,9 @@ def _say_interrupted(progress: Progress, output: Output) -> None:
     done = progress.n_before + progress.n_done
     console.print(
         Text.assemble(
-            ("Stopped. ", "bold"), f"{done} of {progress.n_total} trials are done and kept in {study.storage.label}."
+            ("Stopped. ", "bold"),
+            f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done and kept in "
+            f"{study.storage.label}.",
         )
     )
     if progress.best is not None:

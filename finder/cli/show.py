@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
+from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of
-from finder.cli.console import DEFAULT_STORAGE, errors, print_json, results, table
+from finder.cli.console import DEFAULT_STORAGE, budget_of, errors, print_json, results, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.cli.progress import headline
 
@@ -51,13 +53,12 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.study import is_interrupted
 
     spec, pick = study.spec, pick_of(study)
-    unit = "environment steps" if spec.env_steps is not None else "episodes"
     out = results()
     out.print(
         Text.assemble(
             (study.name, "bold"),
-            f"   {' and '.join(spec.agents)} on {spec.env}, seeds {', '.join(map(str, spec.seeds))}, "
-            f"{spec.budget:,} {unit} each",
+            f"   {' and '.join(spec.agents)} on {spec.env}, seed{'s' * (len(spec.seeds) > 1)} "
+            f"{', '.join(map(str, spec.seeds))}; {budget_of(spec)} each",
         )
     )
     if not trials:
@@ -84,9 +85,12 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             "" if is_interrupted(each) else headline(attrs.get("reason", "")),
         )
     out.print(listed)
+    if pick is not None:
+        say_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
     if failed is not None:
-        errors().print(Text(f"A failure in full: finder show {study.name} --trial {failed}", "dim"))
+        flag = storage_flag(study.storage.label)
+        errors().print(Text(f"A failure in full: finder show {shlex.quote(study.name)} --trial {failed}{flag}", "dim"))
 
 
 def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:

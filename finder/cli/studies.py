@@ -1,16 +1,29 @@
-"""The commands that look at studies: `studies`, `best`, `report`, `dashboard`. None needs TensorFlow."""
+"""The commands that look at studies: `studies`, `best`, `report`, `dashboard`; `delete`. None needs TensorFlow."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from finder.cli.conclusion import count_states, pick_of, print_pick
-from finder.cli.console import DEFAULT_STORAGE, errors, print_json, results, say_error, table
+from agents.errors import ConfigurationError
+from finder.cli.advice import say_doubts
+from finder.cli.conclusion import pick_of, print_pick
+from finder.cli.console import (
+    DEFAULT_STORAGE,
+    counted,
+    errors,
+    print_json,
+    results,
+    say_error,
+    storage_flag,
+    table,
+)
 from finder.cli.parameters import Json, Storage, StudyName
 
 if TYPE_CHECKING:
@@ -54,23 +67,47 @@ def studies(storage: Storage = None, json: Json = False) -> int:
 
 def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
     """Print the pick of a study and how to use it."""
-    from studies.pick import best as pick_best
+    from studies.pick import why_no_pick
+    from studies.standing import standing
     from studies.study import load_study
 
     with load_study(storage or DEFAULT_STORAGE, study) as opened:
         if opened.spec.kind == "range-test":
             return _show_range_test(opened, json)
-        if pick_of(opened) is None:
-            counts = count_states(opened)
-            told = ", ".join(f"{number} {state}" for state, number in counts.items()) or "none has started"
-            say_error(f"the study {study!r} has no complete trial to pick from ({told}).", f"See finder show {study}")
+        pick = pick_of(opened)
+        if pick is None:
+            see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
+            say_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)
             return 1
-        pick = pick_best(opened)
         if json:
-            print_json(pick.to_json())
+            print_json({**pick.to_json(), "complete": standing(opened).complete})
             return 0
         print_pick(pick, opened)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
+        say_doubts(opened, pick)
+    return 0
+
+
+def delete(
+    study: StudyName,
+    storage: Storage = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove a study: its trials and every episode of them. Nothing brings them back."""
+    from studies.storage import open_storage
+    from studies.study import delete_study, load_study
+
+    with open_storage(storage or DEFAULT_STORAGE, create=False) as opened:
+        if not yes:
+            n_trials = len(load_study(opened, study).trials())
+            question = f"Remove the study {study} with its {counted(n_trials, 'trial')} from {opened.label}?"
+            if not sys.stdin.isatty():
+                raise ConfigurationError(f"{question} Nobody can be asked here: say --yes.")
+            if not typer.confirm(question, err=True):
+                errors().print("Nothing was removed.")
+                return 1
+        n_removed = delete_study(opened, study)
+        errors().print(f"Removed {study} ({counted(n_removed, 'trial')}) from {opened.label}.")
     return 0
 
 

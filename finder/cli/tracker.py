@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import statistics
 import time
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _RECENT = 20
 """Episodes of each seed that the latest mean is taken over."""
 
+_SHARE_TO_JUDGE = 0.05
+"""Share of its budget that a trial has to use before its speed is taken for what it is."""
+
 
 @dataclass
 class RunningTrial:
@@ -32,6 +36,9 @@ class RunningTrial:
         env_steps: Seed -> environment steps so far.
         episodes: Seed -> episodes so far.
         recent: Returns (or losses) of the last episodes.
+        began: When it was started, by the tracker's clock.
+        first: When its first episodes came in, and its share of the budget then.
+        last: When its newest episodes came in, and its share then.
     """
 
     number: int
@@ -40,6 +47,9 @@ class RunningTrial:
     budget: int
     by_steps: bool
     recent: deque[float]
+    began: float
+    first: tuple[float, float] | None = None
+    last: tuple[float, float] | None = None
     env_steps: dict[int, int] = field(default_factory=dict)
     episodes: dict[int, int] = field(default_factory=dict)
 
@@ -48,6 +58,20 @@ class RunningTrial:
         """How much of its budget it has used, from 0 to 1."""
         used = self.env_steps if self.by_steps else self.episodes
         return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
+
+    def mark(self, now: float) -> None:
+        """Notes how far it is at this time."""
+        self.last = (now, self.share)
+        self.first = self.first or self.last
+
+    def seconds_left(self, now: float) -> float | None:
+        """A guess from its speed since its first episodes; None before there is a speed."""
+        if self.first is None or self.last is None:
+            return None
+        (first_at, first), (last_at, last) = self.first, self.last
+        if last - first < _SHARE_TO_JUDGE:
+            return None
+        return max(0.0, (1 - last) * (last_at - first_at) / (last - first) - (now - last_at))
 
     @property
     def mean_steps(self) -> int:
@@ -82,7 +106,8 @@ class Tracker:
         states: How many trials of this run ended in which way.
         running: Trials that run, by number.
         best: The best complete trial so far, of earlier runs too.
-        n_before: Trials that had ended before this run.
+        n_before: Trials that had ended for good before this run.
+        n_again: Trials that failed before and are tried again.
         n_total: Trials that the study will have when it is done.
     """
 
@@ -92,10 +117,12 @@ class Tracker:
         self.running: dict[int, RunningTrial] = {}
         self.best: Best | None = None
         self.n_before = 0
+        self.n_again = 0
         self.n_total = 0
         self._clock = clock
         self._began = clock()
         self._finished_steps = 0
+        self._durations: list[float] = []
 
     # What is asked of it --------------------------------------------------------------------------------------
 
@@ -123,22 +150,42 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """A guess; None while too little is done to make one."""
-        share = self.share
-        return self.elapsed * (1 - share) / share if share > 0.05 else None
+        """A guess; None while too little is done to make one.
+
+        Every running trial goes on at its own speed, what it took to start left out; those that wait take the place of
+        the first that ends, and as long as trials usually take.
+        """
+        now = self._clock()
+        running = list(self.running.values())
+        left = [self._left_of(trial, now) for trial in running]
+        known = [(trial, seconds) for trial, seconds in zip(running, left, strict=True) if seconds is not None]
+        if not self._durations and not known:
+            return None
+        usual = statistics.fmean(self._durations or [now - trial.began + seconds for trial, seconds in known])
+        places = [
+            max(0.0, usual - (now - trial.began)) if seconds is None else seconds
+            for trial, seconds in zip(running, left, strict=True)
+        ]
+        n_jobs = self.study.spec.n_jobs if self.study is not None else 1
+        places += [0.0] * (max(1, n_jobs) - len(places))
+        heapq.heapify(places)
+        for _ in range(self.n_total - self.n_before - self.n_done - len(running)):
+            heapq.heapreplace(places, places[0] + usual)
+        return max(places)
 
     # What it hears --------------------------------------------------------------------------------------------
 
     def study_opened(self, study: OpenStudy, n_left: int) -> None:
         """See `Observer`."""
-        from optuna.trial import TrialState
-
-        from studies.pick import best
+        from studies.pick import best, why_no_pick
+        from studies.standing import standing
 
         self.study = study
-        self.n_before = sum(trial.state.is_finished() for trial in study.trials()) - _n_interrupted(study)
+        before = standing(study)
+        self.n_again = before.n_again
+        self.n_before = before.n_ended - before.n_again
         self.n_total = self.n_before + n_left
-        if study.trials(TrialState.COMPLETE):
+        if not why_no_pick(study):
             pick = best(study)
             self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
         self._began = self._clock()
@@ -152,6 +199,7 @@ class Tracker:
             budget=trial.env_steps or trial.episodes or 1,
             by_steps=trial.env_steps is not None,
             recent=deque(maxlen=_RECENT * len(trial.seeds)),
+            began=self._clock(),
         )
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
@@ -166,6 +214,8 @@ class Tracker:
             value = record.episode_return if by_return else record.loss
             if value is not None:
                 trial.recent.append(value)
+        if records:
+            trial.mark(self._clock())
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         """See `Observer`."""
@@ -173,9 +223,18 @@ class Tracker:
         self.states[outcome.state] += 1
         if trial is None:
             return
+        if outcome.state != "interrupted":
+            self._durations.append(self._clock() - trial.began)
         self._finished_steps += max(outcome.env_steps * len(trial.seeds), sum(trial.env_steps.values()))
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
+
+    def _left_of(self, trial: RunningTrial, now: float) -> float | None:
+        """Its own speed; where that is not known yet and no trial has ended, all of its time."""
+        seconds = trial.seconds_left(now)
+        if seconds is None and not self._durations and trial.share > _SHARE_TO_JUDGE:
+            return (now - trial.began) * (1 - trial.share) / trial.share
+        return seconds
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a trial's parameters without those that every trial has."""
@@ -192,9 +251,3 @@ def spread_of(outcome: Outcome) -> float:
     """Returns the standard deviation over seeds, NaN with fewer than two."""
     values = list(outcome.seed_values.values())
     return statistics.stdev(values) if len(values) > 1 else math.nan
-
-
-def _n_interrupted(study: OpenStudy) -> int:
-    from studies.study import is_interrupted
-
-    return sum(is_interrupted(trial) for trial in study.trials())

@@ -36,13 +36,39 @@ def seeds(text: str | None) -> int | tuple[int, ...] | None:
 
 
 def rates(text: str | None) -> list[float] | None:
-    """Reads learning rates, ``1e-4,1e-3``."""
+    """Reads learning rates, ``1e-4,1e-3``.
+
+    Raises:
+        ConfigurationError: One is not a finite number above 0, or comes twice.
+    """
     if text is None:
         return None
-    try:
-        return [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise ConfigurationError(f"--rates is {text!r}: give numbers such as 1e-4,1e-3.") from None
+    found: list[float] = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        try:
+            rate = float(part)
+        except ValueError:
+            raise ConfigurationError(f"--rates is {text!r}: give numbers such as 1e-4,1e-3.") from None
+        if not (math.isfinite(rate) and rate > 0):
+            raise ConfigurationError(f"--rates has {part}: a learning rate is a finite number above 0.")
+        if rate in found:
+            raise ConfigurationError(f"--rates has {part} twice: give each rate once.")
+        found.append(rate)
+    if not found:
+        raise ConfigurationError(f"--rates is {text!r}: give numbers such as 1e-4,1e-3.")
+    return found
+
+
+def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
+    """Raises ConfigurationError where two labels mean the same optimizer."""
+    from agents.optimizers import OptimizerSpec
+
+    seen: list[OptimizerSpec] = []
+    for given in optimizers:
+        spec = OptimizerSpec.of(given)
+        if spec in seen:
+            raise ConfigurationError(f"--optimizer has {given!r} twice: give each optimizer once.")
+        seen.append(spec)
 
 
 def settings(pairs: Iterable[str] | None) -> dict[str, Any]:

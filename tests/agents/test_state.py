@@ -412,7 +412,10 @@ def test_specs_of_nothing(agent, environment, message):
         (lambda: agents.make("dqn", "CartPole-v1", gama=0.9), "Did you mean gamma"),
         (lambda: agents.make("dqn", "CartPole-v1", activation="rellu"), "Unknown activation 'rellu'.* relu"),
         (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
-        (lambda: agents.make("ppo", "CartPole-v1", **{"critic.learning_rate": 1.0}), "optimizer of PPO 'critic'"),
+        (
+            lambda: agents.make("ppo", "CartPole-v1", **{"critic.learning_rate": 1.0}),
+            "Unknown optimizer 'critic' of PPO",
+        ),
         (lambda: agents.make("dqn", "CartPole-v1", policy="boltzman"), "Did you mean boltzmann"),
         (lambda: agents.make("dqn", "CartPole-v1", **{"optimizer.momentum": 0.9}), "of the optimizer 'adam'"),
         (lambda: DQN(PLANE, TWO, PPOConfig()), "DQN takes a DQNConfig, not PPOConfig"),

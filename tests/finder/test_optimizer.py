@@ -8,8 +8,9 @@ import keras
 import pytest
 from fakes import SMALL_PPO
 
-from agents import AgentSpec, ConfigurationError
+from agents import AgentSpec, ConfigurationError, OptimizerSpec
 from finder import OptFinder
+from finder.optimizer import _rates
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "params": SMALL_PPO, "pruner": "none"}
@@ -37,6 +38,13 @@ def test_each_is_judged_at_its_own_best_rate(storage: str):
     best = finder.best_optimizer()
     assert float(best.learning_rate.numpy()) == pytest.approx(finder.best_learning_rate)
     assert finder.plot_reward().data
+
+
+@pytest.mark.parametrize(
+    ("n_rates", "rates"), [(1, [1e-3]), (2, [1e-4, 1e-2]), (3, [1e-5, 1e-3, 1e-1]), (5, [1e-5, 1e-4, 1e-3, 1e-2, 1e-1])]
+)
+def test_few_rates_lie_inside_the_range(n_rates: int, rates: list[float]):
+    assert _rates("adam", OptimizerSpec.of("adam"), "search", n_rates) == rates
 
 
 def test_the_arguments_of_an_object_reach_the_agent(storage: str):

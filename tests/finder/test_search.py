@@ -124,7 +124,7 @@ def test_an_interrupted_study_keeps_what_it_learned(storage: str, monkeypatch: p
         ({"params": {"optimizer": ["adam", "adamm"]}}, "Did you mean adam"),
         ({"params": {"gama": "0.9:0.99"}}, "gamma"),
         ({"params": {"gamma": "0.9:1.5"}}, "gamma must be"),
-        ({"params": {"actr.learning_rate": "0.1:0.2"}}, "Unknown optimizer of PPO 'actr'"),
+        ({"params": {"actr.learning_rate": "0.1:0.2"}}, "Unknown optimizer 'actr' of PPO"),
         ({"fixed": {"n_steps": "many"}}, "n_steps"),
         ({"agents": ("dqn",), "env": "Pendulum-v1", "fixed": {}}, "discrete actions"),
     ],

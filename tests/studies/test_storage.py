@@ -38,6 +38,21 @@ def test_urls(url: str, kind: str, path: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("mysql://u:secret@h/d", "mysql+pymysql://u:secret@h/d"),
+        ("mariadb://h/d", "mariadb+pymysql://h/d"),
+        ("postgresql://h:1/d", "postgresql+psycopg://h:1/d"),
+        ("mysql+mysqldb://h/d", "mysql+mysqldb://h/d"),
+    ],
+)
+def test_a_url_without_a_driver_means_the_one_that_our_extras_install(url: str, meant: str) -> None:
+    address = parse_storage_url(url)
+    assert address.url == meant
+    assert address.label == url.replace("secret", "***")
+
+
+@pytest.mark.parametrize(
     ("url", "words"),
     [
         ("", ["finder.db"]),

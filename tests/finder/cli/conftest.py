@@ -61,8 +61,23 @@ class Slow(CartPoleEnv):
         return super().step(action)
 
 
+class Loud(CartPoleEnv):
+    """Prints, in two ways; raises while there is a file `broken`."""
+
+    def reset(self, **kwargs):
+        print("hello from the environment")
+        os.write(1, b"and from below\\n")
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        if Path("broken").exists():
+            raise RuntimeError("no simulator")
+        return super().step(action)
+
+
 if "Broken-v0" not in gym.registry:
     gym.register("Broken-v0", entry_point="cli_envs:Broken", max_episode_steps=100)
+    gym.register("Loud-v0", entry_point="cli_envs:Loud", max_episode_steps=100)
     gym.register("Slow-v0", entry_point="cli_envs:Slow", max_episode_steps=20)
 '''
 

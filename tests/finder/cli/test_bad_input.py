@@ -26,7 +26,7 @@ MISTAKES = {
     "sampler argument": (("tune", *PPO, "--sampler-kwargs", '{"n_startup_trial": 1}'), "n_startup_trials"),
     "unknown pruner": (("lr", *PPO, "--pruner", "medain"), "Did you mean 'median'"),
     "unknown executor": (("lr", *PPO, "--executor", "proces"), "process"),
-    "unknown metric": (("lr", *PPO, "--metric", "rewards"), "reward"),
+    "unknown metric": (("lr", *PPO, "--metric", "rewards"), "Invalid value for '--metric': 'rewards' is not one of"),
     "action space": (("lr", "dqn", "--env", "Pendulum-v1"), "discrete actions"),
     "unknown hyperparameter": (("lr", *PPO, "--set", "gama=0.9"), "Did you mean gamma"),
     "hyperparameter out of range": (("lr", *PPO, "--set", "gamma=2"), "gamma must be"),
@@ -41,14 +41,32 @@ MISTAKES = {
     "a range test's seeds": (("lr", *PPO, "--range-test", "--seeds", "3"), "--seeds"),
     "rates twice": (("lr", *PPO, "--rates", "1e-3", "--n-rates", "3"), "either --rates"),
     "no rates": (("lr", *PPO, "--n-rates", "0"), "n_rates must be >= 2"),
-    "no steps": (("lr", *PPO, "--env-steps", "0"), "env_steps is 0"),
-    "negative steps": (("opt", *PPO, "--env-steps", "-5"), "env_steps is -5"),
-    "negative episodes": (("lr", *PPO, "--episodes", "-5"), "episodes is -5"),
+    "no steps": (("lr", *PPO, "--env-steps", "0"), "'--env-steps': it should be greater than or equal to 1"),
+    "negative steps": (("opt", *PPO, "--env-steps", "-5"), "'--env-steps': it should be greater than or equal to 1"),
+    "negative episodes": (("lr", *PPO, "--episodes", "-5"), "'--episodes': it should be greater than or equal to 1"),
     "two budgets": (("lr", *PPO, "--env-steps", "5", "--episodes", "5"), "env_steps and episodes"),
-    "no trials": (("tune", *PPO, "--n-trials", "0"), "n_trials is 0"),
+    "no trials": (("tune", *PPO, "--n-trials", "0"), "'--n-trials': it should be greater than or equal to 1"),
     "no seeds": (("lr", *PPO, "--seeds", "0"), "seeds must be >= 1"),
     "equal seeds": (("lr", *PPO, "--seeds", "1,1"), "seeds"),
-    "no jobs": (("lr", *PPO, "--n-jobs", "0"), "n_jobs"),
+    "no jobs": (("lr", *PPO, "--n-jobs", "0"), "'--n-jobs': it should be greater than or equal to 1"),
+    "no name": (("lr", *PPO, "--study-name", ""), "'--study-name': give a name"),
+    "no name for a file's study": (("run", "fine.toml", "--study-name", " "), "'--study-name': give a name"),
+    "a rate that is no number": (("lr", *PPO, "--rates", "1e-3,nan"), "--rates has nan: a learning rate is"),
+    "a rate below zero": (("lr", *PPO, "--rates=-1e-3"), "--rates has -1e-3: a learning rate is"),
+    "no rate at all": (("lr", *PPO, "--rates", ","), "--rates is ','"),
+    "a rate twice": (("lr", *PPO, "--rates", "1e-3,0.001"), "--rates has 0.001 twice"),
+    "an optimizer twice": (("opt", *PPO, "--optimizer", "adam", "--optimizer", "Adam"), "--optimizer has 'Adam' twice"),
+    "no closing bracket": (("opt", *PPO, "--optimizer", "sgd(momentum=0.9"), "no closing bracket"),
+    "a file without its class": (
+        ("lr", "mine.py", "--env", "CartPole-v1"),
+        "write mine.py:Class. Agents in it: Mine, Own.",
+    ),
+    "a class that the file has not": (
+        ("lr", "mine.py:Nope", "--env", "CartPole-v1"),
+        "mine.py has no class 'Nope'. Agents",
+    ),
+    "a study to remove": (("delete", "nope", "--yes", "--storage", "empty.db"), "there is no study 'nope'"),
+    "nobody to ask": (("delete", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
     "several jobs inline": (("lr", *PPO, "--n-jobs", "2", "--executor", "inline"), "process"),
     "agents inline": (("agents", *PPO[:1], *PPO, "--executor", "inline"), "processes"),
     "not JSON": (("lr", *PPO, "--env-kwargs", "{a"), "--env-kwargs"),
@@ -67,6 +85,9 @@ MISTAKES = {
 def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
     (finder.folder / "note.db").write_text("this is no database, leave it alone")
     (finder.folder / "empty.db").touch()
+    (finder.folder / "mine.py").write_text(
+        "import agents\nclass Mine(agents.KerasAgent): pass\nclass Config: pass\nclass Own(Mine): pass\n"
+    )
     (finder.folder / "unknown.toml").write_text('name = "x"\nagents = ["ppo"]\nenv_stepz = 5\nenv = "CartPole-v1"\n')
     (finder.folder / "mistyped.toml").write_text(
         'name = "x"\nagents = "ppo"\nenv_steps = "many"\nenv = "CartPole-v1"\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterator
 
@@ -77,7 +78,7 @@ def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
     assert tracker.share == pytest.approx((1 + 0.25) / 2)
     assert tracker.elapsed == 30
     assert tracker.steps_per_second == pytest.approx((2 * 1000 + 500) / 30)
-    assert tracker.seconds_left == pytest.approx(30 * 0.375 / 0.625)
+    assert tracker.seconds_left == 10  # as long as the first one, which took 20 s
     assert tracker.running[1].mean_steps == 250
     assert tracker.running[1].latest == 6.5
 
@@ -86,6 +87,24 @@ def test_no_guess_of_the_time_left_at_the_beginning(study: OpenStudy, clock: Clo
     tracker = Tracker(clock)
     tracker.study_opened(study, 2)
     assert tracker.seconds_left is None
+
+
+def test_trials_at_the_same_time_go_on_at_their_own_speed(study: OpenStudy, clock: Clock) -> None:
+    """Two processes take 30 s to start; then one trial is done in 10 s and the other in 20 s."""
+    study = dataclasses.replace(study, spec=study.spec.model_copy(update={"n_jobs": 2}))
+    tracker = Tracker(clock)
+    tracker.study_opened(study, 5)
+    for number in (0, 1):
+        tracker.trial_started(trial(number), {"learning_rate": 0.001})
+    clock.now += 30
+    for seconds in range(5):
+        for number, speed in ((0, 100), (1, 50)):
+            steps = seconds * speed
+            tracker.trial_episodes(number, [episode(0, steps, 5.0), episode(1, steps, 5.0)])
+        clock.now += 1
+    assert tracker.running[0].seconds_left(clock.now) == pytest.approx(5)
+    assert tracker.running[1].seconds_left(clock.now) == pytest.approx(15)
+    assert tracker.seconds_left == pytest.approx(5 + 2 * 45)  # three more of 45 s, two of them after the first
 
 
 def test_the_best_so_far_keeps_its_direction(clock: Clock, study: OpenStudy) -> None:
@@ -111,7 +130,7 @@ def test_plain_lines(study: OpenStudy, clock: Clock) -> None:
         "✓ #0 learning_rate 1e-3  20.0 ± 2.8  1:01 min",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
         "▸ #1 learning_rate 1e-2 started",
-        "  #1 250 of 1,000 steps, lately 6.5 · 1/2 trials · 83 steps/s · 30 s so far · about 18 s left",
+        "  #1 250 of 1,000 steps, lately 6.5 · 1/2 trials · 83 steps/s · 30 s so far · about 10 s left",
         "✗ #1 learning_rate 1e-2  failed: it broke",
     ]
 
@@ -134,7 +153,7 @@ def test_the_live_display(study: OpenStudy, clock: Clock) -> None:
         play(progress, study, clock)
         with console.capture() as drawn:
             console.print(progress._draw())
-    assert "1/2 trials · 83 steps/s · 30 s so far · about 18 s left" in drawn.get()
+    assert "1/2 trials · 83 steps/s · 30 s so far · about 10 s left" in drawn.get()
     assert "#1  learning_rate 1e-2  250 of 1,000 steps  lately 6.5" in drawn.get()
     assert "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)" in drawn.get()
     assert "✓ #0 learning_rate 1e-3  20.0 ± 2.8" in out.getvalue()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
+
+import studies
+from finder.cli.advice import say_doubts
+from studies.pick import best
 
 TOML = """
 name = "from-toml"
@@ -52,13 +57,15 @@ class TestLearningRates:
         assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
         assert again.json["stopped"] is again.json["why_no_pick"] is None
         best = searched.finder("best", searched.study, "--json").json
-        assert again.json["pick"] == best
+        assert {**again.json["pick"], "complete": again.json["complete"]} == best
+        assert best["complete"] is True
 
     def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
         ran = searched.finder.small(*searched.words, "--set", "gamma=0.5")
         assert (ran.code, ran.out) == (2, "")
-        assert "exists with another fixed" in ran.err
-        assert "new name" in ran.err
+        assert "was made with gamma not fixed; now gamma fixed to 0.5 is asked for." in ran.err
+        assert "--study-name lr-ppo-CartPole-v1-2" in ran.err
+        assert "finder delete lr-ppo-CartPole-v1)" in ran.err
 
     def test_the_storage_of_the_environment_variable_needs_no_flag(
         self, finder: Any, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +112,7 @@ class TestOtherSearches:
         assert first.code == 0, first.err
         assert "1 trial × 1 seed (0) × 600 environment steps" in first.err
         more = finder("run", "study.toml", "--n-trials", "2", "--json")
-        assert "Going on: 1 trials are done, 1 left." in more.err
+        assert "Going on: 1 trial is done, 1 left." in more.err
         assert more.json["trials"]["complete"] == 2
         elsewhere = finder("run", "study.toml", "--storage", "b.db", "--study-name", "other", "--quiet")
         assert (elsewhere.code, elsewhere.err) == (0, "")
@@ -173,3 +180,87 @@ class TestFailures:
         assert (ran.code, ran.out) == (1, "")
         assert "Error: no trial was completed" in ran.err
         assert finder("best", f"{command}-ppo-cli_envs:Broken-v0").code == 1
+
+    @pytest.mark.parametrize("executor", ["inline", pytest.param("process", marks=pytest.mark.real)])
+    def test_what_failed_is_tried_again_when_it_is_mended(self, finder: Any, executor: str) -> None:
+        (finder.folder / "broken").touch()
+        words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3,1e-2", "--executor", executor, "--json")
+        failed = finder.small(*words)
+        assert failed.code == 1
+        assert "When the cause is mended, run it again: it tries failed trials again." in failed.err
+        (finder.folder / "broken").unlink()
+        again = finder.small(*words)
+        assert again.code == 0, again.err
+        assert "Trying 2 failed trials again." in again.err
+        assert again.json["trials"] == {"complete": 2, "pruned": 0, "failed": 2}
+        assert again.json["complete"] is True
+
+    def test_what_an_environment_prints_is_no_result(self, finder: Any, capfd: pytest.CaptureFixture[str]) -> None:
+        ran = finder.small("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3", "--json")
+        assert ran.json["trials"]["complete"] == 1
+        assert "hello from the environment" in ran.err
+        out, err = capfd.readouterr()
+        assert "and from below" in err
+        assert out == ""
+
+
+class TestGoingOn:
+    def test_the_advice_works(self, finder: Any) -> None:
+        """From one seed: the command that is offered runs as it is."""
+        ran = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-4,1e-3,1e-2", "--set", "n_envs=1")
+        assert ran.code == 0, ran.err
+        advised = [
+            line.partition("finder ")[2].split("   ")[0] for line in ran.err.splitlines() if "finder lr " in line
+        ]
+        surer = next(line for line in advised if "--study-name" in line)
+        assert surer.endswith("--seeds 3 --study-name lr-ppo-CartPole-v1-3-seeds")
+        three = finder(*shlex.split(surer))
+        assert three.code == 0, three.err
+        assert "3 trials × 3 seeds" in three.err
+
+    def test_a_pick_at_the_edge(self, finder: Any) -> None:
+        spec = studies.StudySpec(
+            name="lr-ppo-CartPole-v1",
+            storage=f"sqlite:///{finder.folder}/finder.db",
+            kind="lr",
+            agents=("ppo",),
+            env="CartPole-v1",
+            env_steps=600,
+            seeds=(0, 1),
+            trials=tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)),
+        )
+        with studies.open_study(spec) as study, studies.Recorder(study) as recorder:
+            for value in (1.0, 2.0):
+                recorder.completed(recorder.ask().number, value, {0: value, 1: value})  # type: ignore[union-attr]
+        half = finder("best", spec.name)
+        assert "2 of 3 trials done: this may change." in half.err
+        assert finder("best", spec.name, "--json").json["complete"] is False
+        with studies.open_study(spec) as study, studies.Recorder(study) as recorder:
+            recorder.completed(recorder.ask().number, 3.0, {0: 3.0, 1: 3.0})  # type: ignore[union-attr]
+        for command in ("best", "show"):
+            told = finder(command, spec.name)
+            assert "may change" not in told.err
+            assert "1e-2 is the largest rate that was tried: the best may lie beyond it." in told.err
+            assert "--rates 1e-1,1 tells more" in told.err
+        with studies.load_study(spec.storage, spec.name) as study:
+            flags = say_doubts(study, best(study), ["lr", "ppo", "--n-rates", "3", "--env=X", "--start-lr=1e-4"])
+        assert flags == [("finder lr ppo --env=X --rates 1e-1,1", "two rates beyond; they join the study")]
+
+    def test_more_rates_join_and_other_optimizers_do_not(self, finder: Any) -> None:
+        assert finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-3").code == 0
+        more = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-2", "--json")
+        assert more.json["trials"]["complete"] == 2
+        assert "The plan grows from 1 to 2 trials." in more.err
+        other = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--rates", "1e-2")
+        assert other.code == 2
+        assert "made with optimizer out of ['adam']; now optimizer out of ['adam', 'sgd'] is asked for" in other.err
+
+    def test_a_study_with_nothing_to_show_makes_place(self, finder: Any) -> None:
+        (finder.folder / "broken").touch()
+        words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3")
+        assert finder.small(*words).code == 1
+        (finder.folder / "broken").unlink()
+        again = finder.small(*words, "--seeds", "0,1", "--json")
+        assert again.code == 0, again.err
+        assert "with seeds [0] had nothing to show: a new one takes its place." in again.err
+        assert again.json["trials"] == {"complete": 1, "pruned": 0, "failed": 0}

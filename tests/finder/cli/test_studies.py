@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import studies
 
 
 def test_the_list_of_studies(searched: Any) -> None:
@@ -80,3 +83,49 @@ def test_a_missing_storage_is_not_made_by_looking_at_it(finder: Any, words: tupl
     assert ran.code == 2
     assert "there is no storage 'missing.db'" in ran.err
     assert not (finder.folder / "missing.db").exists()
+
+
+class TestDeleting:
+    @pytest.fixture
+    def study(self, finder: Any) -> str:
+        spec = studies.StudySpec(
+            name="a study", storage=f"sqlite:///{finder.folder}/finder.db", agents=("ppo",), env="E", env_steps=9,
+            params={"x": "0:1"},
+        )  # fmt: skip
+        with studies.open_study(spec) as opened, studies.Recorder(opened) as recorder:
+            recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+        return spec.name
+
+    def test_without_a_question(self, finder: Any, study: str) -> None:
+        ran = finder("delete", study, "--yes")
+        assert (ran.code, ran.out) == (0, "")
+        assert "Removed a study (1 trial) from sqlite:///finder.db." in ran.err
+        assert finder("studies", "--json").json == []
+
+    @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n"])
+    def test_it_asks(self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+        stdin = io.StringIO(answer)
+        monkeypatch.setattr(stdin, "isatty", lambda: True)
+        monkeypatch.setattr("sys.stdin", stdin)
+        ran = finder("delete", study)
+        assert ran.code == (0 if answer == "y\n" else 1)
+        assert "Remove the study a study with its 1 trial from sqlite:///finder.db?" in ran.out + ran.err
+        assert len(finder("studies", "--json").json) == ran.code
+
+    def test_nobody_can_be_asked(self, finder: Any, study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        ran = finder("delete", study)
+        assert ran.code == 2
+        assert "say --yes" in ran.err
+        assert len(finder("studies", "--json").json) == 1
+
+
+def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> None:
+    spec = studies.StudySpec(
+        name="s", storage=f"sqlite:///{finder.folder}/finder.db", agents=("ppo",), env="E", env_steps=1, seeds=(7,),
+        params={"x": "0:1"},
+    )  # fmt: skip
+    with studies.open_study(spec) as opened, studies.Recorder(opened) as recorder:
+        recorder.pruned(recorder.ask().number, 1, 0.5)  # type: ignore[union-attr]
+    assert "ppo on E, seed 7; 1 environment step each" in finder("show", "s").out
+    assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("pruned: it had fallen behind")
