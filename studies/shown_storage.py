@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
+
+from studies.study import SPEC_ATTR
 
 if TYPE_CHECKING:
     from optuna.study._frozen import FrozenStudy
@@ -19,9 +21,9 @@ _DIGITS = 6
 class ShownStorage:
     """Reads and writes another storage; what lists return is made readable, and nothing of it is ever written.
 
-    Our study attributes (the spec as JSON, the process that runs it) are left out of the list of studies. Asked for one
-    study's attributes it gives all of them, so that the dashboard can rename a study without losing any. Values have
-    six digits; parameters are left as they are, because they are what one runs again.
+    In the list of studies, what was asked stands in words in the place of our attributes (the spec as JSON, the process
+    that runs it). Asked for one study's attributes it gives all of them as they are, so that the dashboard can rename a
+    study without losing any. Values have six digits; parameters are left alone, because they are what one runs again.
 
     Args:
         storage: The storage.
@@ -35,11 +37,20 @@ class ShownStorage:
         return getattr(self._storage, name)
 
     def get_all_studies(self) -> list[FrozenStudy]:
-        """Returns the studies without our attributes."""
+        """Returns the studies, with what was asked instead of our attributes."""
         studies = [copy.copy(study) for study in self._storage.get_all_studies()]
         for study in studies:
-            study.user_attrs = {key: value for key, value in study.user_attrs.items() if not key.startswith(_OWN)}
+            theirs = {key: value for key, value in study.user_attrs.items() if not key.startswith(_OWN)}
+            study.user_attrs = {**_asked(study.user_attrs.get(SPEC_ATTR)), **theirs}
         return studies
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        """Returns a trial with rounded values."""
+        return self._readable(self._storage.get_trial(trial_id))
+
+    def get_best_trial(self, study_id: int) -> FrozenTrial:
+        """Returns the best trial with rounded values."""
+        return self._readable(self._storage.get_best_trial(study_id))
 
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
@@ -63,6 +74,19 @@ class ShownStorage:
 
 
 BaseStorage.register(ShownStorage)  # the dashboard asks what it is given whether it is a storage
+
+
+def _asked(spec: Mapping[str, Any] | None) -> dict[str, str]:
+    if not spec:
+        return {}
+    steps = spec.get("env_steps")
+    return {
+        "agent": ", ".join(spec.get("agents", ())),
+        "environment": str(spec.get("env")),
+        "budget a seed": f"{steps:,} environment steps" if steps else f"{spec.get('episodes')} episodes",
+        "seeds": ", ".join(map(str, spec.get("seeds", ()))),
+        "answer": "see the page Note",
+    }
 
 
 def _readable_attr(value: Any) -> Any:

@@ -21,6 +21,7 @@ from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
 from studies.reports.theme import params_text, spread_text
+from studies.standing import standing
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -143,11 +144,14 @@ def _failure_table(failed: list[TrialRow]) -> str:
 def _configuration(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         return ""
+    # What the command below prints with --json; a test holds both together.
+    data = {**pick.to_json(), "complete": standing(study).complete}
+    printed = json.dumps(data, indent=2, ensure_ascii=False)
     return (
         f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
         "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to run "
-        f"it again, for a script:</p><pre>{_text(best_command(study))}</pre><details><summary>the pick as JSON</summary>"
-        f"<pre>{_text(json.dumps(pick.to_json(), indent=2, ensure_ascii=False))}</pre></details>"
+        f"it again, for a script:</p><pre>{_text(best_command(study))}</pre>"
+        f"<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
     )
 
 

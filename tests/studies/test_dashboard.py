@@ -157,7 +157,10 @@ class TestNote:
 class TestShown:
     def test_our_bookkeeping_is_not_shown(self, served: str) -> None:
         detail = get(f"{served}/api/studies/1")
-        assert detail["user_attrs"] == []
+        assert {each["key"]: each["value"] for each in detail["user_attrs"]} == {
+            "agent": "ppo", "environment": "CartPole-v1", "budget a seed": "1,000 environment steps",
+            "seeds": "0, 1, 2", "answer": "see the page Note",
+        }  # fmt: skip
         assert "Of 5 trials, 5 complete" in detail["note"]["body"]
 
     def test_numbers_are_readable(self, storage: StudyStorage, make_spec: Make) -> None:
@@ -166,7 +169,9 @@ class TestShown:
             number = recorder.ask().number  # type: ignore[union-attr]
             recorder.report(number, 500, 493.6296296296296)
             recorder.completed(number, 493.6296296296296, {0: 493.6296296296296})
-        (shown,) = ShownStorage(storage.optuna).get_all_trials(study.study._study_id)
+        view = ShownStorage(storage.optuna)
+        (shown,) = view.get_all_trials(study.study._study_id)
+        assert view.get_best_trial(study.study._study_id).value == view.get_trial(shown._trial_id).value == 493.63
         assert shown.value == shown.intermediate_values[500] == shown.user_attrs["seed_values"]["0"] == 493.63
         (kept,) = study.trials()
         assert kept.value == kept.intermediate_values[500] == 493.6296296296296

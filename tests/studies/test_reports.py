@@ -364,7 +364,9 @@ class TestHtml:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
-        assert html.escape(json.dumps(best(study).to_json(), indent=2, ensure_ascii=False)) in text
+        assert (
+            html.escape(json.dumps({**best(study).to_json(), "complete": True}, indent=2, ensure_ascii=False)) in text
+        )
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 
     def test_a_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
