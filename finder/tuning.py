@@ -13,6 +13,7 @@ from agents.spec import AgentSpec
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
 from finder.search import Ingredients, Observer, run_search
+from finder.study_file import read_study
 from studies.spaces import Space, parse_space
 from studies.spec import StudySpec
 
@@ -111,9 +112,9 @@ def run_file(path: str | Path, observer: Observer | None = None, **overrides: An
     """Runs the study that a TOML file describes; `overrides` replace fields of it.
 
     Raises:
-        StudyError: The file cannot be read, or a key of it is wrong; the message names the key and its line.
+        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
     """
-    spec = StudySpec.from_toml(path)
+    spec = read_study(path)
     if overrides:
         spec = StudySpec.from_json_dict({**spec.to_json_dict(), **overrides})
     return SearchResult(*run_search(spec, observer=observer))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,42 +28,32 @@ class CheckedModel(BaseModel):
             raise StudyError(explain(error, type(self))) from None
 
 
-def explain(error: ValidationError, model: type[BaseModel], places: Mapping[str, str] | None = None) -> str:
-    """Turns a pydantic error into sentences.
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Turns a pydantic error into sentences: one a mistake, joined by spaces."""
+    return " ".join(sentence for _, sentence in mistakes(error, model))
+
+
+def mistakes(error: ValidationError, model: type[BaseModel]) -> list[tuple[tuple[int | str, ...], str]]:
+    """Returns where each mistake of a pydantic error is, as keys from the outside in, and a sentence that tells it.
 
     Args:
         error: What pydantic raised.
         model: The model that was being built; its fields are the allowed keys.
-        places: Where the first part of a key was written, such as `line 4`, for keys that come from a file.
-
-    Returns:
-        One sentence a mistake, joined by spaces.
     """
-    sentences = []
+    found = []
     for item in error.errors():
         location = ".".join(str(part) for part in item["loc"]) or model.__name__
-        place = (places or {}).get(_first_key(item["loc"], places or {}), "")
-        prefix = f"{place}: " if place else ""
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, StudyError):
-            sentences.append(f"{prefix}{location}: {cause}" if item["loc"] else f"{prefix}{cause}")
+            sentence = f"{location}: {cause}" if item["loc"] else str(cause)
         elif item["type"] == "extra_forbidden":
-            sentences.append(f"{prefix}unknown key {location!r}. {nearest(location, model.model_fields)}")
+            sentence = f"unknown key {location!r}. {nearest(location, model.model_fields)}"
         elif item["type"] == "missing":
-            sentences.append(f"{prefix}{location!r} is missing: give it.")
+            sentence = f"{location!r} is missing: give it."
         else:
-            sentences.append(f"{prefix}{location} is {item['input']!r}: {_lower_first(item['msg'])}.")
-    return " ".join(sentences)
-
-
-def _first_key(location: tuple[int | str, ...], places: Mapping[str, str]) -> str:
-    """Returns the longest dotted beginning of `location` that `places` knows."""
-    parts = [str(part) for part in location]
-    for length in range(len(parts), 0, -1):
-        key = ".".join(parts[:length])
-        if key in places:
-            return key
-    return ""
+            sentence = f"{location} is {item['input']!r}: {_lower_first(item['msg'])}."
+        found.append((item["loc"], sentence))
+    return found
 
 
 def _lower_first(message: str) -> str:

@@ -101,11 +101,20 @@ def delete_command(name: str, storage: str) -> str:
     return f"finder delete {shlex.quote(name)}{flag}"
 
 
-def changes_told(old: StudySpec, new: StudySpec) -> list[str]:
-    """Returns what a continued study does otherwise than before: its plan, sampler and pruner. A sentence each."""
+def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
+    """Returns what a person should know of how a study goes on, a sentence each.
+
+    Args:
+        old: The study as it was.
+        new: As it goes on.
+        asked: As it was asked for now, which may be without what was planned before.
+    """
     told = []
+    n_more = len(new.trials) - len(asked.trials)
     if old.trials and len(new.trials) > len(old.trials):
         told.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
+    elif n_more > 0:
+        told.append(f"The study has {n_more} more trial{'s' * (n_more != 1)}, planned before.")
     for field in ("sampler", "pruner"):
         if field == "sampler" and new.plan():
             continue

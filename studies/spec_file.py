@@ -4,33 +4,63 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from studies.checked_model import explain
+from studies.checked_model import mistakes
 from studies.errors import StudyError
 
 if TYPE_CHECKING:
     from studies.spec import StudySpec
+
+Location = tuple[int | str, ...]
+"""Keys from the outside in, such as `("params", "gamma")`; () for the file as a whole."""
+
+Mistake = tuple[Location, str]
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
 
 
-def read_spec(path: str | PathLike[str], spec_class: type[StudySpec]) -> StudySpec:
-    """Reads a spec from a TOML file.
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """A study's TOML file, read but not understood yet.
 
-    Args:
-        path: The file.
-        spec_class: The class to build, `StudySpec`.
+    Attributes:
+        path: Where it is.
+        data: What is in it.
+        lines: Dotted key -> the line where it is written.
+    """
+
+    path: Path
+    data: dict[str, Any]
+    lines: Mapping[str, int]
+
+    def error(self, mistakes: Iterable[Mistake]) -> StudyError:
+        """Returns the error that tells all mistakes in the order of their lines, a line each."""
+        found = sorted((self._line(location), sentence) for location, sentence in mistakes)
+        return StudyError(
+            "\n".join(f"{self.path}{f', line {line}' if line else ''}: {sentence}" for line, sentence in found)
+        )
+
+    def _line(self, location: Location) -> int:
+        """The line of the longest beginning of a location that is written in the file, 0 if there is none."""
+        parts = [str(part) for part in location]
+        keys = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return next((self.lines[key] for key in keys if key in self.lines), 0)
+
+
+def read_file(path: str | PathLike[str]) -> StudyFile:
+    """Reads a TOML file.
 
     Raises:
-        StudyError: If the file cannot be read, is not TOML, or has an unknown or mistyped key; names the file, the
-            key, its line and, for an unknown key, the nearest one.
+        StudyError: If the file cannot be read or is not TOML.
     """
     file = Path(path)
     try:
@@ -43,16 +73,37 @@ def read_spec(path: str | PathLike[str], spec_class: type[StudySpec]) -> StudySp
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{file}: not valid TOML: {error}") from None
-    places = {key: f"{file}, line {line}" for key, line in key_lines(text).items()}
+    return StudyFile(file, data, key_lines(text))
+
+
+def spec_of(file: StudyFile, spec_class: type[StudySpec]) -> tuple[StudySpec | None, list[Mistake]]:
+    """Returns the study that a file describes, or None and what is wrong with it."""
     try:
         # __pydantic_validator__ skips StudySpec.__init__, which would have turned the error into a sentence already,
-        # without the lines that only this function knows.
+        # without the places that only this function needs.
         instance = spec_class.__new__(spec_class)
-        spec_class.__pydantic_validator__.validate_python(data, self_instance=instance)
+        spec_class.__pydantic_validator__.validate_python(file.data, self_instance=instance)
     except ValidationError as error:
-        message = explain(error, spec_class, places)
-        raise StudyError(message if str(file) in message else f"{file}: {message}") from None
-    return instance
+        return None, mistakes(error, spec_class)
+    return instance, []
+
+
+def read_spec(path: str | PathLike[str], spec_class: type[StudySpec]) -> StudySpec:
+    """Reads a spec from a TOML file.
+
+    Args:
+        path: The file.
+        spec_class: The class to build, `StudySpec`.
+
+    Raises:
+        StudyError: If the file cannot be read, is not TOML, or has unknown or mistyped keys; names the file and for
+            each mistake its key, its line and, for an unknown key, the nearest one.
+    """
+    file = read_file(path)
+    spec, found = spec_of(file, spec_class)
+    if spec is None:
+        raise file.error(found)
+    return spec
 
 
 def key_lines(text: str) -> dict[str, int]:

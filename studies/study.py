@@ -312,7 +312,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     merged = with_old_plan(old, spec)
     pairs = differences(old, merged, trials)
     if not pairs:
-        return merged, changes_told(old, merged), True
+        return merged, changes_told(old, merged, spec), True
     learned = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     if not learned and name == default_name(spec.kind, spec.agents, spec.env):
         told = " and ".join(dict.fromkeys(before for before, _ in pairs))

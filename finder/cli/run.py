@@ -33,9 +33,15 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run the study that a TOML file describes; flags here replace what it says."""
+    from finder.study_file import read_study
+    from studies.errors import StudyError
     from studies.spec import StudySpec
 
-    spec = StudySpec.from_toml(file)
+    try:
+        spec = StudySpec.from_toml(file)
+    except StudyError:
+        read_study(file)  # asks the agents too, which takes seconds, so that every mistake is told at once
+        raise
     if "storage" not in spec.model_fields_set:
         storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
     if executor is None and (n_jobs is not None or "executor" not in spec.model_fields_set):

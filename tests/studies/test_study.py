@@ -161,12 +161,21 @@ class TestALongerPlan:
         union = [*rows, *(row for row in more if row not in rows)]
         assert list(study.spec.trials) == union
         assert load_study(storage, "a study").spec.n_trials == len(union)
-        grown = f"The plan grows from {len(rows)} to {len(union)} trials."
-        assert study.notes == ((grown,) if len(union) > len(rows) else ())
+        assert study.notes == (
+            (f"The plan grows from {len(rows)} to {len(union)} trials.",) if len(union) > len(rows) else ()
+        )
         with Recorder(study) as recorder:
             while (ask := recorder.ask()) is not None:
                 recorder.completed(ask.number, 1.0)
         assert [study.params(trial) for trial in study.trials()] == union
+
+
+def test_fewer_rates_are_still_the_whole_study(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
+    open_study(make_spec(params={}, trials=rows), storage)
+    study = open_study(make_spec(params={}, trials=rows[:1]), storage)
+    assert list(study.spec.trials) == rows
+    assert study.notes == ("The study has 2 more trials, planned before.",)
 
 
 def test_another_sampler_or_pruner_is_told(storage: StudyStorage, make_spec: Make) -> None:

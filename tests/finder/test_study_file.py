@@ -1,0 +1,92 @@
+"""A study from a file: what is wrong with it is told at once, with lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from finder.study_file import read_study
+from studies.errors import StudyError
+
+FINE = """\
+name = "a"
+agents = ["ppo"]
+env = "CartPole-v1"
+env_steps = 100
+seeds = 2
+
+[params]
+learning_rate = "1e-5:1e-1:log"
+optimizer = ["adam", "sgd(momentum=0.9)"]
+
+[fixed]
+n_envs = 4
+"""
+
+WRONG = """\
+name = "a"
+agents = ["ppo", "dqn"]
+env = "CartPol-v1"
+env_stepz = 100
+seeds = 0
+
+[params]
+learning_rat = "1e-5:1e-1:log"
+learning_rate = "1e-5-1e-1"
+tau = [0.5, 2.0]
+lam = {low = 2, high = 1}
+
+[fixed]
+gama = 0.9
+clip_range = 0.2
+
+[agent_params.dqn]
+clip_range = 0.2
+
+[[trials]]
+agent = "ppo"
+n_stepz = 5
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "study.toml").write_text(text)
+    return folder / "study.toml"
+
+
+def test_a_file_without_mistakes(tmp_path: Path) -> None:
+    spec = read_study(write(tmp_path, FINE))
+    assert spec.seeds == (0, 1)
+    assert spec.fixed == {"n_envs": 4}
+
+
+def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, WRONG)
+    with pytest.raises(StudyError) as error:
+        read_study(path)
+    told = str(error.value).splitlines()
+    expected = [
+        (3, "Unknown environment 'CartPol-v1'. Did you mean CartPole-v1"),
+        (4, "unknown key 'env_stepz'. Did you mean 'env_steps'"),
+        (5, "seeds: 0 is no number of seeds"),
+        (8, "Unknown hyperparameter 'learning_rat' of ppo. Did you mean learning_rate"),
+        (9, "learning_rate must be a number or a table"),
+        (10, "tau must be"),
+        (11, "Unknown hyperparameter 'lam' of ppo"),
+        (11, "params.lam: low is 2 and high is 1"),
+        (14, "Unknown hyperparameter 'gama' of ppo. Did you mean gamma"),
+        (18, "Unknown hyperparameter 'clip_range' of dqn"),
+        (22, "Unknown hyperparameter 'n_stepz' of ppo. Did you mean n_steps"),
+    ]
+    assert [line.partition(": ")[0] for line in told] == [f"{path}, line {line}" for line, _ in expected]
+    for (_, words), line in zip(expected, told, strict=True):
+        assert words in line
+
+
+def test_hyperparameters_of_an_unknown_agent_are_not_judged(tmp_path: Path) -> None:
+    path = write(tmp_path, FINE.replace('"ppo"', '"ppoo"').replace("n_envs", "n_envz"))
+    with pytest.raises(StudyError) as error:
+        read_study(path)
+    assert str(error.value).startswith(f"{path}, line 2: Unknown agent 'ppoo'. Did you mean ppo?")
+    assert "n_envz" not in str(error.value)
