@@ -15,7 +15,7 @@ from agents.trainer import Trainer
 from finder.curve import changes
 from finder.figures import plot_sweep
 from finder.options import Metrics, StudyOptions, make_spec
-from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test, read_suggestion
+from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
 from finder.recording import record_range_test
 from finder.results import SearchResult
 from finder.search import Ingredients, run_search
@@ -125,7 +125,8 @@ class LRFinder:
         Args:
             start_lr: First rate, > 0. Defaults to 1e-6.
             end_lr: Last rate, reached exactly. Defaults to 1.
-            N: Increases: one an episode for ``metrics="reward"``, one a gradient step for ``"loss"``.
+            N: Increases: one a gradient step for ``metrics="loss"``; for ``"reward"`` one an episode, or one an update
+                where updates are rarer than episodes. Defaults to 100; 300 suit ``"loss"``, which costs as many steps.
             episodes: Ends the test earlier.
             env_steps: Ends the test earlier.
             window_size: Episodes that a return is normalised against. Defaults to 20.
@@ -139,6 +140,8 @@ class LRFinder:
 
         Raises:
             ConfigurationError: Rates or numbers out of range, or an optimizer that the agent does not have.
+            Exception: Whatever the environment or the agent raises. What was seen until then is recorded and in
+                `result`; a note of the exception says where.
         """
         check_sweep(start_lr, end_lr, N, window_size, metrics)
         if storage is not None:
@@ -161,6 +164,11 @@ class LRFinder:
                 self.study_name = record_range_test(
                     self.spec, trainer, result, settings, study_name=study_name, storage=storage
                 )
+        if result.error is not None:
+            kept = "" if storage is None else f"; it is kept as the study {self.study_name}"
+            n_points = len(result.curve()[0])
+            result.error.add_note(f"The range test was ended by this after {n_points} points{kept}.")
+            raise result.error
         return result
 
     def _copy(self) -> Trainer:
@@ -211,11 +219,11 @@ class LRFinder:
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def get_best_lr(self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
-        """The rate at which the curve of the last range test improves fastest.
+        """The rate that the curve of the last range test suggests; see `finder.range_test.read_suggestion`.
 
         Args:
-            sma: Points of the moving average, >= 1. Defaults to a tenth of the points, as for the result's `best`:
-                the fastest improvement from one episode to the next is an accident.
+            sma: Points that are averaged, >= 1. Defaults to a tenth of the points, as for the result's `best`: the
+                fastest improvement from one point to the next is an accident.
             n_skip_beginning: Points that are left out at the beginning.
             n_skip_end: Points that are left out at the end.
 
@@ -223,10 +231,12 @@ class LRFinder:
             ConfigurationError: There was no range test, or its curve suggests nothing; the message says why.
         """
         result = self._result()
-        rates, values = _skip(*result.curve(), n_skip_beginning, n_skip_end)
-        suggestion = read_suggestion(rates, values, result.metrics, result.n_learned, sma)
+        _skip(*result.curve(), n_skip_beginning, n_skip_end)  # refuses to leave out more points than there are
+        suggestion = result.read(n_skip_beginning, n_skip_end, sma)
         if suggestion.rate is None:
-            raise ConfigurationError(f"The range test suggests no learning rate: {suggestion.reason}")
+            raise ConfigurationError(
+                f"The range test suggests no learning rate: {suggestion.reason}. Train every rate afresh with grid()."
+            )
         return suggestion.rate
 
     def _plot(self, of: Metrics, n_skip_beginning: int, n_skip_end: int) -> go.Figure:

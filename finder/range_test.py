@@ -8,7 +8,8 @@ the grid of `LRFinder.grid` does not; so it is for a first look, and for finding
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +19,9 @@ from agents.callbacks import Callback, Episode
 from agents.errors import ConfigurationError
 from agents.schedules import ExponentialSchedule
 from agents.trainer import Budget, Trainer
-from finder.suggestion import Suggestion, smooth, suggest
+from finder.divergence import CollapseGuard, DivergenceGuard
+from finder.evidence import LEVEL, p_value
+from finder.suggestion import Suggestion, minimum, smooth, steepest, unreadable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,13 +29,7 @@ if TYPE_CHECKING:
 Metrics = Literal["reward", "loss"]
 
 _SMOOTHING = 0.1
-"""Share of the points over which a curve is smoothed before a suggestion is read from it."""
-
-_MIN_LEARNED = 10
-"""Rates at which the agent must have learned before a curve over them says anything."""
-
-_DIVERGED = 4.0
-"""How many times its usual range a smoothed loss may rise above its best before the test stops."""
+"""Share of the points over which a curve is averaged to read a suggestion from it."""
 
 
 @dataclass
@@ -49,6 +46,17 @@ class Sweep:
         self.values.append(value)
         self.env_steps.append(env_steps)
 
+    def curve(self) -> tuple[list[float], list[float]]:
+        """Each rate once, with the mean of its values."""
+        at_rate: dict[float, list[float]] = {}
+        for rate, value in zip(self.rates, self.values, strict=True):
+            at_rate.setdefault(rate, []).append(value)
+        return list(at_rate), [float(np.mean(values)) for values in at_rate.values()]
+
+    def sources(self) -> list[int]:
+        """For each rate of the curve, the environment steps that had been made: one number for each rollout."""
+        return list(dict(zip(self.rates, self.env_steps, strict=True)).values())
+
 
 @dataclass(frozen=True, kw_only=True)
 class RangeTestResult:
@@ -63,8 +71,7 @@ class RangeTestResult:
             deviations.
         suggestion: The rate that the curve suggests, or none, and why.
         reason: Why the test ended.
-        n_learned: At how many of the rates the agent made an update. With one increase an episode, an agent that learns
-            from long rollouts meets most rates without learning anything at them.
+        error: What the environment or the agent raised, where that ended the test; there is no suggestion then.
     """
 
     metrics: Metrics
@@ -74,7 +81,7 @@ class RangeTestResult:
     normalized: list[float]
     suggestion: Suggestion
     reason: str
-    n_learned: int
+    error: Exception | None = None
 
     @property
     def best(self) -> float | None:
@@ -84,20 +91,26 @@ class RangeTestResult:
     def curve(self, of: Metrics | None = None) -> tuple[list[float], list[float]]:
         """Ascending rates and their values; of what was asked for, or of `of`.
 
-        What was not asked for may have several values at one rate (episodes that end between two gradient steps):
-        then their mean.
+        Where there are several values at one rate (episodes of one rollout), their mean.
         """
-        sweep = self.rewards if (of or self.metrics) == "reward" else self.losses
-        at_rate: dict[float, list[float]] = {}
-        for rate, value in zip(sweep.rates, sweep.values, strict=True):
-            at_rate.setdefault(rate, []).append(value)
-        return list(at_rate), [float(np.mean(values)) for values in at_rate.values()]
+        return self._sweep(of).curve()
+
+    def read(self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None) -> Suggestion:
+        """What the curve suggests without its first and last points; see `read_suggestion`."""
+        sweep = self._sweep()
+        rates, values = sweep.curve()
+        kept = slice(n_skip_beginning, len(rates) - n_skip_end)
+        sources = sweep.sources()[kept] if self.metrics == "loss" else None
+        return read_suggestion(rates[kept], values[kept], self.metrics, sma=sma, sources=sources)
+
+    def _sweep(self, of: Metrics | None = None) -> Sweep:
+        return self.rewards if (of or self.metrics) == "reward" else self.losses
 
     def table(self) -> pd.DataFrame:
         """A row a point: learning_rate, value, env_steps, and for returns the normalised one."""
         import pandas as pd
 
-        sweep = self.rewards if self.metrics == "reward" else self.losses
+        sweep = self._sweep()
         frame = pd.DataFrame({"learning_rate": sweep.rates, "value": sweep.values, "env_steps": sweep.env_steps})
         return frame.assign(normalized=self.normalized) if self.metrics == "reward" else frame
 
@@ -123,8 +136,12 @@ def range_test(
 ) -> RangeTestResult:
     """Trains while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
 
-    The rate grows once an episode for ``metrics="reward"`` and once a gradient step for ``"loss"``. Nothing counts
-    before the first gradient step (while a replay fills, no rate has any effect).
+    For ``metrics="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"reward"`` it stays until the
+    agent has made an update with it and an episode has ended after that: once an episode for an agent that learns at
+    every step, once a rollout for one whose rollouts are longer than episodes. Nothing counts before the first gradient
+    step (while a replay fills, no rate has any effect).
+
+    What the environment or the agent raises ends the test too, and is in the result with what was seen until then.
 
     Args:
         trainer: What is trained; it is changed. `LRFinder` gives a copy.
@@ -145,23 +162,29 @@ def range_test(
     sweeper = _Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
     )
+    error: Exception | None = None
     try:
         with trainer.also_telling(sweeper):
             for _ in trainer.iterate(budget):
                 pass
-    except FloatingPointError as error:
-        sweeper.reason = str(error)
-    sweep = sweeper.rewards if metrics == "reward" else sweeper.losses
-    return RangeTestResult(
+    except ConfigurationError:
+        raise
+    except FloatingPointError as diverged:
+        sweeper.reason = str(diverged)
+    except Exception as raised:  # noqa: BLE001 - whatever the environment or the agent raises is told
+        error = raised
+        sweeper.reason = f"{type(raised).__name__}: {raised}"
+    result = RangeTestResult(
         metrics=metrics,
         optimizer=optimizer or "all",
         rewards=sweeper.rewards,
         losses=sweeper.losses,
         normalized=normalized(sweeper.rewards.values, window_size),
-        suggestion=read_suggestion(sweep.rates, sweep.values, metrics, len(sweeper.learned)),
+        suggestion=_none(f"the test was ended by an error, {sweeper.reason}", "none"),
         reason=sweeper.reason or "budget reached",
-        n_learned=len(sweeper.learned),
+        error=error,
     )
+    return result if error is not None else replace(result, suggestion=result.read())
 
 
 def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
@@ -186,32 +209,62 @@ def smoothing_window(n_points: int) -> int:
 
 
 def read_suggestion(
-    rates: list[float], values: list[float], metrics: Metrics, n_learned: int, sma: int | None = None
+    rates: list[float],
+    values: list[float],
+    metrics: Metrics,
+    *,
+    sma: int | None = None,
+    sources: Sequence[int] | None = None,
 ) -> Suggestion:
-    """The rate at which the smoothed curve improves fastest, or none.
+    """What the curve suggests, or that it suggests nothing because it improves no more than noise does.
 
-    A moving average over what came before shows everything half a window late, that is at too high a rate; the
-    suggestion is moved back by that much.
+    Of losses the rate at which they fall fastest. Of returns a tenth of the rate at which they are best: what all the
+    rates before have taught adds up in them, so that they rise fastest late, just before they collapse.
 
     Args:
         rates: Ascending rates.
         values: One each.
         metrics: What the values are.
-        n_learned: At how many rates the agent made an update.
-        sma: Points of the moving average; by default a tenth of the points.
+        sma: Values that are averaged; by default a tenth of the points.
+        sources: For each value, a number of the rollout that it was measured on; see `finder.evidence`.
     """
-    if n_learned < min(_MIN_LEARNED, len(rates)):
-        reason = (
-            f"the agent learned at {n_learned} of {len(rates)} rates only, so that its curve says little about them: "
-            f"raise N, shorten its rollouts, watch the loss, or train every rate afresh with grid()"
+    maximize = metrics == "reward"
+    rule = "minimum" if maximize else "steepest"
+    nothing = unreadable(rule, rates, values)
+    if nothing is not None:
+        return nothing
+    p = p_value(values, maximize=maximize, sources=sources)
+    if p > LEVEL:
+        return _none(
+            f"nothing can be read from this curve: noise alone improves as much in {p:.0%} of cases (at most "
+            f"{LEVEL:.0%} would do)",
+            rule,
         )
-        return Suggestion(rate=None, index=None, rule="steepest", reason=reason)
     window = smoothing_window(len(values)) if sma is None else sma
-    found = suggest(rates, smooth(values, window), maximize=metrics == "reward", rule="steepest")
+    return _tenth_of_best(rates, values, window) if maximize else steepest(rates, values, maximize=False, sma=window)
+
+
+def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Suggestion:
+    """`minimum` of the smoothed returns, at the middle of the best stretch; none at the edges of what was tested."""
+    smoothed = smooth(returns, sma)
+    smoothed[: sma - 1] = np.nan  # means of fewer returns are noisier than the others
+    found = minimum(rates, smoothed, maximize=True)
     if found.index is None:
         return found
-    index = max(0, found.index - window // 2)
-    return found._replace(rate=float(rates[index]), index=index)
+    last = int(np.flatnonzero(np.isfinite(smoothed))[-1])
+    middle = rates[max(0, found.index - sma // 2)]
+    if found.index == last:
+        return _none(f"the returns are best at the last rates, around {middle:.3g}", found.rule)
+    if middle / 10 < rates[0]:
+        return _none(
+            f"the returns are best around {middle:.3g}: test smaller rates, from below a tenth of it", found.rule
+        )
+    reason = f"a tenth of {middle:.3g}, where the returns are best"
+    return Suggestion(middle / 10, max(0, found.index - sma // 2), found.rule, reason)
+
+
+def _none(reason: str, rule: str) -> Suggestion:
+    return Suggestion(rate=None, index=None, rule=rule, reason=reason)
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:
@@ -243,29 +296,43 @@ class _Sweeper(Callback):
         self._metrics = metrics
         self._optimizer = optimizer
         self._k = 0
+        self._returns: list[float] = []  # of the episodes that ended at this rate
+        self._seen = False  # whether an episode has ended after an update at this rate
         self._rate = float(schedule(0))
-        self._guard = _DivergenceGuard()
-        self._collapse = _CollapseGuard()
+        self._guard = DivergenceGuard()
+        self._collapse = CollapseGuard()
         agent.set_learning_rate(self._rate, optimizer)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         if trainer.agent.gradient_steps == 0 or self.reason:
             return
         self.rewards.add(self._rate, episode.episode_return, episode.env_steps)
-        if self._metrics == "reward":
-            if episode.loss is not None:
-                self.losses.add(self._rate, episode.loss, episode.env_steps)
-            if self._collapse.collapsed(episode.episode_return):
-                self._stop(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
-            else:
-                self._raise_rate(trainer)
+        if self._metrics == "loss":
+            return
+        if episode.loss is not None:
+            self.losses.add(self._rate, episode.loss, episode.env_steps)
+        self._returns.append(episode.episode_return)
+        self._seen = self._rate in self.learned
+        if self._seen and self._k == self._n_increases:
+            self._stop(trainer, "every rate was tried")
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        # Not sooner: the episodes up to the next update show what the update before them has done.
+        if not self._seen or self.reason:
+            return
+        if self._collapse.collapsed(float(np.mean(self._returns))):
+            self._stop(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
+        else:
+            self._returns.clear()
+            self._raise_rate(trainer)
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         if self.reason:
             return
+        is_first = not self.learned
         self.learned.add(self._rate)
         if not update.finite:
-            self._stop(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
+            self._stop(trainer, self._not_finite(update, is_first))
         elif self._metrics == "loss":
             self.losses.add(self._rate, update.loss, trainer.env_steps)
             if self._guard.diverged(update.loss):
@@ -273,69 +340,20 @@ class _Sweeper(Callback):
             else:
                 self._raise_rate(trainer)
 
+    def _not_finite(self, update: UpdateMetrics, is_first: bool) -> str:
+        if is_first and not all(np.isfinite(values[0]) for values in update.losses.values()):
+            return f"the loss is {update.loss} at the first gradient step, before any learning rate has had an effect"
+        return f"the loss became {update.loss} at a learning rate of {self._rate:.3g}"
+
     def _raise_rate(self, trainer: Trainer) -> None:
         if self._k == self._n_increases:
             self._stop(trainer, "every rate was tried")
             return
         self._k += 1
+        self._seen = False
         self._rate = float(self._schedule(self._k))
         self._agent.set_learning_rate(self._rate, self._optimizer)
 
     def _stop(self, trainer: Trainer, reason: str) -> None:
         self.reason = reason
         trainer.stop(reason)
-
-
-class _DivergenceGuard:
-    """Says when a loss has left its usual range for good; also right for losses below zero.
-
-    The loss is smoothed; its usual range is the distance between the largest and the smallest smoothed value up
-    to its best one, and at least the spread of its first values.
-    """
-
-    _WARM_UP = 10
-
-    def __init__(self) -> None:
-        self._values: list[float] = []
-        self._average = 0.0
-        self._best = math.inf
-        self._highest_before_best = -math.inf
-        self._highest = -math.inf
-
-    def diverged(self, loss: float) -> bool:
-        """Takes the next loss."""
-        self._values.append(loss)
-        self._average = 0.9 * self._average + 0.1 * loss
-        smoothed = self._average / (1 - 0.9 ** len(self._values))
-        self._highest = max(self._highest, smoothed)
-        if smoothed < self._best:
-            self._best, self._highest_before_best = smoothed, self._highest
-        if len(self._values) <= self._WARM_UP:
-            return False
-        spread = float(np.std(self._values[: self._WARM_UP]))
-        usual = max(self._highest_before_best - self._best, spread, 1e-8)
-        return smoothed > self._best + _DIVERGED * usual
-
-
-class _CollapseGuard:
-    """Says when returns are back where they began, after they had clearly risen: what divergence looks like in them.
-
-    Returns are averaged over ten episodes; a rise is clear from three standard deviations of the first ten on.
-    """
-
-    _WINDOW = 10
-
-    def __init__(self) -> None:
-        self._returns: list[float] = []
-        self._best = -math.inf
-
-    def collapsed(self, episode_return: float) -> bool:
-        """Takes the next return."""
-        self._returns.append(episode_return)
-        if len(self._returns) < 2 * self._WINDOW:
-            return False
-        first = self._returns[: self._WINDOW]
-        began, spread = float(np.mean(first)), max(float(np.std(first)), 1e-8)
-        now = float(np.mean(self._returns[-self._WINDOW :]))
-        self._best = max(self._best, now)
-        return self._best - began > 3 * spread and now <= began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,8 @@ def record_range_test(
     storage: str,
 ) -> str:
     """Adds a trial with the test's settings, its episodes, its curve and its suggestion.
+
+    A test that was ended by an error is a trial that failed, with the traceback and what was seen until then.
 
     Args:
         agent: What was tested.
@@ -68,16 +71,19 @@ def record_range_test(
             if ask is None:
                 raise StudyError(f"the study {spec.name!r} takes no further trial.")
             trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=trainer.env_steps)
-            recorder.started(
-                ask.number, {"executor": "inline", **configuration_of(trial, _at_suggestion(trainer.agent, result))}
-            )
+            vectorization = trainer.collector.environments.kind
+            configuration = configuration_of(trial, _at_suggestion(trainer.agent, result), vectorization)
+            recorder.started(ask.number, {"executor": "inline", **configuration})
             recorder.episodes(
                 ask.number, [episode_record(trainer.run.seed, episode) for episode in trainer.history.episodes]
             )
             rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
             extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
-            if finite:
+            if result.error is not None:
+                told = "".join(traceback.format_exception(result.error))
+                recorder.failed(ask.number, result.reason, told, extra=extra)
+            elif finite:
                 recorder.completed(
                     ask.number, float(np.mean(finite)), {trainer.run.seed: float(np.mean(finite))}, extra
                 )

@@ -20,7 +20,18 @@ import numpy as np
 from agents.errors import unknown_name
 from finder.curve import Floats, Numbers, changes, check_curve, smooth
 
-__all__ = ["RULES", "Suggestion", "changes", "minimum", "slide", "smooth", "steepest", "suggest", "valley"]
+__all__ = [
+    "RULES",
+    "Suggestion",
+    "changes",
+    "minimum",
+    "slide",
+    "smooth",
+    "steepest",
+    "suggest",
+    "unreadable",
+    "valley",
+]
 
 MIN_POINTS = 4
 """A rule needs at least this many finite values."""
@@ -46,33 +57,53 @@ class Suggestion(NamedTuple):
     reason: str
 
 
-def steepest(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
+def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -> Suggestion:
     """Suggests the rate at which the values improve fastest on a log10 axis of the rate.
 
-    Looks no further than the best value: after it the curve is getting worse, and its steepest stretches there are
-    recoveries from divergence. fastai's steepest point divides by no distance; on evenly spaced logs that is the same.
+    The mean of the `sma` values from a rate on is compared with the mean of as many before it; both must be there in
+    full, for a mean of fewer values would be noisier than the others. Looks no further than the best mean: after it the
+    curve is getting worse, and its steepest stretches there are recoveries from divergence. The first and the last
+    place are never suggested: the values may improve faster still beyond the rates that were tested. fastai's steepest
+    point divides by no distance; on evenly spaced logs that is the same.
 
     Args:
         rates: Learning rates, ascending and > 0, [M].
-        values: Losses or returns, [M]; may hold NaN and infinities.
+        values: Losses or returns, [M]; may hold NaN and infinities, which are left out.
         maximize: Whether larger values are better.
+        sma: Values that each mean is taken over, >= 1. Defaults to 1: from one value to the next.
 
     Returns:
         The suggestion, with one of the given rates.
 
     Raises:
-        ValueError: Shapes differ, or rates do not ascend or are not > 0.
+        ValueError: Shapes differ, or rates do not ascend or are not > 0, or `sma` < 1.
     """
     curve, nothing = _judged("steepest", rates, values, maximize)
     if nothing is not None:
         return nothing
-    best = int(np.nanargmax(curve.goodness))
-    improvement = changes(curve.rates[: best + 1], curve.goodness[: best + 1])
+    points = np.flatnonzero(np.isfinite(curve.goodness))  # [F]
+    means = smooth(curve.goodness[points], sma)  # [F] of the value and those before it
+    if 2 * sma > len(points):
+        return _nothing("steepest", f"only {len(points)} finite values; means of {sma} need at least {2 * sma}")
+    best = sma - 1 + int(np.argmax(means[sma - 1 :]))
+    firsts = np.arange(sma, best - sma + 2)  # where the second of two stretches may begin: [S]
+    logs = smooth(np.log10(curve.rates[points]), sma)
+    with np.errstate(over="ignore"):  # values of opposite huge size: an infinite change is the right word for it
+        improvement = (means[firsts + sma - 1] - means[firsts - 1]) / (logs[firsts + sma - 1] - logs[firsts - 1])
     if not (improvement > 0).any():
         return _nothing("steepest", _never_improves(curve))
-    index = int(np.nanargmax(improvement))
-    change = improvement[index] if maximize else -improvement[index]
-    return _found("steepest", curve, index, f"the values improve fastest here, by {change:+.3g} per decade")
+    first = int(firsts[np.argmax(improvement)])
+    rate = curve.rates[points[first]]
+    if first == sma:
+        return _nothing(
+            "steepest", f"the values improve fastest at the first rates, up to {rate:.3g}: test smaller ones"
+        )
+    if first + sma == len(points):
+        return _nothing("steepest", f"the values improve fastest at the last rates, from {rate:.3g} on")
+    change = improvement.max() if maximize else -improvement.max()
+    return _found(
+        "steepest", curve, int(points[first]), f"the values improve fastest here, by {change:+.3g} per decade"
+    )
 
 
 def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
@@ -194,6 +225,11 @@ RULES: dict[str, Callable[..., Suggestion]] = {
 """Every rule by name."""
 
 
+def unreadable(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
+    """What every rule says of a curve that it cannot read: one with too few finite values, or a flat one."""
+    return _judged(rule, rates, values, maximize=True)[1]
+
+
 def suggest(rates: Numbers, values: Numbers, *, maximize: bool, rule: str = "steepest") -> Suggestion:
     """Applies the rule of that name with its defaults.
 
@@ -258,7 +294,7 @@ def _longest_rise(goodness: Floats) -> list[int]:
 
 def _never_improves(curve: _Curve) -> str:
     first = curve.rates[np.isfinite(curve.goodness)][0]
-    return f"the values never get better than at the smallest rate, {first:.3g}: begin with smaller rates"
+    return f"the values never get better than at the smallest rate, {first:.3g}"
 
 
 def _nothing(rule: str, reason: str) -> Suggestion:

@@ -121,7 +121,12 @@ class SearchOptions:
         ),
     ] = None
     metric: Annotated[
-        Literal["reward", "loss"], typer.Option(help="Judge by returns or by losses.", rich_help_panel=_WHAT)
+        Literal["reward", "loss"],
+        typer.Option(
+            help="Judge by returns or by losses (default reward; range test of dqn or ppo: loss).",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
     ] = "reward"
     env_steps: Annotated[
         int | None,
@@ -179,6 +184,11 @@ class SearchOptions:
         from agents.spec import AgentSpec
 
         return AgentSpec.of(name, EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs")))
+
+    def given(self, name: str) -> bool:
+        """Whether a flag was given, rather than left at its default."""
+        source = self.context.get_parameter_source(name)
+        return source is not None and source.name != "DEFAULT"
 
     @property
     def output(self) -> Output:

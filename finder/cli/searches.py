@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
+from finder.cli.console import DEFAULT_STORAGE, say_commands, say_error, storage_flag
 from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
 from finder.cli.session import run_range_test, run_search
+from studies.errors import StudyError
 
 if TYPE_CHECKING:
     from finder.results import SearchResult
     from finder.search import Observer
 
 _RATES = "The candidates"
+_N_OF_LOSSES = 300
+"""Rates of a range test that watches losses: gradient steps are cheap, and too few of them favour rates too high."""
 
 StartLR = Annotated[
     float | None,
@@ -28,7 +34,7 @@ EndLR = Annotated[
 NRates = Annotated[
     int | None,
     typer.Option(
-        help="Rates, evenly spaced on a log axis (default 9; range test 100).",
+        help="Rates, evenly spaced on a log axis (default 9; range test of losses 300, of returns 100).",
         show_default=False,
         rich_help_panel=_RATES,
     ),
@@ -69,7 +75,7 @@ def lr(
                     f"{flag} is {given!r}, but a range test is one run with a growing rate: leave it out"
                     + (", or choose the run's seed with --seed." if flag == "--seeds" else ".")
                 )
-        return run_range_test(agent, options, {**ends, **said(N=n_rates)})
+        return _range_test(agent, options, {**ends, **said(N=n_rates)})
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
 
@@ -82,6 +88,46 @@ def lr(
         return finder.grid(**candidates, **options.finder_arguments(observer))
 
     return run_search(search, options.output)
+
+
+def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
+    """A range test, and what to do where it shows nothing.
+
+    Unless it is told otherwise it watches the loss of Finder's own agents: there is a value function in it, whose error
+    falls as it is learned. What the loss of another agent means nobody here knows, so there it watches returns.
+    """
+    from agents.algorithms.registry import ALGORITHMS
+
+    if not options.given("metric"):
+        options = dataclasses.replace(options, metric="loss" if agent.lower() in ALGORITHMS else "reward")
+    if options.metric == "loss":
+        arguments = {"N": _N_OF_LOSSES, **arguments}
+    try:
+        code = run_range_test(agent, options, arguments)
+    except (ConfigurationError, StudyError):
+        raise
+    except Exception as error:
+        notes = getattr(error, "__notes__", [])
+        if not notes:  # not of the test itself
+            raise
+        say_error(f"{type(error).__name__}: {error}", "\n".join(notes))
+        return 1
+    if code == 1 and not options.quiet:
+        say_commands("Train every rate afresh", [(_grid(agent, options), "")])
+    return code
+
+
+def _grid(agent: str, options: SearchOptions) -> str:
+    """The command that gives the answer where a range test has none."""
+    from studies.storage_url import parse_storage_url
+
+    words = ["finder", "lr", agent, "--env", options.env]
+    if options.env_kwargs is not None:
+        words += ["--env-kwargs", options.env_kwargs]
+    for setting in options.set_ or ():
+        words += ["--set", setting]
+    flag = storage_flag(parse_storage_url(options.storage or DEFAULT_STORAGE).label)
+    return shlex.join(words) + flag
 
 
 @with_search_options

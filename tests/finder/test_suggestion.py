@@ -108,6 +108,30 @@ def test_steepest_ignores_recoveries_after_the_best():
     assert steepest(rates, [1.0, 0.9, 0.4, 0.3, 900.0, 100.0], maximize=False).index == 2
 
 
+def test_steepest_compares_means_of_full_stretches():
+    # Means of two before and from each place: 0 -> 1/2 -> 3 -> 5 -> 11/2; from the third place on they rise by 3,
+    # from the fourth by 4.5, from the fifth by 2.5. (The first two values have no two before them.)
+    rates = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    suggestion = steepest(rates, [0.0, 0.0, 1.0, 5.0, 5.0, 6.0, 6.0], maximize=True, sma=2)
+    assert (suggestion.rate, suggestion.index) == (1e-4, 3)
+    assert "+2.25 per decade" in suggestion.reason  # 4.5 over two decades
+
+
+def test_steepest_never_suggests_the_first_or_the_last_place():
+    first = steepest(RATES, [9.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5], maximize=False)
+    assert first.rate is None
+    assert "at the first rates, up to 1e-05: test smaller ones" in first.reason
+    last = steepest(RATES, [9.0, 8.9, 8.8, 8.7, 8.6, 8.5, 0.5], maximize=False)
+    assert last.rate is None
+    assert "at the last rates, from 1 on" in last.reason
+
+
+def test_steepest_wants_two_full_stretches():
+    assert "means of 4 need at least 8" in steepest(RATES, LOSSES, maximize=False, sma=4).reason
+    with pytest.raises(ValueError, match="sma must be >= 1"):
+        steepest(RATES, LOSSES, maximize=False, sma=0)
+
+
 def test_valley():
     # Improves from 1e-6 to 1e-2, four decades; two thirds are 2.67 decades: 10^-3.33, the last point before is 1e-4.
     suggestion = valley(RATES, LOSSES, maximize=False)

@@ -1,0 +1,44 @@
+"""The range test on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SMALL = ("--range-test", "--set", "jit_compile=false")
+
+
+class TestRangeTest:
+    def test_finders_own_agents_are_judged_by_their_losses_and_suggest_a_rate_that_learns(self, finder: Any) -> None:
+        for agent, low, high in (("ppo", 5e-4, 1e-2), ("dqn", 1e-4, 3e-3)):
+            ran = finder("lr", agent, "--env", "CartPole-v1", *SMALL, "--json", "--storage", "memory")
+            assert ran.code == 0, ran.err
+            assert len(ran.json["curve"]["value"]) == 301
+            assert low < ran.json["suggestion"] < high
+
+    def test_where_nothing_can_be_read_the_next_command_trains_every_rate_afresh(self, finder: Any) -> None:
+        words = ("--env", "CartPole-v1", "--start-lr", "1e-12", "--end-lr", "1e-10", "--storage", "it.db")
+        ran = finder("lr", "dqn", *words, *SMALL)
+        assert (ran.code, ran.out) == (1, "")
+        assert "suggests no learning rate: nothing can be read from this curve" in ran.err
+        assert "Train every rate afresh" in ran.err
+        assert "finder lr dqn --env CartPole-v1 --set jit_compile=false --storage it.db\n" in ran.err
+        for name in ("grid()", "raise N", "smaller rates"):
+            assert name not in ran.err
+
+    def test_a_return_may_be_asked_for(self, finder: Any) -> None:
+        words = ("--env", "CartPole-v1", "--metric", "reward", "--n-rates", "8", "--storage", "memory", "--json")
+        ran = finder("lr", "dqn", *words, *SMALL)
+        assert ran.code == 1
+        assert len(ran.json["curve"]["value"]) == 9
+        assert max(ran.json["curve"]["value"]) > 9.0, "no loss of a DQN is that large"
+
+    def test_an_environment_that_raises_is_told_without_a_traceback_and_kept(self, finder: Any) -> None:
+        ran = finder("lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"broken_steps": 5}', *SMALL)
+        assert (ran.code, ran.out) == (1, "")
+        assert "Error: RuntimeError: the robot fell off the table" in ran.err
+        assert "Traceback" not in ran.err
+        assert "it is kept as the study range-test-ppo-" in ran.err
+        (name,) = (word.rstrip(".") for word in ran.err.split() if word.startswith("range-test-ppo-"))
+        shown = finder("show", name, "--trial", "0")
+        assert "the robot fell off the table" in shown.out
+        assert "Traceback" in shown.out

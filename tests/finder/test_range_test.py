@@ -1,0 +1,168 @@
+"""The range test: how long a rate stays, what ends the test, and what may be read from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import SMALL_DQN, SMALL_PPO
+
+import agents
+from agents import EnvironmentSpec, Trainer
+from finder import LRFinder
+from finder.divergence import CollapseGuard, DivergenceGuard
+from finder.range_test import range_test, read_suggestion
+from studies import load_study
+
+ENV = "fakes:TwoStep-v0"
+RATES = list(np.geomspace(1e-6, 1.0, 101))
+
+
+def small(kind: str = "ppo", env: str | EnvironmentSpec = ENV, **params: Any) -> Any:
+    return agents.make(kind, env, **{**(SMALL_PPO if kind == "ppo" else SMALL_DQN), **params})
+
+
+class TestWhatOneRateSees:
+    def test_a_rate_stays_until_the_agent_has_learned_with_it_and_an_episode_ended(self):
+        agent, events = small(n_steps=64), []  # 128 steps a rollout, an episode every five steps of a copy
+        watch = agents.LambdaCallback(
+            on_update_end=lambda trainer, update: events.append(trainer.agent.get_learning_rate()),
+        )
+        with Trainer(agent, callbacks=[watch]) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 12)
+        assert result.reason == "every rate was tried"
+        assert events == pytest.approx(result.curve()[0], rel=1e-6), "one update a rate"
+
+    def test_episodes_are_counted_at_the_rate_of_the_update_before_them(self):
+        agent, updates = small(n_steps=64), []
+        watch = agents.LambdaCallback(
+            on_update_end=lambda trainer, update: updates.append((trainer.env_steps, trainer.agent.get_learning_rate()))
+        )
+        with Trainer(agent, callbacks=[watch]) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 12)
+        for rate, steps in zip(result.rewards.rates, result.rewards.env_steps, strict=True):
+            before = [its for made, its in updates if made < steps]
+            assert rate == pytest.approx(before[-1], rel=1e-6)
+
+    def test_an_agent_that_learns_at_every_step_meets_a_new_rate_every_episode(self):
+        agent = small("dqn", train_freq=1)
+        with Trainer(agent) as trainer:
+            result = range_test(trainer, 1e-5, 1e-2, 12)
+        assert len(result.rewards.rates) == len(set(result.rewards.rates)) == 13
+
+
+class TestWhatMayBeRead:
+    @pytest.mark.parametrize("kind", ["ppo", "dqn"])
+    @pytest.mark.parametrize("metrics", ["reward", "loss"])
+    def test_rates_that_have_no_effect_suggest_nothing(self, kind: str, metrics: Any):
+        for seed in range(3):
+            result = LRFinder(small(kind, seed=seed)).find(1e-12, 1e-10, N=60, metrics=metrics, storage=None)
+            assert result.best is None
+            assert "nothing can be read from this curve" in result.suggestion.reason
+            assert "smaller rates" not in result.suggestion.reason
+
+    def test_noise_without_a_fall_suggests_nothing_and_a_fall_its_place(self):
+        noise = np.random.default_rng(0).normal(20.0, 8.0, 101)
+        assert read_suggestion(RATES, list(noise), "loss").rate is None
+        fall = noise - np.where(np.arange(101) >= 50, 30.0, 0.0)  # from 1e-3 on
+        assert read_suggestion(RATES, list(fall), "loss").rate == pytest.approx(1e-3, rel=0.5)
+
+    @pytest.mark.parametrize(("first", "told"), [(10, "first rates, up to 3.98e-06: test smaller ones"), (91, "last")])
+    def test_the_edges_are_never_suggested(self, first: int, told: str):
+        noise = np.random.default_rng(0).normal(0.0, 0.1, 101)
+        suggestion = read_suggestion(RATES, list(noise - np.where(np.arange(101) >= first, 30.0, 0.0)), "loss")
+        assert suggestion.rate is None
+        assert told in suggestion.reason
+
+    def test_of_returns_a_tenth_of_the_best_rate(self):
+        # Ten averaged: best of indices 70 to 79, whose middle is at most half a place from 74: 1e-6 * 10^4.44.
+        returns = [20.0 + k % 3 for k in range(50)] + [60.0] * 20 + [200.0] * 10 + [15.0] * 21
+        suggestion = read_suggestion(RATES, returns, "reward")
+        assert suggestion.index == 74
+        assert suggestion.rate == pytest.approx(RATES[74] / 10)
+        assert suggestion.reason == f"a tenth of {RATES[74]:.3g}, where the returns are best"
+
+    def test_returns_that_are_best_at_an_edge_suggest_nothing(self):
+        rising = [20.0 + k % 3 for k in range(50)] + [60.0 + k for k in range(51)]
+        assert "best at the last rates" in read_suggestion(RATES, rising, "reward").reason
+        early = [20.0, 21.0] * 5 + [200.0] * 10 + [15.0, 14.0] * 40 + [15.0]
+        assert "test smaller rates, from below a tenth" in read_suggestion(RATES, early, "reward").reason
+        noise = list(np.random.default_rng(0).normal(20.0, 8.0, 101))
+        assert "nothing can be read" in read_suggestion(RATES, noise, "reward").reason
+
+    def test_what_is_left_out_is_not_read(self):
+        finder = LRFinder(small("dqn"))
+        result = finder.find(1e-6, 1.0, N=100, metrics="loss", storage=None)
+        rates, values = result.curve()
+        sources = result.losses.sources()
+        assert len(sources) == len(rates)
+        assert result.read(20, 10) == read_suggestion(rates[20:-10], values[20:-10], "loss", sources=sources[20:-10])
+
+
+class TestErrors:
+    def broken(self, **kwargs: Any) -> Any:
+        return small(n_envs=1, env=EnvironmentSpec.of(ENV, kwargs))
+
+    def test_what_was_seen_before_an_error_is_kept(self, storage: str):
+        finder = LRFinder(self.broken(fail_after=300))
+        with pytest.raises(RuntimeError, match="the arm fell off") as error:
+            finder.find(1e-5, 1e-1, N=500, storage=storage)
+        n_points = len(finder.result.curve()[0])
+        assert n_points > 5
+        assert error.value.__notes__ == [
+            f"The range test was ended by this after {n_points} points; it is kept as the study {finder.study_name}."
+        ]
+        assert finder.result.best is None
+        assert "ended by an error, RuntimeError: the arm fell off" in finder.result.suggestion.reason
+        with load_study(storage, finder.study_name) as study:
+            (trial,) = study.trials()
+            assert trial.state.name == "FAIL"
+            assert trial.user_attrs["reason"] == "RuntimeError: the arm fell off"
+            assert 'raise RuntimeError("the arm fell off")' in trial.user_attrs["traceback"]
+            assert len(trial.user_attrs["range_test"]["rates"]) == n_points
+
+    def test_without_a_storage_the_error_says_where_it_was(self):
+        finder = LRFinder(self.broken(fail_after=3))
+        with pytest.raises(RuntimeError) as error:
+            finder.find(1e-5, 1e-1, N=500, storage=None)
+        assert error.value.__notes__ == ["The range test was ended by this after 0 points."]
+
+    @pytest.mark.parametrize("metrics", ["reward", "loss"])
+    def test_a_loss_that_is_no_number_from_the_first_is_not_the_rates_fault(
+        self, metrics: Any, monkeypatch: pytest.MonkeyPatch
+    ):
+        agent = small("dqn")
+        spoilt = type(agent).loss
+        monkeypatch.setattr(
+            type(agent), "loss", lambda self, batch: {"default": spoilt(self, batch)["default"] * float("nan")}
+        )
+        result = LRFinder(agent).find(1e-5, 1e-1, N=20, metrics=metrics, storage=None)
+        assert "the loss is nan at the first gradient step, before any learning rate" in result.reason
+        assert result.best is None
+
+
+class TestGuards:
+    def test_returns_that_rose_and_fell_back_have_collapsed(self):
+        guard = CollapseGuard()
+        # Ten of 19 and 21: they begin at 20 with a spread of 1. 40 is a clear rise, a mean of ten at 20 its end.
+        rise = [19.0, 21.0] * 5 + [40.0] * 10
+        assert not any(guard.collapsed(value) for value in rise)
+        fall = [guard.collapsed(0.0) for _ in range(5)]
+        # Means of the last ten: 36, 32, 28, 24, 20.
+        assert fall == [False, False, False, False, True]
+
+    def test_returns_that_never_rose_have_not_collapsed(self):
+        guard = CollapseGuard()
+        assert not any(guard.collapsed(value) for value in [19.0, 21.0] * 30)
+
+    def test_a_loss_below_zero_diverges_when_it_leaves_its_range(self):
+        guard = DivergenceGuard()
+        falling = [-0.1 * k for k in range(40)]
+        assert not any(guard.diverged(loss) for loss in falling)
+        assert any(guard.diverged(100.0) for _ in range(10))
+
+    def test_a_noisy_loss_below_zero_does_not(self):
+        guard = DivergenceGuard()
+        noise = np.random.default_rng(0).normal(-5.0, 1.0, 500)
+        assert not any(guard.diverged(float(loss)) for loss in noise)
