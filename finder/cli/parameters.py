@@ -131,12 +131,12 @@ class SearchOptions:
     env_steps: Annotated[
         int | None,
         typer.Option(
+            min=1,
             help="Environment steps of each run (default 50,000; opt 30,000).",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),
     ] = None
-            min=1,
     episodes: Annotated[
         int | None,
         typer.Option(min=1, help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET),

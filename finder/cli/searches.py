@@ -171,6 +171,7 @@ def opt(
     def search(observer: Observer) -> SearchResult:
         from finder.optimizer import DEFAULT_OPTIMIZERS, OptFinder
 
+        values.refuse_repeated_optimizers(optimizer or ())
         finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS)
         return finder.find(**candidates, **options.finder_arguments(observer))
 
@@ -217,7 +218,6 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME[=SPACE]",
-        values.refuse_repeated_optimizers(optimizer or ())
             help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
             "a name alone takes its usual range. May be repeated (default learning_rate).",
             show_default=False,
