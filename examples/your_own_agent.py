@@ -44,7 +44,7 @@ if __name__ == "__main__":
     search = {**settings, "env_steps": 20_000, "executor": "inline", "params": {"n_envs": 4}}
 
     rates = LRFinder(Reinforce, "CartPole-v1").grid(1e-4, 1e-1, 5, **search)
-    print("learning rate:", rates.best.params["learning_rate"], "return:", round(rates.best.value, 1))
+    print("learning rate:", rates.best)
 
     optimizers = OptFinder(Reinforce, ["adam", "rmsprop"], "CartPole-v1")
     optimizers.find(n_rates=3, **search)
