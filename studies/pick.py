@@ -148,10 +148,15 @@ def why_no_pick(study: OpenStudy) -> str:
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:
-    pruned, failed = study.trials(TrialState.PRUNED), study.trials(TrialState.FAIL)
-    reasons = [trial.user_attrs.get("reason") for trial in failed if trial.user_attrs.get("reason")]
-    last = f" The last failure: {reasons[-1]}." if reasons else ""
-    return f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed).{last} Run it further."
+    from studies.study import is_interrupted
+
+    pruned = study.trials(TrialState.PRUNED)
+    failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
+    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed)."
+    if not failed:
+        return f"{counts} Run its search further."
+    reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")
+    return f"{counts} The last failure: {reason}. Mend its cause, then run the search again."
 
 
 def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:

@@ -43,7 +43,11 @@ class Standing:
 
 def standing(study: OpenStudy) -> Standing:
     """Returns how far a study is."""
-    spec, trials = study.spec, study.trials()
+    return standing_of(study.spec, study.trials())
+
+
+def standing_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> Standing:
+    """Returns how far a study is, from what it searches and its trials."""
     running = [trial for trial in trials if trial.state == TrialState.RUNNING]
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
     if not spec.plan():

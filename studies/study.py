@@ -103,7 +103,8 @@ class StudySummary:
         env: The environment.
         metric: `return` or `loss`.
         direction: `maximize` or `minimize`.
-        n_trials: Trials wanted.
+        n_trials: Trials of the whole study.
+        n_ended: Of these, those that were completed, pruned or failed; one that was tried again counts once.
         n_complete: Trials that trained to the end.
         n_pruned: Trials that were stopped because they fell behind.
         n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
@@ -119,6 +120,7 @@ class StudySummary:
     metric: str
     direction: str
     n_trials: int
+    n_ended: int
     n_complete: int
     n_pruned: int
     n_failed: int
@@ -351,7 +353,10 @@ def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
 
 
 def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
+    from studies.standing import standing_of  # it knows of trials what this module knows, and more
+
     spec = StudySpec.from_json_dict(spec_json)
+    standing = standing_of(spec, trials)
     counted = [trial for trial in trials if not is_interrupted(trial)]
     counts = {state: sum(trial.state == state for trial in counted) for state in TrialState}
     values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
@@ -363,7 +368,8 @@ def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -
         env=spec.env,
         metric=spec.metric,
         direction=spec.direction,
-        n_trials=spec.n_trials,
+        n_trials=standing.n_total,
+        n_ended=standing.n_ended,
         n_complete=counts[TrialState.COMPLETE],
         n_pruned=counts[TrialState.PRUNED],
         n_failed=counts[TrialState.FAIL],

@@ -50,12 +50,11 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         "study", "agent", "environment", "trials", "pruned", "failed", "best", "started", numbers="trials best"
     )
     for summary in summaries:
-        n_ended = summary.n_complete + summary.n_pruned + summary.n_failed
         listed.add_row(
             Text(summary.name, "bold"),
             ", ".join(summary.agents),
             summary.env,
-            f"{n_ended}/{max(summary.n_trials, n_ended)}" + (f" +{summary.n_running}" if summary.n_running else ""),
+            f"{summary.n_ended}/{summary.n_trials}" + (f" +{summary.n_running}" if summary.n_running else ""),
             str(summary.n_pruned or ""),
             Text(str(summary.n_failed or ""), "red"),
             "" if summary.best_value is None else number_text(summary.best_value),

@@ -45,11 +45,12 @@ def test_pruned_and_failed_trials_are_never_picked(storage: StudyStorage, make_s
     study = open_study(make_spec(), storage)
     with Recorder(study) as recorder:
         recorder.pruned(recorder.ask().number, 100, 99.0)  # type: ignore[union-attr]
-        recorder.failed(recorder.ask().number, "it diverged")  # type: ignore[union-attr]
-        with pytest.raises(StudyError, match=r"1 pruned, 1 failed.*it diverged"):
+        recorder.failed(recorder.ask().number, "it diverged.")  # type: ignore[union-attr]
+        recorder.interrupted(recorder.ask().number)  # type: ignore[union-attr]
+        with pytest.raises(StudyError, match=r"\(1 pruned, 1 failed\)\. The last failure: it diverged\. Mend"):
             best(study)
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
-    assert best(study).trial == 2
+    assert best(study).trial == 3
 
 
 def test_a_pick_is_json(storage: StudyStorage, make_spec: Make) -> None:

@@ -16,7 +16,7 @@ from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import Standing, standing
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy, list_studies, open_study
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]
@@ -129,6 +129,8 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             assert run_all(recorder) == rows[:3]
         assert standing(study) == Standing(n_total=5, n_ended=5, n_running=0, n_again=0)
+        (summary,) = list_studies(storage)
+        assert (summary.n_trials, summary.n_ended, summary.n_complete, summary.n_failed) == (5, 5, 5, 6)
 
     def test_n_trials_is_the_total_and_interrupted_trials_do_not_count(
         self, storage: StudyStorage, make_spec: Make
