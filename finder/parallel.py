@@ -115,8 +115,10 @@ class ParallelFinder:
         for trial in study.trials():
             if trial.number not in board.rewards and trial.state == TrialState.COMPLETE:
                 label = study.params(trial).get("agent") or only
-                board.post("episodes", trial.number, study.storage.episodes.curve(study.episodes_key, trial.number))
-                board.finish(trial.number, label, self.agents[label].config.optimizer, Outcome(state="complete"))
+                episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+                board.post("episodes", 0, {trial.number: episodes})
+                optimizer = self.agents[label].config.optimizer
+                board.finish(0, trial.number, label, optimizer, Outcome(state="complete"))
         label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
         self.rewards = {label_of[number]: rewards for number, rewards in board.rewards.items()}
         self.losses = {label_of[number]: losses for number, losses in board.losses.items()}
