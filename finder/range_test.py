@@ -169,11 +169,10 @@ def range_test(
                 pass
     except ConfigurationError:
         raise
-    except FloatingPointError as diverged:
-        sweeper.reason = str(diverged)
     except Exception as raised:  # noqa: BLE001 - whatever the environment or the agent raises is told
-        error = raised
         sweeper.reason = f"{type(raised).__name__}: {raised}"
+        if not (isinstance(raised, FloatingPointError) and sweeper.learned):  # then it may be the rate's doing
+            error = raised
     result = RangeTestResult(
         metrics=metrics,
         optimizer=optimizer or "all",
@@ -184,7 +183,11 @@ def range_test(
         reason=sweeper.reason or "budget reached",
         error=error,
     )
-    return result if error is not None else replace(result, suggestion=result.read())
+    if error is not None:
+        return result
+    if not result.curve()[0]:
+        return replace(result, suggestion=_none(f"nothing was learned before the test ended: {result.reason}", "none"))
+    return replace(result, suggestion=result.read())
 
 
 def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
@@ -329,21 +332,17 @@ class _Sweeper(Callback):
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         if self.reason:
             return
-        is_first = not self.learned
-        self.learned.add(self._rate)
         if not update.finite:
-            self._stop(trainer, self._not_finite(update, is_first))
-        elif self._metrics == "loss":
+            if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
+                self._stop(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
+            return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
+        self.learned.add(self._rate)
+        if self._metrics == "loss":
             self.losses.add(self._rate, update.loss, trainer.env_steps)
             if self._guard.diverged(update.loss):
                 self._stop(trainer, f"the loss diverged at a learning rate of {self._rate:.3g}")
             else:
                 self._raise_rate(trainer)
-
-    def _not_finite(self, update: UpdateMetrics, is_first: bool) -> str:
-        if is_first and not all(np.isfinite(values[0]) for values in update.losses.values()):
-            return f"the loss is {update.loss} at the first gradient step, before any learning rate has had an effect"
-        return f"the loss became {update.loss} at a learning rate of {self._rate:.3g}"
 
     def _raise_rate(self, trainer: Trainer) -> None:
         if self._k == self._n_increases:

@@ -10,6 +10,7 @@ from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
 from agents import EnvironmentSpec, Trainer
+from agents.errors import NonFiniteError
 from finder import LRFinder
 from finder.divergence import CollapseGuard, DivergenceGuard
 from finder.range_test import range_test, read_suggestion
@@ -133,13 +134,18 @@ class TestErrors:
         self, metrics: Any, monkeypatch: pytest.MonkeyPatch
     ):
         agent = small("dqn")
-        spoilt = type(agent).loss
+        finder = LRFinder(agent)
+        sound = type(agent).loss
         monkeypatch.setattr(
-            type(agent), "loss", lambda self, batch: {"default": spoilt(self, batch)["default"] * float("nan")}
+            type(agent), "loss", lambda self, batch: {"default": sound(self, batch)["default"] * float("nan")}
         )
-        result = LRFinder(agent).find(1e-5, 1e-1, N=20, metrics=metrics, storage=None)
-        assert "the loss is nan at the first gradient step, before any learning rate" in result.reason
-        assert result.best is None
+        with pytest.raises(NonFiniteError, match="nan at the very first gradient step"):
+            finder.find(1e-5, 1e-1, N=20, metrics=metrics, storage=None)
+        assert finder.result.best is None
+
+    def test_a_test_that_ends_before_anything_was_learned_says_so(self):
+        result = LRFinder(small("dqn")).find(1e-5, 1e-1, N=20, env_steps=20, storage=None)
+        assert result.suggestion.reason == "nothing was learned before the test ended: budget reached"
 
 
 class TestGuards:
