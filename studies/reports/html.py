@@ -144,15 +144,16 @@ def _failure_table(failed: list[TrialRow]) -> str:
 def _configuration(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         return ""
-    # What the command below prints with --json; a test holds both together.
-    data = {**pick.to_json(), "complete": standing(study).complete}
+    use = f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
+    data = pick.to_json()
+    if study.spec.kind != "range-test":
+        use += (
+            "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to "
+            f"run it again, for a script:</p><pre>{_text(best_command(study))}</pre>"
+        )
+        data["complete"] = standing(study).complete  # as the command prints it
     printed = json.dumps(data, indent=2, ensure_ascii=False)
-    return (
-        f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
-        "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to run "
-        f"it again, for a script:</p><pre>{_text(best_command(study))}</pre>"
-        f"<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
-    )
+    return f"{use}<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
 
 
 def _python_lines(study: OpenStudy, pick: Pick) -> str:

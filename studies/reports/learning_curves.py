@@ -125,7 +125,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             x=curve.steps,
             y=rounded(curve.mean),
             mode="lines",
-            name=f"{len(data.others)} other trials",
+            name=f"{len(data.others)} other trial{'s' * (len(data.others) > 1)}",
             legendgroup="others",
             showlegend=index == 0,
             line={"color": faded(QUIET, 0.45), "width": 1},

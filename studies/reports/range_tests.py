@@ -58,7 +58,7 @@ def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
         tests: At least one, as `range_tests_data` returns them.
     """
     metric = tests[0].metric
-    y_title = "normalised return" if metric == "return" else "loss of the update"
+    y_title = "return of an episode" if metric == "return" else "loss of a gradient step"
     figure = new_figure("Learning-rate range test", "learning rate (log scale)", y_title)
     palette = colors([test.label for test in tests])
     for test in tests:

@@ -256,7 +256,9 @@ def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
     figure = plot_learning_rate(opened)
     assert len(figure.layout.shapes) == 1
     assert "suggestion (steepest): 1e-3" in figure.layout.annotations[0].text
-    assert "Complete trials" not in report_html(opened)
+    page = report_html(opened)
+    assert "Complete trials" not in page
+    assert html.escape('"actor.learning_rate": 0.001') in page  # how to use what is suggested
 
 
 def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_spec: Make) -> None:
