@@ -36,14 +36,8 @@ def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
     return StudySpec.from_json_dict({**new.to_json_dict(), "trials": rows, "n_trials": len(rows)})
 
 
-def differences(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
-    """Returns what keeps a study from going on: pairs of what it was made with and what is asked for now.
-
-    Args:
-        old: The study as it is stored.
-        new: What is asked for now, with the old plan in it (`with_old_plan`).
-        trials: Its trials. Optuna keeps trials of one study together only if their parameters are of one kind.
-    """
+def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
+    """Returns what makes another question of a study: pairs of what it was made with and what is asked for now."""
     found = []
     for field in IDENTITY_FIELDS:
         before, after = getattr(old, field), getattr(new, field)
@@ -51,8 +45,18 @@ def differences(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -
             continue
         by_budget = field in ("env_steps", "episodes")
         found += [(_budget(old), _budget(new))] if by_budget else _pairs(field, before, after)
-    if found:
-        return found
+    return found
+
+
+def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+    """Returns which parameters Optuna would not keep in one study, because they are of two kinds; pairs as above.
+
+    Args:
+        old: The study as it is stored.
+        new: What is asked for now, with the old plan in it (`with_old_plan`).
+        trials: Its trials.
+    """
+    found = []
     known: dict[str, BaseDistribution] = {}
     for trial in trials:
         known.update(trial.distributions)
@@ -72,7 +76,7 @@ def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str],
 
     Args:
         name: The study.
-        pairs: What `differences` found.
+        pairs: What `differences` or `clashes` found.
         taken: Names of all studies in the storage.
         storage: The storage's label.
     """

@@ -15,7 +15,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.continuing import changes_told, differences, refusal, with_old_plan
+from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
 from studies.lease import is_running_elsewhere
 from studies.pruners import make_pruner
@@ -311,10 +311,12 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
             raise StudyError(f"there is a study {name!r} already, not made by Finder: choose another name.")
         return spec, [], True
     old = StudySpec.from_json_dict(stored)
-    merged = with_old_plan(old, spec)
-    pairs = differences(old, merged, trials)
+    pairs = differences(old, spec)
     if not pairs:
-        return merged, changes_told(old, merged, spec), True
+        merged = with_old_plan(old, spec)
+        pairs = clashes(old, merged, trials)
+        if not pairs:
+            return merged, changes_told(old, merged, spec), True
     learned = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     if not learned and name == default_name(spec.kind, spec.agents, spec.env):
         told = " and ".join(dict.fromkeys(before for before, _ in pairs))

@@ -230,6 +230,13 @@ def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudySto
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 
 
+def test_what_differs_is_told_before_plans_are_joined(storage: StudyStorage, make_spec: Make) -> None:
+    old = [{"agent": "dqn"}, {"agent": "ppo"}]
+    open_study(make_spec(params={}, agents=("dqn", "ppo"), trials=old), storage)
+    with pytest.raises(StudyError, match=r"agents \['dqn', 'ppo'\]; now agents \['ppo', 'a2c'\] are asked for"):
+        open_study(make_spec(params={}, agents=("ppo", "a2c"), trials=[{"agent": "ppo"}, {"agent": "a2c"}]), storage)
+
+
 def test_a_study_of_someone_else_is_left_alone(storage: StudyStorage, make_spec: Make) -> None:
     theirs = optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
     theirs.add_trial(optuna.trial.create_trial(value=1.0))
