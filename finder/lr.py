@@ -62,7 +62,7 @@ class LRFinder:
         self,
         start_lr: float = 1e-5,
         end_lr: float = 1e-1,
-        n_rates: int = 9,
+        n_rates: int = 16,
         *,
         env_steps: int | None = None,
         episodes: int | None = None,
@@ -76,7 +76,7 @@ class LRFinder:
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.
             end_lr: Largest rate. Defaults to 1e-1.
-            n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 9: half a decade apart.
+            n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 16: a quarter of a decade apart.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             episodes: Budget of each run in episodes, instead.
             metrics: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.

@@ -36,8 +36,10 @@ class StudyOptions(TypedDict, total=False):
             ``lr-ppo-CartPole-v1``. A study that exists under this name goes on.
         storage: Where it is kept. Defaults to ``sqlite:///finder.db``; None records nothing.
         seeds: How many seeds (0, 1, ...), or which. Defaults to 3.
-        executor: ``"inline"`` or ``"process"``.
-        n_jobs: Trials at the same time.
+        executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial) or ``"inline"`` (one
+            after another, here). Defaults to populations where the agents can be trained in one, else processes.
+        n_jobs: Processes at the same time. Defaults to as many as there are cores and as pay.
+        population: Runs that a process trains at the same time. Defaults to what fits into memory, up to 64.
         pruner: Name of a pruner; ``"none"`` lets every trial end.
         pruner_kwargs: Its arguments.
         n_reports: Intermediate values a trial.
@@ -52,6 +54,7 @@ class StudyOptions(TypedDict, total=False):
     seeds: int | Sequence[int]
     executor: str
     n_jobs: int
+    population: int
     pruner: str
     pruner_kwargs: Mapping[str, Any]
     n_reports: int
@@ -105,6 +108,7 @@ def make_spec(
         agent_weights={label: _digest(agent.state) for label, agent in named if agent.state is not None},
         env=environment.label,
         env_kwargs=dict(environment.kwargs),
+        vectorization=environment.vectorization,
         seeds=_seeds(options.get("seeds", 3)),
         env_steps=default_env_steps if env_steps is None and episodes is None else env_steps,
         episodes=episodes,

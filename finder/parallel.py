@@ -101,7 +101,7 @@ class ParallelFinder:
             trials=tuple({"agent": label} for label in labels),
         )
         ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment)
-        executor = ProcessExecutor(spec.n_jobs, keep_values=True)
+        executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
         study, stopped = run_search(spec, ingredients=ingredients, executor=executor, observer=options.get("observer"))
         self.result = SearchResult(study, stopped)
         self._take_values(study, executor.values)

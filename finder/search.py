@@ -8,14 +8,14 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
-from finder.executors import Executor, make_executor
+from finder.executors import Executor, choose_executor
 from finder.trial import Outcome, TrialSpec
 from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
@@ -28,8 +28,8 @@ from studies.study import OpenStudy, open_study
 class Observer(Protocol):
     """Who watches a search: a progress display, say. It cannot change anything."""
 
-    def study_opened(self, study: OpenStudy, n_left: int) -> None:
-        """The study is open, and so many trials of it are left to run."""
+    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
+        """The study is open, and so many trials of it are left to run, on this executor."""
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """A trial was handed to the executor."""
@@ -59,6 +59,7 @@ class Ingredients:
     def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
         """Looks up every name in a study, and so finds unknown ones before anything runs."""
         environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
+        environment = replace(environment, vectorization=spec.vectorization)
         agents = dict(given.get("agents") or {})
         for label in spec.agents:
             if label in agents:
@@ -85,22 +86,18 @@ class Search:
     Args:
         study: The open study.
         ingredients: What its words stand for.
-        executor: Where trials run. Defaults to what the study says.
+        executor: Where trials run.
         observer: Who watches.
     """
 
     def __init__(
-        self,
-        study: OpenStudy,
-        ingredients: Ingredients,
-        executor: Executor | None = None,
-        observer: Observer | None = None,
+        self, study: OpenStudy, ingredients: Ingredients, executor: Executor, observer: Observer | None = None
     ) -> None:
         self.study = study
         self.spec = study.spec
         self.recorder = Recorder(study)
         self._ingredients = ingredients
-        self._executor = executor or make_executor(self.spec.executor, self.spec.n_jobs)
+        self._executor = executor
         self._observer = observer
 
     def run(self) -> str | None:
@@ -114,7 +111,7 @@ class Search:
         gc.freeze()
         try:
             if self._observer:
-                self._observer.study_opened(self.study, self.recorder.n_left)
+                self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
         finally:
             gc.unfreeze()
@@ -150,7 +147,7 @@ class Search:
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """See `StudyListener`."""
-        self.recorder.started(number, {"executor": self.spec.executor, **configuration})
+        self.recorder.started(number, configuration)
 
     @property
     def prunes(self) -> bool:
@@ -197,7 +194,7 @@ def run_search(
     Args:
         spec: The study.
         ingredients: What its words stand for; by default every word is a name.
-        executor: Where trials run; by default what the study says.
+        executor: Where trials run; by default what the study says, or what suits it.
         observer: Who watches.
         storage: An open storage; by default the study's own is opened.
 
@@ -207,7 +204,7 @@ def run_search(
     """
     ingredients = ingredients or Ingredients.of(spec)
     check_plan(spec, ingredients)
-    executor = executor or make_executor(spec.executor, spec.n_jobs)
+    executor = executor or choose_executor(spec, {label: ingredients.agents[label] for label in spec.agents})
     study = open_study(spec, storage)
     try:
         stopped = Search(study, ingredients, executor, observer).run()

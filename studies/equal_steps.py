@@ -22,8 +22,8 @@ class EqualStepsPruner(BasePruner):
     Optuna's `PercentilePruner` compares only with trials that are complete and reported at exactly the same step.
     Trials that run together have no complete ones beside them, and rollouts of different lengths and budgets in
     episodes never meet at the same step; then it silently never prunes. Here every trial that has come as far counts,
-    running ones too. Its curve is read at the step in question by linear interpolation; that of a pruned trial goes on at its
-    last value, so that the percentile stays one of all trials and does not rise with each pruning.
+    running ones too. Its curve is read at the step in question by linear interpolation; that of a pruned trial goes
+    on at its last value, so that the percentile stays one of all trials and does not rise with each pruning.
     It also looks at the warm-up before it touches the storage, which costs milliseconds a report.
 
     Args:

@@ -18,9 +18,9 @@ class HalvingPruner(BasePruner):
 
     Rungs lie at ``min_resource * reduction_factor**k`` environment steps; a trial is at a rung with its first report at
     or after it. There it is compared with every trial of the study that has reported at that rung, also those that
-    ended there, and goes on if it is among the best ``1 / reduction_factor`` of them (rounded up). Where trials go from rung
-    to rung together, as in a population, that is exactly synchronous halving, whatever order they are asked in; where
-    each goes by itself, the first ones meet few others and later ones are judged more strictly. (Optuna's
+    ended there, and goes on if it is among the best ``1 / reduction_factor`` of them (rounded up). Where trials go from
+    rung to rung together, as in a population, that is exactly synchronous halving, whatever order they are asked in;
+    where each goes by itself, the first ones meet few others and later ones are judged more strictly. (Optuna's
     `SuccessiveHalvingPruner` lets the first trial that it is asked about pass whatever the others have reported.)
 
     Args:

@@ -51,6 +51,11 @@ def check_sampler_name(name: Any) -> str:
     return name
 
 
+def learns_from_results(name: str) -> bool:
+    """Whether what a sampler proposes depends on the results of earlier trials."""
+    return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}
+
+
 def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySpec) -> BaseSampler:
     """Builds a sampler.
 

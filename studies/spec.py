@@ -68,6 +68,7 @@ class StudySpec(CheckedModel):
             Defaults to none.
         env: Gymnasium environment id.
         env_kwargs: Arguments of the environment. Defaults to none.
+        vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`). Defaults to `auto`.
         params: What is searched: hyperparameter name to space (see `studies.spaces.parse_space` for the short forms).
         fixed: What every trial sets to the same value. Defaults to none.
         trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
@@ -83,8 +84,12 @@ class StudySpec(CheckedModel):
         sampler_kwargs: The sampler's arguments. Defaults to none.
         pruner: Name of a pruner (`studies.pruners`). Defaults to `median`.
         pruner_kwargs: The pruner's arguments. Defaults to none.
-        executor: Where trials run: `inline` or `process`. Defaults to `process`.
-        n_jobs: Trials at the same time, at least 1. Defaults to `1`.
+        executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
+            another in this process). Defaults to `auto`: populations where every agent can be trained in one, else
+            processes.
+        n_jobs: Processes at the same time, at least 1. Defaults to `None`: as many as there are cores and as pay.
+        population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
+            as many as fit into memory, up to 64.
         seed: Seed of the sampler, from 0. Defaults to `0`.
         max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
         kind: Which question the study answers. Defaults to `tune`.
@@ -100,6 +105,7 @@ class StudySpec(CheckedModel):
     agent_weights: dict[str, str] = Field(default_factory=dict)
     env: Text
     env_kwargs: dict[str, Json] = Field(default_factory=dict)
+    vectorization: Text = "auto"
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
     trials: tuple[dict[str, Json], ...] = ()
@@ -115,8 +121,9 @@ class StudySpec(CheckedModel):
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
-    executor: Literal["inline", "process"] = "process"
-    n_jobs: Count = 1
+    executor: Literal["auto", "population", "process", "inline"] = "auto"
+    n_jobs: Count | None = None
+    population: Count | None = None
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     max_failures_in_a_row: Count = 3
     kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"

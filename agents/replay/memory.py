@@ -82,6 +82,10 @@ class Memory(ABC):
     def batches(self, data: dict[str, Array]) -> Batches:
         """Splits what `take` gave (and the agent prepared) into minibatches."""
 
+    def bytes_when_full(self, transition: Transition) -> int:
+        """How much memory it will take, in bytes, when it stores transitions like this one."""
+        return sum(values.nbytes for values in transition)
+
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
         """Everything that is stored, counters and generator included, as arrays and plain values."""

@@ -10,6 +10,9 @@ import numpy as np
 
 from agents.replay.memory import Array, Batches, Memory, Transition
 
+_COPIES = 4
+"""Of a rollout while it is learned from: as it was collected, stacked, by member, and packed."""
+
 
 class RolloutMemory(Memory):
     """Holds `n_steps` steps of all environments.
@@ -73,6 +76,9 @@ class RolloutMemory(Memory):
         joined._steps, joined._joined = [], True
         joined._rngs = [memory._rngs[0] for memory in memories]
         return joined
+
+    def bytes_when_full(self, transition: Transition) -> int:
+        return _COPIES * self.n_steps * super().bytes_when_full(transition)
 
     def keep(self, positions: Sequence[int]) -> None:
         n_members = len(self._rngs)

@@ -139,6 +139,9 @@ class UniformReplay(Memory):
         joined.gammas = np.concatenate([memory.gammas for memory in memories])
         return joined
 
+    def bytes_when_full(self, transition: Transition) -> int:
+        return self.capacity * (super().bytes_when_full(transition) + self.n_envs)
+
     def keep(self, positions: Sequence[int]) -> None:
         columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
         for name in self._arrays:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
@@ -60,13 +60,22 @@ NewName = Annotated[
 ]
 NJobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Trials at the same time, each in a process.", show_default=False, rich_help_panel=_WHERE),
+    typer.Option(min=1, help="Processes (default: as many as pay).", show_default=False, rich_help_panel=_WHERE),
 ]
 Executor = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="inline (one after another, here; default) or process (one each; default with --n-jobs).",
+        help="population (many trials at a time; default), process (one a process) or inline (one after another).",
+        show_default=False,
+        rich_help_panel=_WHERE,
+    ),
+]
+Population = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Runs that a process trains at the same time (default: what fits, up to 64).",
         show_default=False,
         rich_help_panel=_WHERE,
     ),
@@ -175,6 +184,16 @@ class SearchOptions:
     study_name: NewName = None
     n_jobs: NJobs = None
     executor: Executor = None
+    population: Population = None
+    vectorization: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How environments are stepped: auto, native, envpool, sync or async.",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
     json: Json = False
     quiet: Quiet = False
 
@@ -183,7 +202,8 @@ class SearchOptions:
         from agents.environments import EnvironmentSpec
         from agents.spec import AgentSpec
 
-        return AgentSpec.of(name, EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs")))
+        environment = EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs"))
+        return AgentSpec.of(name, replace(environment, vectorization=self.vectorization or "auto"))
 
     def given(self, name: str) -> bool:
         """Whether a flag was given, rather than left at its default."""
@@ -203,8 +223,9 @@ class SearchOptions:
             metrics=self.metric,
             storage=self.storage or DEFAULT_STORAGE,
             study_name=self.study_name,
-            executor=self.executor or default_executor(self.n_jobs),
+            executor=self.executor,
             n_jobs=self.n_jobs,
+            population=self.population,
             params=values.settings(self.set_),
             seeds=values.seeds(self.seeds),
             seed=self.seed,
@@ -212,11 +233,6 @@ class SearchOptions:
             pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,
             observer=observer,
         )
-
-
-def default_executor(n_jobs: int | None) -> str:
-    """One trial at a time runs here; several need processes."""
-    return "inline" if n_jobs in (None, 1) else "process"
 
 
 def said(**given: Any) -> dict[str, Any]:

@@ -18,9 +18,16 @@ from finder.cli.console import budget_of, counted, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
 
 if TYPE_CHECKING:
+    from finder.executors import Executor
     from finder.trial import Outcome, TrialSpec
     from studies.records import EpisodeRecord
     from studies.study import OpenStudy
+
+_ROWS = 16
+"""Running trials that a terminal shows in a row each."""
+
+_FEW = 4
+"""Trials at the same time that are shown one by one."""
 
 _LINE_SECONDS = 5.0
 _MARKS = {
@@ -54,25 +61,27 @@ class PlainProgress(Progress):
         self.console = console or errors()
         self._told_at = clock()
 
-    def study_opened(self, study: OpenStudy, n_left: int) -> None:
-        super().study_opened(study, n_left)
-        for line in plan_lines(study, self.n_before, n_left, self.n_again):
+    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
+        super().study_opened(study, n_left, executor)
+        for line in plan_lines(study, executor.description, self.n_before, n_left, self.n_again):
             self.console.print(line)
+        for note in executor.notes if n_left else ():
+            self.console.print(Text(f"Note  {note}"))
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         super().trial_started(trial, params)
-        self.console.print(
-            Text.assemble(("▸ ", "dim"), f"#{trial.number} ", _params(self.searched(params)), " started")
-        )
+        if self.n_places <= _FEW:
+            self.console.print(
+                Text.assemble(("▸ ", "dim"), f"#{trial.number} ", _params(self.searched(params)), " started")
+            )
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         super().trial_episodes(number, records)
         if self._clock() - self._told_at >= _LINE_SECONDS:
             self._told_at = self._clock()
-            now = [f"#{trial.number} {trial_text(trial)}" for trial in self.running.values()]
-            self.console.print(Text("  " + " · ".join([*now, self.summary()])))
+            self.console.print(Text("  " + " · ".join([*running_texts(list(self.running.values())), self.summary()])))
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         trial, before = self.running.get(number), self.best
@@ -123,9 +132,13 @@ class LiveProgress(PlainProgress):
         if self.study is None:
             return self._starting
         table = Table.grid(padding=(0, 2))
-        for trial in list(self.running.values()):
-            steps, latest = _trial_words(trial)
-            table.add_row(Text(f"  #{trial.number}"), _params(trial.params), steps, latest)
+        running = list(self.running.values())
+        if len(running) > _ROWS:
+            table.add_row(Text("  " + running_texts(running)[0]))
+        else:
+            for trial in running:
+                steps, latest = _trial_words(trial)
+                table.add_row(Text(f"  #{trial.number}"), _params(trial.params), steps, latest)
         bar = Table.grid(padding=(0, 2))
         bar.add_row(ProgressBar(total=1.0, completed=self.share, width=24), Text(self.summary()))
         parts: list[RenderableType] = [bar, table]
@@ -142,7 +155,7 @@ def make_progress(quiet: bool) -> Progress:
     return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
 
 
-def plan_lines(study: OpenStudy, n_before: int, n_left: int, n_again: int = 0) -> list[Text]:
+def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[Text]:
     """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
@@ -150,7 +163,7 @@ def plan_lines(study: OpenStudy, n_before: int, n_left: int, n_again: int = 0) -
     lines = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
         Text.assemble(("Plan  ", "dim"), f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}"),
-        Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study)}", "dim"),
+        Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}", "dim"),
         *(Text(note) for note in study.notes),
     ]
     if n_left == 0:
@@ -188,6 +201,17 @@ def best_line(best: Best) -> Text:
     )
 
 
+def running_texts(trials: Sequence[RunningTrial]) -> list[str]:
+    """How far the running trials are, and how they do: each, or all together where they are many."""
+    if len(trials) <= _FEW:
+        return [f"#{trial.number} {trial_text(trial)}" for trial in trials]
+    steps = sum(trial.mean_steps for trial in trials) // len(trials)
+    budget = f" of {trials[0].budget:,}" if trials[0].by_steps else ""
+    latest = [trial.latest for trial in trials if trial.latest is not None]
+    values = f", lately {_value(min(latest))} to {_value(max(latest))}" if latest else ""
+    return [f"{counted(len(trials), 'trial')} at {steps:,}{budget} steps{values}"]
+
+
 def trial_text(trial: RunningTrial) -> str:
     """How far a running trial is, and how it does."""
     return ", ".join(word for word in _trial_words(trial) if word)
@@ -205,11 +229,10 @@ def _trial_words(trial: RunningTrial) -> tuple[str, str]:
     return steps, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
 
 
-def _means(study: OpenStudy) -> str:
+def _means(study: OpenStudy, where_run: str) -> str:
     spec = study.spec
-    jobs = f" × {spec.n_jobs}" if spec.n_jobs > 1 else ""
     sampler = "" if spec.plan() else f"sampler {spec.sampler} (seed {spec.seed}), "
-    return f"{sampler}pruner {spec.pruner}, {spec.executor}{jobs}"
+    return f"{sampler}pruner {spec.pruner}, {where_run}"
 
 
 def _params(params: Mapping[str, Any]) -> str:

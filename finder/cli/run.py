@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from finder.cli.console import DEFAULT_STORAGE
-from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Quiet, default_executor, said
+from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Population, Quiet, said
 from finder.cli.session import run_search
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def run(
     study_name: NewName = None,
     n_jobs: NJobs = None,
     executor: Executor = None,
+    population: Population = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -44,9 +45,9 @@ def run(
         raise
     if "storage" not in spec.model_fields_set:
         storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
-    if executor is None and (n_jobs is not None or "executor" not in spec.model_fields_set):
-        executor = default_executor(n_jobs if n_jobs is not None else spec.n_jobs)
-    changes = said(n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor)
+    changes = said(
+        n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor, population=population
+    )
 
     def search(observer: Observer) -> SearchResult:
         from finder.tuning import run_file

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from finder.executors import Executor
     from finder.trial import Outcome, TrialSpec
     from studies.records import EpisodeRecord
     from studies.study import OpenStudy
@@ -109,6 +110,7 @@ class Tracker:
         n_before: Trials that had ended for good before this run.
         n_again: Trials that failed before and are tried again.
         n_total: Trials that the study will have when it is done.
+        n_places: Trials that run at the same time, about.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -121,6 +123,7 @@ class Tracker:
         self.n_total = 0
         self._clock = clock
         self._began = clock()
+        self.n_places = 1
         self._finished_steps = 0
         self._durations: list[float] = []
 
@@ -166,21 +169,22 @@ class Tracker:
             max(0.0, usual - (now - trial.began)) if seconds is None else seconds
             for trial, seconds in zip(running, left, strict=True)
         ]
-        n_jobs = self.study.spec.n_jobs if self.study is not None else 1
-        places += [0.0] * (max(1, n_jobs) - len(places))
+        n_waiting = self.n_total - self.n_before - self.n_done - len(running)
+        places += [0.0] * min(n_waiting, self.n_places - len(places))
         heapq.heapify(places)
-        for _ in range(self.n_total - self.n_before - self.n_done - len(running)):
+        for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
         return max(places)
 
     # What it hears --------------------------------------------------------------------------------------------
 
-    def study_opened(self, study: OpenStudy, n_left: int) -> None:
+    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """See `Observer`."""
         from studies.pick import best, why_no_pick
         from studies.standing import standing
 
         self.study = study
+        self.n_places = executor.trials_at_once(len(study.spec.seeds))
         before = standing(study)
         self.n_again = before.n_again
         self.n_before = before.n_ended - before.n_again

@@ -21,6 +21,23 @@ class Batching:
     members: int | None = None
     trials: int | None = None
 
+    @property
+    def name(self) -> str | None:
+        """What records call batches of several runs."""
+        return None if self.members is None else "population"
+
+    @property
+    def description(self) -> str | None:
+        """The same for people."""
+        return None if self.members is None else f"populations of up to {self.members} runs"
+
+    def trials_of(self, n_workers: int, n_seeds: int) -> int:
+        """About how many trials so many workers run at the same time."""
+        if self.members is None:
+            return n_workers
+        room = max(1, n_workers * self.members // n_seeds)
+        return room if self.trials is None else min(room, self.trials)
+
     def next(self, next_trial: NextTrial, n_workers: int) -> list[list[TrialSpec]]:
         """The next batches, up to one a worker; none when there are no trials left."""
         limit = n_workers if self.members is None else self.trials

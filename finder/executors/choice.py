@@ -1,15 +1,37 @@
-"""Which executor a study runs on."""
+"""Which executor a study runs on, in how many processes, and how many runs each of them trains at the same time."""
 
 from __future__ import annotations
 
-from agents.errors import ConfigurationError, unknown_name
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agents.errors import ConfigurationError, NotMappableError, unknown_name
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
+from finder.executors.machine import cores, free_memory
+from studies.samplers import learns_from_results
+
+if TYPE_CHECKING:
+    from agents.spec import AgentSpec
+    from studies.spec import StudySpec
 
 EXECUTORS = ("population", "process", "inline")
 
 POPULATION = 64
-"""Members of a population at most, where nobody says otherwise."""
+"""Members of a population at most, where nobody says otherwise: beyond that nothing is gained."""
+
+WORTH_PROCESSES = 200_000
+"""Environment steps, over all runs, from which further processes pay for the seconds that their start takes."""
+
+TRIALS_AT_ONCE = 8
+"""Trials that a population asks for before it has results, where the sampler learns from results."""
+
+PROCESS_BYTES = 900e6
+"""What a process takes before it trains anything."""
+
+SHARE_OF_MEMORY = 0.8
+"""Of what is free; the rest is for what was not thought of."""
 
 
 def make_executor(
@@ -44,3 +66,87 @@ def make_executor(
             )
         return InlineExecutor(Batching())
     raise unknown_name("executor", name, EXECUTORS)
+
+
+def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executor:
+    """The executor that a study asks for, or the one that suits it; `Executor.notes` says what is worth knowing of it.
+
+    Args:
+        spec: The study.
+        agents: Its agents by label.
+
+    Raises:
+        ConfigurationError: A number that the executor cannot do.
+    """
+    name, notes = spec.executor, []
+    if name == "inline":
+        return make_executor(name, spec.n_jobs or 1)
+    refusals = {label: told for label, agent in agents.items() if (told := why_not_mappable(agent))}
+    for label, told in refusals.items():
+        where = "seeds and trials one after another" if name == "population" else "a process a trial"
+        notes.append(f"{label} cannot be trained in a population ({where} instead): {told}")
+    if name == "process" or (name == "auto" and refusals):
+        executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
+    else:
+        n_jobs = spec.n_jobs or _jobs_that_pay(spec)
+        population, note = _that_fits(spec, agents, n_jobs)
+        notes += [note] if note else []
+        adaptive = not spec.plan() and learns_from_results(spec.sampler)
+        at_once = max(TRIALS_AT_ONCE, n_jobs) if adaptive else None
+        executor = make_executor("population", n_jobs, population=population, trials_at_once=at_once)
+    executor.notes = notes
+    return executor
+
+
+def why_not_mappable(agent: AgentSpec) -> str | None:
+    """Why an agent cannot be trained in a population, or None if it can.
+
+    Whatever else goes wrong while this is tried is left to the trials, which keep the traceback.
+    """
+    from agents.population import Population
+
+    try:
+        Population(agent, [{}])
+    except NotMappableError as error:
+        return str(error)
+    except Exception:  # noqa: BLE001 - see above
+        return None
+    return None
+
+
+def _n_trials(spec: StudySpec) -> int:
+    return len(spec.plan()) or spec.n_trials
+
+
+def _jobs_that_pay(spec: StudySpec) -> int:
+    """Every process must import TensorFlow and compile, so little work is done sooner in one."""
+    if spec.env_steps is None:
+        return min(cores(), _n_trials(spec))
+    work = spec.env_steps * len(spec.seeds) * _n_trials(spec)
+    return max(1, min(cores(), _n_trials(spec), work // WORTH_PROCESSES))
+
+
+def _that_fits(spec: StudySpec, agents: Mapping[str, AgentSpec], n_jobs: int) -> tuple[int, str]:
+    """Members a process, and a word about it where it is fewer than was asked for."""
+    wanted = spec.population or POPULATION
+    free = free_memory()
+    sizes = [size for agent in agents.values() if (size := _size_of(agent)) is not None]
+    if free is None or not sizes:
+        return wanted, ""
+    room = SHARE_OF_MEMORY * free / n_jobs - PROCESS_BYTES
+    fits = max(1, math.floor(room / max(sizes)))
+    if fits >= wanted:
+        return wanted, ""
+    told = f"a run takes about {max(sizes) / 1e6:,.0f} MB, so {fits} are trained at the same time in each process"
+    return fits, f"{told} instead of {wanted}" if spec.population else told
+
+
+def _size_of(agent: AgentSpec) -> int | None:
+    from agents.keras_agent import KerasAgent
+    from agents.population import bytes_of_member
+
+    try:
+        built = agent.build()
+        return bytes_of_member(built) if isinstance(built, KerasAgent) else None
+    except Exception:  # noqa: BLE001 - what cannot be built is told by its trials
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from finder.trial import Outcome, TrialSpec
@@ -36,7 +36,21 @@ class Executor(ABC):
     """Runs trials until there are no more.
 
     A trial is asked for only when there is room to run it, so that whoever proposes it knows as much as possible.
+
+    Attributes:
+        notes: What is worth knowing of why it was chosen, for people.
     """
+
+    notes: Sequence[str] = ()
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What it is, in a few words."""
+
+    @abstractmethod
+    def trials_at_once(self, n_seeds: int) -> int:
+        """About how many trials of so many seeds it runs at the same time."""
 
     @abstractmethod
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:

@@ -24,19 +24,27 @@ class InlineExecutor(Executor):
         self._batching = batching
         self._workshops = Workshops()
 
+    @property
+    def description(self) -> str:
+        return self._batching.description or "inline"
+
+    def trials_at_once(self, n_seeds: int) -> int:
+        return self._batching.trials_of(1, n_seeds)
+
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         while batches := self._batching.next(next_trial, 1):
-            run_cohort(batches[0], _Direct(listener), self._workshops)
+            run_cohort(batches[0], _Direct(listener, self._batching.name or "inline"), self._workshops)
 
 
 class _Direct:
     """The listener of a cohort that passes everything straight on."""
 
-    def __init__(self, listener: StudyListener) -> None:
+    def __init__(self, listener: StudyListener, executor: str) -> None:
         self._listener = listener
+        self._executor = executor
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        self._listener.started(number, configuration)
+        self._listener.started(number, {**configuration, "executor": self._executor})
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         self._listener.episodes(records)

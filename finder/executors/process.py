@@ -54,6 +54,14 @@ class ProcessExecutor(Executor):
         self.values: dict[str, Any] = {}
         """What the board's dicts held at the end of the last run."""
 
+    @property
+    def description(self) -> str:
+        jobs = f"{self.n_jobs} processes" if self.n_jobs > 1 else "1 process"
+        return f"{self.batching.description or 'a trial each'} in {jobs}"
+
+    def trials_at_once(self, n_seeds: int) -> int:
+        return self.batching.trials_of(self.n_jobs, n_seeds)
+
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         context = multiprocess.get_context("forkserver")
         context.set_forkserver_preload(["finder.executors.child"])
@@ -95,7 +103,7 @@ class _Run:
     @property
     def name(self) -> str:
         """What records call this way of running trials."""
-        return "population" if self.keeps_workers else "process"
+        return self.batching.name or "process"
 
     @property
     def keeps_workers(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from agents.spec import AgentSpec
 from finder.cli.progress import LiveProgress, PlainProgress, headline
 from finder.cli.tracker import Tracker
+from finder.executors import make_executor
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
@@ -63,7 +63,7 @@ def complete(value: float, *seeds: float) -> Outcome:
 
 def play(progress: Tracker, study: OpenStudy, clock: Clock) -> None:
     """One trial that is complete, one that has used a quarter of its budget after 30 s."""
-    progress.study_opened(study, 2)
+    progress.study_opened(study, 2, make_executor("inline"))
     progress.trial_started(trial(0), {"learning_rate": 0.001, "gamma": 0.9})
     clock.now += 20
     progress.trial_ended(0, complete(20.0, 18.0, 22.0))
@@ -85,15 +85,14 @@ def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
 
 def test_no_guess_of_the_time_left_at_the_beginning(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
-    tracker.study_opened(study, 2)
+    tracker.study_opened(study, 2, make_executor("inline"))
     assert tracker.seconds_left is None
 
 
 def test_trials_at_the_same_time_go_on_at_their_own_speed(study: OpenStudy, clock: Clock) -> None:
     """Two processes take 30 s to start; then one trial is done in 10 s and the other in 20 s."""
-    study = dataclasses.replace(study, spec=study.spec.model_copy(update={"n_jobs": 2}))
     tracker = Tracker(clock)
-    tracker.study_opened(study, 5)
+    tracker.study_opened(study, 5, make_executor("process", 2))
     for number in (0, 1):
         tracker.trial_started(trial(number), {"learning_rate": 0.001})
     clock.now += 30
@@ -109,7 +108,7 @@ def test_trials_at_the_same_time_go_on_at_their_own_speed(study: OpenStudy, cloc
 
 def test_the_best_so_far_keeps_its_direction(clock: Clock, study: OpenStudy) -> None:
     tracker = Tracker(clock)
-    tracker.study_opened(study, 2)
+    tracker.study_opened(study, 2, make_executor("inline"))
     for number, value in enumerate((3.0, 7.0, 5.0)):
         tracker.trial_started(trial(number), {"learning_rate": 0.001})
         tracker.trial_ended(number, complete(value, value))
@@ -125,7 +124,7 @@ def test_plain_lines(study: OpenStudy, clock: Clock) -> None:
     assert out.getvalue().splitlines() == [
         "Study a study in memory only",
         "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
-        "      ppo on CartPole-v1, pruner median, process",
+        "      ppo on CartPole-v1, pruner median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0 learning_rate 1e-3  20.0 ± 2.8  1:01 min",
         "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",

@@ -1,0 +1,30 @@
+"""How much memory a member of a population takes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents import seeding
+from agents.keras_agent import KerasAgent
+from agents.replay import Transition
+
+_COPIES_OF_STATE = 4
+"""The stacks, what a compiled update reads and writes beside them, and the weights that acting works on."""
+
+
+def bytes_of_member(agent: KerasAgent) -> int:
+    """An estimate of what one member of this agent takes when its memory is full, in bytes; nothing is allocated."""
+    state = sum(
+        int(np.prod(variable.shape)) * np.dtype(str(variable.dtype)).itemsize for variable in agent.state_variables()
+    )
+    n_envs = agent.config.n_envs
+    memory = agent.make_memory(n_envs, seeding.generator(0, "memory"))
+    return _COPIES_OF_STATE * state + memory.bytes_when_full(_a_transition(agent, n_envs))
+
+
+def _a_transition(agent: KerasAgent, n_envs: int) -> Transition:
+    """One of the shapes and types that the agent's have."""
+    observations = np.zeros((n_envs, *agent.observation_space.shape), agent.observation_space.dtype)
+    actions = np.zeros((n_envs, *(agent.action_space.shape or ())), agent.action_space.dtype)
+    flags = np.zeros(n_envs, bool)
+    return Transition(observations, actions, np.zeros(n_envs, np.float32), observations, flags, flags)

@@ -1,0 +1,48 @@
+"""What this machine has to give: cores and memory, also where a container gives less than there is."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMINFO = Path("/proc/meminfo")
+
+
+def cores() -> int:
+    """Cores that this process may use, >= 1."""
+    try:
+        there = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        there = os.cpu_count() or 1
+    quota, _, period = _words(_CGROUP / "cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        there = min(there, math.ceil(int(quota) / int(period)))
+    return max(1, there)
+
+
+def free_memory() -> int | None:
+    """Bytes that can still be used, or None where nobody says."""
+    known = [value for value in (_free_in_all(), _free_in_container()) if value is not None]
+    return min(known, default=None)
+
+
+def _free_in_all() -> int | None:
+    for line in _words(_MEMINFO).splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return None
+
+
+def _free_in_container() -> int | None:
+    limit, used = _words(_CGROUP / "memory.max"), _words(_CGROUP / "memory.current")
+    return max(0, int(limit) - int(used)) if limit.isdigit() and used.isdigit() else None
+
+
+def _words(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
