@@ -30,7 +30,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     spec = StudySpec(name="s", agents="ppo", env="E", env_steps=10)
     assert (spec.storage, spec.n_trials, spec.seeds, spec.n_reports) == ("sqlite:///finder.db", 20, (0, 1, 2), 20)
     assert (spec.metric, spec.direction, spec.sampler, spec.pruner) == ("return", "maximize", "tpe", "median")
-    assert (spec.executor, spec.n_jobs, spec.seed, spec.max_failures_in_a_row) == ("process", 1, 0, 3)
+    assert (spec.executor, spec.n_jobs, spec.seed, spec.max_failures_in_a_row) == ("auto", None, 0, 3)
     assert (spec.kind, spec.agents) == ("tune", ("ppo",))
 
 

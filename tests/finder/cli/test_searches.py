@@ -125,7 +125,7 @@ class TestOtherSearches:
         assert ran.code == 0, ran.err
         assert ran.json["pick"]["params"]["agent"] in ("ppo", "dqn")
         assert ran.json["trials"] == {"complete": 2, "pruned": 0, "failed": 0}
-        assert "process × 2" in ran.err
+        assert "a trial each in 2 processes" in ran.err
 
     @pytest.mark.real
     def test_an_agent_is_not_better_than_itself(self, finder: Any) -> None:
@@ -163,8 +163,9 @@ class TestFailures:
     def test_three_failures_in_a_row_stop_the_study(self, finder: Any, kind: str) -> None:
         kwargs = json.dumps({"nan": kind == "nan"})
         ran = finder.small(
-            "lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", kwargs, "--n-rates", "5", "--json"
-        )
+            "lr", "ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", kwargs, "--n-rates", "5", "--json",
+            "--executor", "inline",
+        )  # fmt: skip
         assert ran.code == 1
         assert ran.json["pick"] is None
         assert ran.json["trials"] == {"complete": 0, "pruned": 0, "failed": 3}
