@@ -6,6 +6,7 @@ Every finder ends here. What differs between them is the plan of trials and what
 from __future__ import annotations
 
 import gc
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
+from studies.standing import standing
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
 
@@ -113,6 +115,10 @@ class Search:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
+        except KeyboardInterrupt:
+            if self._observer is None:  # a script: nobody else says it
+                print(_interrupted(self.study), file=sys.stderr)
+            raise
         finally:
             gc.unfreeze()
             self.recorder.close()
@@ -179,6 +185,16 @@ class Search:
             self.recorder.interrupted(number)
         if self._observer:
             self._observer.trial_ended(number, outcome)
+
+
+def _interrupted(study: OpenStudy) -> str:
+    how_far = standing(study)
+    if study.storage.url == "memory":
+        return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
+    return (
+        f"Interrupted: {how_far.n_ended} of {how_far.n_total} trials are kept in {study.storage.label} as {study.name}; "
+        f"the same call goes on from there."
+    )
 
 
 def run_search(

@@ -125,7 +125,7 @@ def test_returns_are_those_of_gymnasium(env_id):
                 return self.rng.integers(0, 2, len(observations))
             return self.rng.uniform(-1, 1, (len(observations), 1)).astype(np.float32)
 
-    collector = Collector(EnvironmentSpec(env_id), n_envs, [3])
+    collector = Collector(EnvironmentSpec(env_id, vectorization="sync"), n_envs, [3])
     agent, ours = Dice(), [[] for _ in range(n_envs)]
     for _ in range(steps):
         for ended in collector.step(agent).ended:

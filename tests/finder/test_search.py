@@ -98,7 +98,9 @@ def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
     assert len(set(rates)) == 5
 
 
-def test_an_interrupted_study_keeps_what_it_learned(storage: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_study_keeps_what_it_learned_and_says_so(
+    storage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     from finder.search import Search
 
     ended = Search.ended
@@ -111,6 +113,7 @@ def test_an_interrupted_study_keeps_what_it_learned(storage: str, monkeypatch: p
     monkeypatch.setattr(Search, "ended", interrupt_after_two)
     with pytest.raises(KeyboardInterrupt):
         run_search(make_spec(storage=storage))
+    assert "Interrupted: 2 of 3 trials are kept in" in capsys.readouterr().err
     monkeypatch.undo()
     study, _ = run_search(make_spec(storage=storage))
     assert [trial.state.name for trial in study.trials()] == ["COMPLETE"] * 3
