@@ -1,7 +1,7 @@
 """What recording costs: the same study recorded to SQLite and not recorded at all, in turns.
 
-Both run the same trials with the same seeds inline, so that they differ in nothing else. The share of wall time
-is measured twice: as the difference of whole studies (noisy), and as the time that was spent inside the recorder.
+Both run the same trials with the same seeds as one population in this process, so that they differ in nothing else.
+The share of wall time is measured twice: as the difference of whole studies (noisy), and as the time that was spent inside the recorder.
 
     python benchmarks/recording.py
 """
@@ -12,12 +12,13 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from finder.executors.inline import InlineExecutor
+from finder.executors import Executor, make_executor
 from finder.search import Ingredients, Search
 from finder.trial import Outcome, TrialSpec
 from studies import StudySpec, open_study
@@ -32,10 +33,12 @@ class Nobody:
 
     def started(self, number: int, configuration: dict[str, Any]) -> None: ...
 
-    def episodes(self, number: int, records: list[Any]) -> None: ...
+    prunes = False
 
-    def report(self, number: int, env_steps: int, value: float) -> bool:
-        return False
+    def episodes(self, records: Mapping[int, list[Any]]) -> None: ...
+
+    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+        return set()
 
     def ended(self, number: int, outcome: Outcome) -> None: ...
 
@@ -50,12 +53,13 @@ def make_spec(storage: str) -> StudySpec:
         trials=trials,
         seeds=(0, 1, 2),
         env_steps=50_000,
-        executor="inline",
+        executor="population",
+        n_jobs=1,
         pruner="none",
     )
 
 
-def recorded(executor: InlineExecutor) -> tuple[float, float]:
+def recorded(executor: Executor) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         spec = make_spec(f"sqlite:///{folder}/finder.db")
         began = time.perf_counter()
@@ -65,7 +69,7 @@ def recorded(executor: InlineExecutor) -> tuple[float, float]:
             return time.perf_counter() - began, search.recorder.seconds
 
 
-def unrecorded(executor: InlineExecutor) -> float:
+def unrecorded(executor: Executor) -> float:
     spec = make_spec("memory")
     ingredients = Ingredients.of(spec)
     numbers = iter(enumerate(RATES))
@@ -85,7 +89,7 @@ def unrecorded(executor: InlineExecutor) -> float:
 
 
 def main() -> None:
-    executor = InlineExecutor()
+    executor = make_executor("population")
     unrecorded(executor)  # compiles
     with_, without, inside = [], [], []
     for _ in range(ROUNDS):

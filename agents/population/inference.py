@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,14 @@ class MemberInference:
         others = [name for name in networks if name not in self._mirrors]
         self._compiled = {name: _compile(networks[name], stacks) for name in others}
         self.watched = [variable for name in self._mirrors for variable in networks[name].weights]
-        """Variables whose values `load` wants."""
+        """Variables whose values `load` wants, in that order."""
 
-    def load(self, values: Mapping[int, Array], n_members: int) -> None:
-        """Takes new weights of all members: id of a watched variable -> [P, ...]."""
+    def load(self, values: Sequence[Array], n_members: int) -> None:
+        """Takes new weights of all members, [P, ...] each."""
         self.n_members = n_members
+        given = iter(values)
         for name, mirror in self._mirrors.items():
-            mirror.load_members([values[id(variable)] for variable in self.networks[name].weights])
+            mirror.load_members([next(given) for _ in self.networks[name].weights])
 
     def __call__(self, name: str, observations: Array) -> Array:
         """[P, M, ...] -> [P, M, outputs]: every member's own rows through its own network."""
@@ -100,7 +101,7 @@ class AllMembers:
 
 def _compile(network: Any, stacks: Stacks) -> Any:
     """A compiled call for the members from `first` on, as many as there are observations [P, M, ...]."""
-    mapped = [(variable, stacks.stack(variable)) for variable in network.weights]
+    mapped = [(variable, stacks.stacks[stacks.index(variable)]) for variable in network.weights]
 
     def run(first: Any, observations: Any) -> Any:
         def one(i: Any) -> Any:

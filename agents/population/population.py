@@ -65,14 +65,8 @@ class Workshop:
         self.stacks = Stacks(built.state_variables(), capacity)
         acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
         self.inference = MemberInference(acting, self.stacks)
-        weights = {id(weight): weight for network in built.networks.values() for weight in network.weights}
-        self.update = MemberUpdate(
-            GradientSteps(built.learnable()),
-            self.stacks,
-            self.inference.watched,
-            spoilt=[weight for weight in weights.values() if np.issubdtype(weight.dtype, np.floating)],
-            **built.compilation(),
-        )
+        self.watched = [self.stacks.index(variable) for variable in self.inference.watched]
+        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, self.watched, **built.compilation())
         self.capacity = capacity
         self.structure = spec.structure()
 
@@ -294,15 +288,11 @@ class Population:
         stacks = self._workshop.stacks
         stacks.set(values)
         self._workshop.update.spoil()
-        wanted = {id(variable) for variable in self._workshop.inference.watched}
-        self._load([array for variable, array in zip(stacks.variables, values, strict=True) if id(variable) in wanted])
+        self._load([values[index] for index in self._workshop.watched])
 
     def _load(self, watched: Values) -> None:
-        """Gives the forward passes new weights, in the order of the stacks."""
-        inference, stacks = self._workshop.inference, self._workshop.stacks
-        wanted = {id(variable) for variable in inference.watched}
-        names = [id(variable) for variable in stacks.variables if id(variable) in wanted]
-        inference.load(dict(zip(names, watched, strict=True)), len(self._members))
+        """Gives the forward passes new weights."""
+        self._workshop.inference.load(watched, len(self._members))
 
     def _make_actors(self) -> None:
         """Who acts: one for all members where that can be, else one a member."""

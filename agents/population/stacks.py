@@ -34,12 +34,9 @@ class Stacks:
         ]
         self._index = {id(variable): index for index, variable in enumerate(self.variables)}
 
-    def __contains__(self, variable: Any) -> bool:
-        return id(variable) in self._index
-
-    def stack(self, variable: Any) -> tf.Variable:
-        """The values of one of the variables for all members, [capacity, ...]."""
-        return self.stacks[self._index[id(variable)]]
+    def index(self, variable: Any) -> int:
+        """Which of the variables one is."""
+        return self._index[id(variable)]
 
     def set(self, values: Values) -> None:
         """Sets the values of the first members, [P, ...] each; P may be anything up to the capacity."""

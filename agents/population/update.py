@@ -32,8 +32,7 @@ class MemberUpdate:
     Args:
         steps: The gradient steps of the agent whose variables are the workspace.
         stacks: The members' values of those variables.
-        watched: Variables whose values of all members are wanted after each update.
-        spoilt: Variables that are left as NaN, so that nobody takes what is in them for a member's.
+        watched: Which of the variables' values are wanted after each update.
         jit_compile: Compile with XLA; when XLA cannot, the update falls back to a plain graph, unless `strict`.
         strict: Raise instead of falling back.
     """
@@ -42,8 +41,7 @@ class MemberUpdate:
         self,
         steps: GradientSteps,
         stacks: Stacks,
-        watched: Sequence[Any],
-        spoilt: Sequence[Any],
+        watched: Sequence[int],
         *,
         jit_compile: bool,
         strict: bool = False,
@@ -51,8 +49,7 @@ class MemberUpdate:
         self.jit_compile = jit_compile
         self._steps = steps
         self._stacks = stacks
-        self._watched = [id(variable) for variable in watched]
-        self._spoilt = spoilt
+        self._watched = watched
         self._strict = strict
         self._compiled: dict[tuple[Any, ...], Any] = {}
 
@@ -87,43 +84,46 @@ class MemberUpdate:
             self._compiled.clear()
             return self(n, batches)
         values = np.moveaxis(history.numpy()[:n], 2, 0)  # [names, n, K]
-        return dict(zip(self._steps.names, values, strict=True)), [array.numpy()[:n] for array in watched]
+        # Without copies: nobody writes to these tensors any more.
+        return dict(zip(self._steps.names, values, strict=True)), [np.from_dlpack(array)[:n] for array in watched]
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
         """One function for data of this layout and [K, B] minibatches."""
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, list[Any]]:
+            # Read here and written there: one array for both would be copied whole in every turn of the loop.
+            before = [tf.convert_to_tensor(stack) for stack in stacks]
             arrays = [
-                tf.TensorArray(stack.dtype, size=self._stacks.capacity, element_shape=stack.shape[1:]).unstack(
-                    tf.convert_to_tensor(stack)
-                )
+                tf.TensorArray(stack.dtype, size=self._stacks.capacity, element_shape=stack.shape[1:])
                 for stack in stacks
             ]
             history = tf.TensorArray(tf.float32, size=self._stacks.capacity)
 
             def body(i: Any, history: Any, *arrays: Any) -> tuple[Any, ...]:
-                for variable, array in zip(variables, arrays, strict=True):
-                    variable.assign(array.read(i))
+                for variable, values in zip(variables, before, strict=True):
+                    variable.assign(values[i])
                 values = self._steps.run(shape[0], minibatches(layout, shape, [tensor[i] for tensor in tensors]))
                 stored = [array.write(i, v.value) for v, array in zip(variables, arrays, strict=True)]
                 return (i + 1, history.write(i, values), *stored)
 
             start = (tf.constant(0), history, *arrays)
             _, history, *arrays = tf.while_loop(lambda i, *_: i < n, body, start, parallel_iterations=1)
-            watched = []
-            for variable, stack, array in zip(variables, stacks, arrays, strict=True):
-                values = array.stack()
+            after = [array.stack() for array in arrays]
+            for stack, values in zip(stacks, after, strict=True):
                 stack.assign(values)
-                if id(variable) in self._watched:
-                    watched.append(values)
             self.spoil()
-            return history.stack(), watched
+            return history.stack(), [after[index] for index in self._watched]
 
         specs = [tf.TensorSpec([], tf.int32), *(tf.TensorSpec(array.shape, array.dtype) for array in inputs)]
         return tf.function(run, jit_compile=self.jit_compile, autograph=False).get_concrete_function(*specs)
 
     def spoil(self) -> None:
-        """Fills the variables that are to be spoilt."""
-        for variable in self._spoilt:
-            variable.assign(tf.fill(variable.shape, tf.constant(np.nan, variable.dtype)))
+        """Leaves NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's.
+
+        It also tells the compiler that what the last member left in them is not wanted: they need not be kept from one
+        turn of the loop to the next.
+        """
+        for variable in self._stacks.variables:
+            nothing = np.nan if variable.dtype.startswith("float") else 0
+            variable.assign(tf.fill(variable.shape, tf.constant(nothing, variable.dtype)))

@@ -119,7 +119,8 @@ class UniformReplay(Memory):
 
     def _draw(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
         """Ages of time slots and environments of one member, [n] each."""
-        return rng.integers(0, n_slots, n), rng.integers(0, self.n_envs, n)
+        ages = rng.integers(0, n_slots, n)
+        return ages, rng.integers(0, self.n_envs, n) if self.n_envs > 1 else np.zeros(n, np.int64)
 
     def batches(self, data: dict[str, Array]) -> Batches:
         n_members = len(self._rngs)
