@@ -20,14 +20,14 @@ $(VENV)/.installed-for-tests: $(VENV)/.installed
 	$(BIN)/python -m pip install $(QUIET) --editable ".[test,postgresql]"
 	@touch $@
 
-# A learning-rate search for PPO on CartPole-v1: 9 rates, 3 seeds each, into a SQLite file, with its report.
+# A learning-rate search for PPO on CartPole-v1: 16 rates, 3 seeds each, into a SQLite file, with its report.
 demo: install
 	@mkdir -p demo
 	$(BIN)/finder lr ppo --env CartPole-v1 --env-steps 20000 --storage sqlite:///demo/finder.db --study-name demo
 	$(BIN)/finder report demo --storage sqlite:///demo/finder.db --output demo/report.html
 
 test: lint
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest --quiet -n auto --dist loadfile
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .

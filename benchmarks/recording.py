@@ -1,7 +1,8 @@
 """What recording costs: the same study recorded to SQLite and not recorded at all, in turns.
 
 Both run the same trials with the same seeds as one population in this process, so that they differ in nothing else.
-The share of wall time is measured twice: as the difference of whole studies (noisy), and as the time that was spent inside the recorder.
+The share of wall time is measured twice: as the difference of whole studies (noisy), and as the time that was spent
+inside the recorder.
 
     python benchmarks/recording.py
 """

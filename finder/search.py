@@ -191,10 +191,9 @@ def _interrupted(study: OpenStudy) -> str:
     how_far = standing(study)
     if study.storage.url == "memory":
         return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
-    return (
-        f"Interrupted: {how_far.n_ended} of {how_far.n_total} trials are kept in {study.storage.label} as {study.name}; "
-        f"the same call goes on from there."
-    )
+    done = f"{how_far.n_ended} of {how_far.n_total} trials"
+    where = f"{study.storage.label} as {study.name}"
+    return f"Interrupted: {done} are kept in {where}; the same call goes on from there."
 
 
 def run_search(

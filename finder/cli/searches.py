@@ -34,7 +34,7 @@ EndLR = Annotated[
 NRates = Annotated[
     int | None,
     typer.Option(
-        help="Rates, evenly spaced on a log axis (default 9; range test of losses 300, of returns 100).",
+        help="Rates, evenly spaced on a log axis (default 16; range test of losses 300, of returns 100).",
         show_default=False,
         rich_help_panel=_RATES,
     ),

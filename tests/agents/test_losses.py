@@ -349,7 +349,7 @@ def test_rates_of_two_optimizers():
     assert agent.optimizer_spec("critic").learning_rate == 1.0  # what a reset will build
     agent.reset(0)
     assert rates() == (1.0, 1.0)
-    with pytest.raises(ValueError, match=r"optimizer of TwoHeads 'aktor'. Did you mean actor"):
+    with pytest.raises(ValueError, match=r"optimizer 'aktor' of TwoHeads. Did you mean actor"):
         agent.set_hyperparameter("aktor.learning_rate", 1.0)
     with pytest.raises(ValueError, match="'default'"):
         agent.get_learning_rate()

@@ -226,7 +226,7 @@ def test_a_policy_is_passed_on():
 def test_unknown_names_name_the_nearest():
     with pytest.raises(ConfigurationError, match=r"policy 'boltzman'.*Did you mean boltzmann"):
         make_policy("boltzman")
-    with pytest.raises(ConfigurationError, match=r"argument .*'boltzmann'.*'temprature'.*temperature"):
+    with pytest.raises(ConfigurationError, match=r"argument 'temprature' .*boltzmann.*temperature"):
         make_policy("boltzmann", temprature=2.0)
     with pytest.raises(ConfigurationError, match="got 3"):
         make_policy(3)
