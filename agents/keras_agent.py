@@ -319,8 +319,7 @@ class KerasAgent(Agent):
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
         config = self.config.replace(values or {})
         self._require_same_structure(config, "be reset")
-        self.config = config
-        self.seed = seed
+        self.seed, self.config = seed, config
         # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled.
         fresh = copy.copy(self)._build_networks(seed)
         optimizers = self._build_optimizers(self._optimized_variables(fresh))
@@ -328,12 +327,24 @@ class KerasAgent(Agent):
             assign_all(network.variables, values_of(fresh[name].variables))
         for name, optimizer in self._optimizers.items():
             assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
-        for name, value in self.config.live_values().items():
-            self.live.assign(name, value)
         self._gradient_steps.assign(0)
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = self.gradient_steps = 0
+        self.renumber(config)
         self.fresh, self._born = True, self._weights_digest()
+
+    def renumber(self, config: AgentConfig) -> None:
+        """Takes the live numbers, rates and way of acting of a config of the same structure; it begins to act anew.
+
+        Weights and optimizer slots stay as they are.
+        """
+        self.config = config
+        for name, value in config.live_values().items():
+            self.live.assign(name, value)
+        for name, optimizer in self._optimizers.items():
+            rate = self.optimizer_spec(name).learning_rate
+            if not isinstance(rate, Mapping):
+                optimizer.learning_rate = rate
         self._refresh_forwards()
         self.start()
 

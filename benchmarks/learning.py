@@ -71,7 +71,9 @@ def run(name: str, seed: int) -> list[dict[str, Any]]:
     import agents
 
     case = CASES[name]
-    agent = agents.make(case.agent, case.env, seed=seed, **case.params)
+    # Gymnasium's own environments: EnvPool, where it is installed, plays the same games with other random numbers.
+    environment = agents.EnvironmentSpec(case.env, vectorization="sync")
+    agent = agents.make(case.agent, environment, seed=seed, **case.params)
     rows, seconds = [], 0.0
     with agents.Trainer(agent) as trainer:
         for tenth in range(1, 11):

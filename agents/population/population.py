@@ -269,13 +269,19 @@ class Population:
     def _draw_members(self, probes: Array) -> list[Array]:
         """Makes every member as an agent alone is made; gives what each does at the probes, [P][T, N, ...]."""
         agent, variables = self.agent, self._workshop.stacks.variables
+        of_seed: dict[int, Values] = {}  # members of one seed differ in their numbers only
         drawn: list[Values] = []
         actions: list[Array] = []
         for member in self._members:
-            agent.reset(member.seed, member.config.to_dict())
+            if member.seed in of_seed:
+                assign_all(variables, of_seed[member.seed])
+                agent.renumber(member.config)
+            else:
+                agent.reset(member.seed, member.config.to_dict())
             if self._spec.state is not None:
                 start_from(agent, self._spec.state)
             drawn.append(values_of(variables))
+            of_seed.setdefault(member.seed, drawn[-1])
             actions.append(np.stack([agent.act(probe, explore=False) for probe in probes]))
         self._set_values([np.stack(values) for values in zip(*drawn, strict=True)])
         return actions

@@ -96,8 +96,8 @@ def tie_sentence(ranked: list[Ranked]) -> str:
     if all(each.mean == best.mean for each in others):
         return f"{named} gave exactly the same mean ({shown}), so this is a tie."
     return (
-        f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best ({shown}: "
-        f"{spread_text(following.mean, following.spread)}), so this is close to a tie."
+        f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best, so this is close to a tie "
+        f"(next: {shown}: {spread_text(following.mean, following.spread)})."
     )
 
 

@@ -21,7 +21,10 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert "The spread of 1 other trial overlaps that of the best (trial #1, " in answer(opened)
+    assert (
+        "The spread of 1 other trial overlaps that of the best, so this is close to a tie (next: trial #1, "
+        in answer(opened)
+    )
     assert "close to a tie" in answer(opened)
 
 
@@ -42,7 +45,7 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
         for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
     assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
-    assert "overlaps that of the best (trial #0, agent dqn: 48 ± 14)" in answer(opened)
+    assert "(next: trial #0, agent dqn: 48 ± 14)" in answer(opened)
 
 
 def test_numbers_for_people() -> None:
