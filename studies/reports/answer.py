@@ -95,10 +95,9 @@ def tie_sentence(ranked: list[Ranked]) -> str:
     shown = f"trial #{following.number}, {params_text(dict(following.params))}"
     if all(each.mean == best.mean for each in others):
         return f"{named} gave exactly the same mean ({shown}), so this is a tie."
-    return (
-        f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best, so this is close to a tie "
-        f"(next: {shown}: {spread_text(following.mean, following.spread)})."
-    )
+    overlap = f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best"
+    following_text = f"{shown}: {spread_text(following.mean, following.spread)}"
+    return f"{overlap}, so this is close to a tie (next: {following_text})."
 
 
 def _range_test_sentence(study: OpenStudy) -> str:
