@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.backend import keras, ops
 from agents.exploration.sampling import gumbel
+from agents.networks import of_actions
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +41,7 @@ class Categorical:
     def log_prob(logits: Any, actions: Any) -> Any:
         """[B] log-probabilities, differentiable in the logits."""
         log_probs = ops.log_softmax(logits)  # [B, A]
-        return ops.take_along_axis(log_probs, ops.expand_dims(actions, 1), 1)[:, 0]
+        return of_actions(log_probs, actions)
 
     @staticmethod
     def entropy(logits: Any) -> Any:

@@ -65,6 +65,16 @@ def _check(hidden_sizes: Sequence[int], activation: str) -> None:
         raise unknown_name("activation", activation, {*known} - {"get", "serialize", "deserialize"}) from None
 
 
+def of_actions(values: Any, actions: Any) -> Any:
+    """The value of each row's action: [B, A] and [B] -> [B].
+
+    A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
+    """
+    ops = keras.ops
+    chosen = ops.expand_dims(actions, 1) == ops.arange(values.shape[1], dtype=actions.dtype)  # [B, A]
+    return ops.sum(ops.where(chosen, values, 0.0), axis=1)
+
+
 def is_image(space: spaces.Box) -> bool:
     """Whether observations are stacks of pixels: uint8 with three axes."""
     return space.dtype == np.uint8 and len(space.shape) == 3

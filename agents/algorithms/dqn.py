@@ -18,7 +18,7 @@ from agents.config import AgentConfig, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Policy, greedy, make_policy
 from agents.keras_agent import KerasAgent
-from agents.networks import DuelingHead, network
+from agents.networks import DuelingHead, network, of_actions
 from agents.replay import UniformReplay
 
 Array = np.ndarray[Any, Any]
@@ -149,14 +149,13 @@ class DQN(KerasAgent):
         next_values = self.networks["target"](batch["next_observations"])  # [B, A]
         if self.config.double:
             chooser = self.networks["q"](batch["next_observations"])  # [B, A]
-            best = ops.expand_dims(ops.argmax(chooser, axis=1), 1)  # [B, 1]
-            bootstrap = ops.take_along_axis(next_values, best, 1)[:, 0]  # [B]
+            bootstrap = of_actions(next_values, ops.argmax(chooser, axis=1))  # [B]
         else:
             bootstrap = ops.max(next_values, axis=1)  # [B]
         discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
         going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
         targets = ops.stop_gradient(batch["rewards"] + discount * going * bootstrap)  # [B]
-        chosen = ops.take_along_axis(values, ops.expand_dims(batch["actions"], 1), 1)[:, 0]  # [B]
+        chosen = of_actions(values, batch["actions"])  # [B]
         errors = targets - chosen  # [B]
         huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)
         return {"default": ops.mean(huber), "q_mean": ops.mean(chosen), "td_error": ops.mean(ops.abs(errors))}
