@@ -50,7 +50,8 @@ class Callback:
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
         """A run is over: its budget is used up, it was stopped, or (in a population) it failed.
 
-        In a population a member leaves with this; until then `trainer.agent.member(run.member)` gives its agent.
+        In a population a member leaves with this; now is the last time to take its agent, by
+        ``trainer.agent.extract(trainer.position(run.member))``.
         """
 
     def on_episode_begin(self, trainer: Trainer, environment: int, member: int) -> None:

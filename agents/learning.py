@@ -9,6 +9,7 @@ the same shapes.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ Losses = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
-FALLS_BACK = "XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)"
+Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,25 +120,55 @@ class GradientSteps:
         tf.cond(is_due, move, lambda: None)
 
 
-class CompiledUpdate:
+class CompiledCalls(ABC):
+    """Functions, each compiled once for a layout and shape of its data: by XLA where it can, else as a plain graph.
+
+    Args:
+        jit_compile: Compile with XLA. When XLA cannot compile the loss, everything falls back to plain graphs.
+        strict: Raise instead of falling back.
+    """
+
+    def __init__(self, *, jit_compile: bool, strict: bool) -> None:
+        self._strict = strict
+        self.jit_compile = jit_compile
+        self._compiled: dict[tuple[Any, ...], Any] = {}
+
+    @abstractmethod
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
+        """The function for data of this layout and minibatches of this shape [K, B]."""
+
+    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
+        """Calls the function for these inputs; the last of them tells how many rows there are."""
+        key = (layout, shape, inputs[-1].shape)
+        try:
+            if key not in self._compiled:
+                self._compiled[key] = self._compile(layout, shape, inputs)
+            return self._compiled[key](*map(tf.constant, inputs))
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if not self.jit_compile or self._strict or not _is_compile_error(error):
+                raise
+            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
+            self.jit_compile = False
+            self._compiled.clear()
+            return self._call(layout, shape, inputs)
+
+
+class CompiledUpdate(CompiledCalls):
     """Runs K gradient steps in one call.
 
     Args:
         learnable: The agent's parts.
         watched: Variables whose values are wanted after the update, as one flat vector.
-        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates. When XLA
-            cannot compile the loss, the update falls back to a plain graph, unless `strict`.
-        strict: Raise instead of falling back.
+        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates.
+        strict: See `CompiledCalls`.
     """
 
     def __init__(
         self, learnable: Learnable, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
     ) -> None:
+        super().__init__(jit_compile=jit_compile, strict=strict)
         self._steps = GradientSteps(learnable)
         self._watched = watched
-        self._strict = strict
-        self.jit_compile = jit_compile
-        self._compiled: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
         """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
@@ -145,34 +176,26 @@ class CompiledUpdate:
         layout = layout_of(data, contiguous)
         columns = [pack(data, layout), *(data[name] for name in layout.images)]
         inputs = [indices, *columns] if not layout.contiguous else columns
-        key = (layout, indices.shape, len(columns[0]))
-        try:
-            if key not in self._compiled:
-                self._compiled[key] = self._compile(layout, indices.shape, inputs)
-            values, watched = self._compiled[key](*map(tf.constant, inputs))
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self.jit_compile or self._strict or not is_compile_error(error):
-                raise
-            log.warning(FALLS_BACK, error)
-            self.jit_compile = False
-            self._compiled.clear()
-            return self(batches)
+        values, watched = self._call(layout, indices.shape, inputs)
         return dict(zip(self._steps.names, values.numpy().T, strict=True)), watched.numpy()
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
-        """One function for data of this layout and number of gradient steps."""
-
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
             history = self._steps.run(shape[0], minibatches(layout, shape, tensors))
             watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
             return history, tf.concat(watched, 0) if watched else tf.zeros([0])
 
-        specs = [tf.TensorSpec(array.shape, array.dtype) for array in inputs]
+        specs = specs_of(inputs)
         # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
         # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
         jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
         function = tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
         return function if jit_compile else direct_call(function)
+
+
+def specs_of(inputs: Inputs) -> list[Any]:
+    """What a function is compiled for."""
+    return [tf.TensorSpec(values.shape, values.dtype) for values in inputs]
 
 
 def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
@@ -228,7 +251,7 @@ def _scalar(name: str, value: Any) -> Any:
     return value
 
 
-def is_compile_error(error: Exception) -> bool:
+def _is_compile_error(error: Exception) -> bool:
     """Whether XLA could not compile something, as far as can be told from the words."""
     text = str(error).lower()
     return "xla" in text or "compile" in text or "unsupported" in text

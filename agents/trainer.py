@@ -237,9 +237,17 @@ class Trainer:
         for run in self._present if member is None else [self.runs[member]]:
             run.stop_reason = reason
 
+    def position(self, member: int) -> int:
+        """Where a member stands among those that are there.
+
+        Raises:
+            ValueError: It has left.
+        """
+        return [run.member for run in self._present].index(member)
+
     def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
         """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
-        position = None if member is None else self._present.index(self.runs[member])
+        position = None if member is None else self.position(member)
         self.agent.set_hyperparameter(name, value, position)
         self.memory.set_hyperparameter(name, value, position)
 
@@ -377,7 +385,7 @@ class Trainer:
         if len(state["runs"]) != len(self.runs):
             raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
         if [run.member for run in self._present] != state["present"]:
-            self._keep(state["present"])
+            self._keep([self.position(member) for member in state["present"]])
         self.agent.set_state(state["agent"])
         self.memory.set_state(state["memory"])
         self.collector.set_state(state["collector"])

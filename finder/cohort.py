@@ -88,7 +88,6 @@ class _Cohort:
         try:
             for group in make_groups(trials, self._workshops):
                 self._groups.append(group)
-                group.begin()
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trials' failure
             for trial in trials:
                 trial.error = error

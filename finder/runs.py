@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,7 @@ class Group(Callback):
         self._learner = learner
         self._workshop = workshop
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
-        self._loop: Generator[int] | None = None
+        self._loop = self.trainer.iterate(self._budget)
         self._ended = False
 
     @property
@@ -191,10 +191,6 @@ class Group(Callback):
     def describe(self, member: int) -> Agent:
         """The agent of a member, as far as its hyperparameters go; before training begins."""
         return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
-
-    def begin(self) -> None:
-        """Gets ready for `step`."""
-        self._loop = self.trainer.iterate(self._budget)
 
     @property
     def finished(self) -> bool:
@@ -215,7 +211,6 @@ class Group(Callback):
 
     def step(self) -> None:
         """One turn of the loop. What it raises is the end of all its runs."""
-        assert self._loop is not None
         try:
             self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
@@ -231,8 +226,7 @@ class Group(Callback):
 
     def close(self, workshops: Workshops) -> None:
         """Ends the loop, closes the environments and gives back the workshop."""
-        if self._loop is not None:
-            self._loop.close()
+        self._loop.close()
         self.trainer.close()
         if self._workshop is not None:
             workshops.give_back(self._workshop)

@@ -57,6 +57,7 @@ class Workshop:
     """
 
     def __init__(self, spec: AgentSpec, capacity: int) -> None:
+        # Weights that the agent may start from are the members' business.
         built = AgentSpec(spec.agent, spec.environment, spec.config).build()
         if not isinstance(built, KerasAgent):
             raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
@@ -65,10 +66,14 @@ class Workshop:
         self.stacks = Stacks(built.state_variables(), capacity)
         acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
         self.inference = MemberInference(acting, self.stacks)
-        self.watched = [self.stacks.index(variable) for variable in self.inference.watched]
-        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, self.watched, **built.compilation())
-        self.capacity = capacity
+        watched = [self.stacks.index(variable) for variable in self.inference.watched]
+        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, watched, **built.compilation())
         self.structure = spec.structure()
+
+    @property
+    def capacity(self) -> int:
+        """Most members that there will be at a time."""
+        return self.stacks.capacity
 
 
 class Population:
@@ -294,7 +299,7 @@ class Population:
         stacks = self._workshop.stacks
         stacks.set(values)
         self._workshop.update.spoil()
-        self._load([values[index] for index in self._workshop.watched])
+        self._load([values[index] for index in self._workshop.update.watched])
 
     def _load(self, watched: Values) -> None:
         """Gives the forward passes new weights."""

@@ -1,40 +1,36 @@
 """The update of a population: the gradient steps of all members in one call into TensorFlow.
 
 Members are trained one after the other inside that call: a member's values are loaded into the variables of the one
-agent that is compiled, its gradient steps are made exactly as those of an agent alone, and its values are stored.
-Small networks gain nothing from sharing a matrix product and much from staying in the processor's cache for all steps
-of an update. So every loss and every optimizer that works alone works here, with the same numbers, and members that
-leave take their time with them without anything being compiled again.
+agent that is compiled, its gradient steps are made exactly as those of an agent alone, and its values are stored. So
+every loss and every optimizer that works alone works here, with the same numbers, and members that leave take their
+time with them without anything being compiled again.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from agents.backend import tf
-from agents.learning import FALLS_BACK, GradientSteps, is_compile_error, minibatches
+from agents.backend import keras, tf
+from agents.learning import CompiledCalls, GradientSteps, Inputs, minibatches, specs_of
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded
 from agents.replay import Batches
 
 Array = np.ndarray[Any, Any]
 
-log = logging.getLogger(__name__)
 
-
-class MemberUpdate:
+class MemberUpdate(CompiledCalls):
     """Runs the gradient steps of all members.
 
     Args:
         steps: The gradient steps of the agent whose variables are the workspace.
         stacks: The members' values of those variables.
         watched: Which of the variables' values are wanted after each update.
-        jit_compile: Compile with XLA; when XLA cannot, the update falls back to a plain graph, unless `strict`.
-        strict: Raise instead of falling back.
+        jit_compile: See `CompiledCalls`.
+        strict: See there.
     """
 
     def __init__(
@@ -46,12 +42,10 @@ class MemberUpdate:
         jit_compile: bool,
         strict: bool = False,
     ) -> None:
-        self.jit_compile = jit_compile
+        super().__init__(jit_compile=jit_compile, strict=strict)
+        self.watched = watched
         self._steps = steps
         self._stacks = stacks
-        self._watched = watched
-        self._strict = strict
-        self._compiled: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, n: int, batches: Batches) -> tuple[dict[str, Array], list[Array]]:
         """Makes the K gradient steps of the first `n` members.
@@ -70,25 +64,13 @@ class MemberUpdate:
         inputs = [column.reshape(n, -1, *column.shape[1:]) for column in columns]
         if not contiguous:
             inputs.insert(0, indices)
-        inputs = [padded(values, self._stacks.capacity) for values in inputs]
-        key = (layout, indices.shape[1:], inputs[-1].shape[1])
-        try:
-            if key not in self._compiled:
-                self._compiled[key] = self._compile(layout, indices.shape[1:], inputs)
-            history, watched = self._compiled[key](tf.constant(n), *map(tf.constant, inputs))
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self.jit_compile or self._strict or not is_compile_error(error):
-                raise
-            log.warning(FALLS_BACK, error)
-            self.jit_compile = False
-            self._compiled.clear()
-            return self(n, batches)
+        all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
+        history, watched = self._call(layout, indices.shape[1:], all_inputs)
         values = np.moveaxis(history.numpy()[:n], 2, 0)  # [names, n, K]
         # Without copies: nobody writes to these tensors any more.
         return dict(zip(self._steps.names, values, strict=True)), [np.from_dlpack(array)[:n] for array in watched]
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: list[Array]) -> Any:
-        """One function for data of this layout and [K, B] minibatches."""
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, list[Any]]:
@@ -113,17 +95,13 @@ class MemberUpdate:
             for stack, values in zip(stacks, after, strict=True):
                 stack.assign(values)
             self.spoil()
-            return history.stack(), [after[index] for index in self._watched]
+            return history.stack(), [after[index] for index in self.watched]
 
-        specs = [tf.TensorSpec([], tf.int32), *(tf.TensorSpec(array.shape, array.dtype) for array in inputs)]
-        return tf.function(run, jit_compile=self.jit_compile, autograph=False).get_concrete_function(*specs)
+        function = tf.function(run, jit_compile=self.jit_compile, autograph=False)
+        return function.get_concrete_function(*specs_of(inputs))
 
     def spoil(self) -> None:
-        """Leaves NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's.
-
-        It also tells the compiler that what the last member left in them is not wanted: they need not be kept from one
-        turn of the loop to the next.
-        """
+        """Leaves NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's."""
         for variable in self._stacks.variables:
-            nothing = np.nan if variable.dtype.startswith("float") else 0
+            nothing = np.nan if keras.backend.is_float_dtype(variable.dtype) else 0
             variable.assign(tf.fill(variable.shape, tf.constant(nothing, variable.dtype)))

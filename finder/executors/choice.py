@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agents.errors import ConfigurationError, NotMappableError, unknown_name
 from finder.executors.batches import Batching
@@ -81,7 +81,8 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
     name, notes = spec.executor, []
     if name == "inline":
         return make_executor(name, spec.n_jobs or 1)
-    refusals = {label: told for label, agent in agents.items() if (told := why_not_mappable(agent))}
+    members = {label: _as_member(agent) for label, agent in agents.items()}
+    refusals = {label: member.refusal for label, member in members.items() if member.refusal}
     for label, told in refusals.items():
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
         notes.append(f"{label} cannot be trained in a population ({where} instead): {told}")
@@ -89,7 +90,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
         executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
     else:
         n_jobs = spec.n_jobs or _jobs_that_pay(spec)
-        population, note = _that_fits(spec, agents, n_jobs)
+        population, note = _that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
         notes += [note] if note else []
         adaptive = not spec.plan() and learns_from_results(spec.sampler)
         at_once = max(TRIALS_AT_ONCE, n_jobs) if adaptive else None
@@ -98,20 +99,23 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
     return executor
 
 
-def why_not_mappable(agent: AgentSpec) -> str | None:
-    """Why an agent cannot be trained in a population, or None if it can.
+class _Member(NamedTuple):
+    """What is found when an agent is tried as the member of a population, without training it."""
 
-    Whatever else goes wrong while this is tried is left to the trials, which keep the traceback.
-    """
-    from agents.population import Population
+    refusal: str = ""  # why it cannot be one
+    n_bytes: int = 0  # what one takes when its memory is full, about; 0 where that is not known
+
+
+def _as_member(agent: AgentSpec) -> _Member:
+    """Tries it. Whatever goes wrong beside is left to the trials, which keep the traceback."""
+    from agents.population import Population, bytes_of_member
 
     try:
-        Population(agent, [{}])
+        return _Member(n_bytes=bytes_of_member(Population(agent, [{}]).agent))
     except NotMappableError as error:
-        return str(error)
+        return _Member(refusal=str(error))
     except Exception:  # noqa: BLE001 - see above
-        return None
-    return None
+        return _Member()
 
 
 def _n_trials(spec: StudySpec) -> int:
@@ -126,27 +130,15 @@ def _jobs_that_pay(spec: StudySpec) -> int:
     return max(1, min(cores(), _n_trials(spec), work // WORTH_PROCESSES))
 
 
-def _that_fits(spec: StudySpec, agents: Mapping[str, AgentSpec], n_jobs: int) -> tuple[int, str]:
-    """Members a process, and a word about it where it is fewer than was asked for."""
+def _that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
+    """Members a process of `n_bytes` each, and a word about it where it is fewer than was asked for."""
     wanted = spec.population or POPULATION
     free = free_memory()
-    sizes = [size for agent in agents.values() if (size := _size_of(agent)) is not None]
-    if free is None or not sizes:
+    if free is None or not n_bytes:
         return wanted, ""
     room = SHARE_OF_MEMORY * free / n_jobs - PROCESS_BYTES
-    fits = max(1, math.floor(room / max(sizes)))
+    fits = max(1, math.floor(room / n_bytes))
     if fits >= wanted:
         return wanted, ""
-    told = f"a run takes about {max(sizes) / 1e6:,.0f} MB, so {fits} are trained at the same time in each process"
+    told = f"a run takes about {n_bytes / 1e6:,.0f} MB, so {fits} are trained at the same time in each process"
     return fits, f"{told} instead of {wanted}" if spec.population else told
-
-
-def _size_of(agent: AgentSpec) -> int | None:
-    from agents.keras_agent import KerasAgent
-    from agents.population import bytes_of_member
-
-    try:
-        built = agent.build()
-        return bytes_of_member(built) if isinstance(built, KerasAgent) else None
-    except Exception:  # noqa: BLE001 - what cannot be built is told by its trials
-        return None

@@ -1,0 +1,114 @@
+"""Which executor a study runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_DQN, SMALL_PPO
+
+from agents import AgentSpec, ConfigurationError
+from agents.algorithms.ppo import PPO
+from finder.executors import choice, choose_executor, machine
+from finder.executors.batches import share
+from finder.executors.executor import Executor
+from finder.trial import TrialSpec
+from studies import StudySpec
+
+
+class Alone(PPO):
+    """No member of a population."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+def spec_of(**fields: Any) -> StudySpec:
+    fields = {"trials": tuple({"learning_rate": 10.0**-k} for k in range(1, 5)), "env_steps": 1_000, **fields}
+    return StudySpec(name="s", storage="memory", agents=("a",), env="CartPole-v1", **fields)
+
+
+def chosen(agent: Any = "ppo", settings: dict[str, Any] = SMALL_PPO, **fields: Any) -> Executor:
+    return choose_executor(spec_of(**fields), {"a": AgentSpec.of(agent, "CartPole-v1", settings)})
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "cores", lambda: 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "description"),
+    [
+        ({}, "populations of up to 64 runs"),  # too little work for processes: 12,000 steps
+        ({"env_steps": 50_000}, "populations of up to 64 runs in 3 processes"),  # 600,000 steps
+        ({"env_steps": 500_000}, "populations of up to 64 runs in 4 processes"),
+        ({"n_jobs": 2, "population": 5}, "populations of up to 5 runs in 2 processes"),
+        ({"executor": "process"}, "a trial each in 4 processes"),
+        ({"executor": "process", "n_jobs": 1}, "a trial each in 1 process"),
+        ({"executor": "inline"}, "inline"),
+    ],
+)
+def test_processes_and_members(fields: dict[str, Any], description: str):
+    executor = chosen(**fields)
+    assert executor.description == description
+    assert not executor.notes
+
+
+def test_an_agent_that_cannot_be_a_member_takes_processes_and_says_why():
+    executor = chosen(Alone)
+    assert executor.description == "a trial each in 4 processes"
+    assert len(executor.notes) == 1
+    assert "a cannot be trained in a population (a process a trial instead): Alone has an __init__" in executor.notes[0]
+
+
+def test_a_population_that_does_not_fit_into_memory_is_made_smaller_and_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "free_memory", lambda: 1_200_000_000)
+    executor = chosen("dqn", {**SMALL_DQN, "buffer_size": 100_000}, population=50)
+    # 0.8 * 1,200 - 900 = 60 MB for replays of 100,000 transitions of 47 bytes
+    assert executor.description == "populations of up to 12 runs"
+    assert executor.notes == [
+        "a run takes about 5 MB, so 12 are trained at the same time in each process instead of 50"
+    ]
+
+
+def test_who_learns_from_results_is_asked_for_a_few_trials_at_a_time():
+    searched = {"trials": (), "n_trials": 40, "params": {"learning_rate": "1e-5:1e-1:log"}, "seeds": (0,)}
+    assert chosen(**searched, sampler="tpe").trials_at_once(1) == choice.TRIALS_AT_ONCE
+    assert chosen(**searched, sampler="random").trials_at_once(1) == 64
+
+
+def test_numbers_that_cannot_be_are_refused():
+    with pytest.raises(ConfigurationError, match="one trial at a time"):
+        chosen(executor="inline", n_jobs=2)
+
+
+def test_trials_are_shared_evenly_and_those_of_one_structure_stay_together():
+    def trial(number: int, hidden: int, n_seeds: int = 2) -> TrialSpec:
+        agent = AgentSpec.of("ppo", "CartPole-v1", {"hidden_sizes": [hidden]})
+        return TrialSpec(number=number, agent=agent, seeds=tuple(range(n_seeds)), env_steps=10)
+
+    trials = [trial(number, hidden=4 + 4 * (number % 2)) for number in range(8)]
+    assert [[t.number for t in batch] for batch in share(trials, 2)] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert [[t.number for t in batch] for batch in share(trials[:3], 2)] == [[0], [2, 1]]
+    assert [[t.number for t in batch] for batch in share(trials[:1], 3)] == [[0]]
+    assert share([], 2) == []
+
+
+def test_a_container_may_give_less_than_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    assert machine.free_memory() is None
+    there = machine.cores()
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2000 kB\n")
+    assert machine.free_memory() == 2_048_000
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert machine.free_memory() == 600_000
+    assert machine.cores() == 1
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert machine.free_memory() == 2_048_000
+    assert machine.cores() == there
