@@ -146,12 +146,7 @@ class Agent(ABC):
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
         """The specification of the optimizer `name`, from the config and its overrides."""
-        override = dict(self.config.optimizers.get(name, {}))
-        rate = override.pop("learning_rate", self.config.learning_rate)
-        own = OptimizerSpec.of(override.pop("optimizer", self.config.optimizer))
-        # Another optimizer does not inherit the arguments that were meant for the agent's.
-        inherited = self.config.optimizer_kwargs if own.name == self.config.optimizer else {}
-        return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
+        return self.config.optimizer_spec(name)
 
     @abstractmethod
     def get_learning_rate(self, optimizer: str = "default") -> float:

@@ -107,7 +107,7 @@ class AgentConfig:
         {}, "Per optimizer name: other `learning_rate`, `optimizer` or optimizer arguments than the agent's."
     )
     max_grad_norm: float | None = hyperparameter(
-        None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0
+        None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
     jit_compile: bool | None = hyperparameter(
@@ -199,20 +199,27 @@ class AgentConfig:
         return {name: getattr(self, name) for name, about in self.describe().items() if about.acting}
 
     def structure(self) -> dict[str, Any]:
-        """What an agent is built from: every field but the live numbers that are set and how it acts.
+        """What an agent is built from: every field but the live numbers that are set, optimizers' too, and how it acts.
 
         Two configs of equal structure can share one built and compiled agent.
         """
-        free = {*self.live_values(), *self.acting_values()}
-        if not isinstance(self.learning_rate, Mapping):
-            free.add("learning_rate")
+        spec = self.optimizer_spec()
+        free = {*self.live_values(), *self.acting_values()} | {"learning_rate", "optimizer_kwargs"}
         fixed = {name: value for name, value in self.to_dict().items() if name not in free}
-        overrides = {
-            name: {key: value for key, value in override.items() if key != "learning_rate" or isinstance(value, dict)}
-            for name, override in fixed["optimizers"].items()
+        own = {name: self.optimizer_spec(name).structure() for name in self.optimizers}
+        return fixed | {
+            "optimizer": spec.structure(),
+            "optimizers": {name: structure for name, structure in own.items() if structure != spec.structure()},
         }
-        fixed["optimizers"] = {name: override for name, override in overrides.items() if override}
-        return fixed
+
+    def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
+        """The specification of the optimizer `name`, with what `optimizers` says of it."""
+        override = dict(self.optimizers.get(name, {}))
+        rate = override.pop("learning_rate", self.learning_rate)
+        own = OptimizerSpec.of(override.pop("optimizer", self.optimizer))
+        # Another optimizer does not inherit the arguments that were meant for the agent's.
+        inherited = self.optimizer_kwargs if own.name == self.optimizer else {}
+        return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
 
 
 def _plain(value: Any) -> Any:

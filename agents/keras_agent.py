@@ -24,49 +24,11 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.inference import Forward, NumpyMirror, is_dense, make_forward, non_finite
 from agents.learning import CompiledUpdate, Learnable
+from agents.live import Live, OptimizerNumbers, WithoutLiveNumbers
 from agents.optimizers import variables_of
 from agents.replay import Batches
 
 Array = np.ndarray[Any, Any]
-
-
-class Live:
-    """The live numbers of an agent as scalar variables: ``self.live.gamma`` inside a loss."""
-
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self._variables = {
-            name: keras.Variable(value, dtype="float32", trainable=False, name=name) for name, value in values.items()
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["_variables"][name]
-        except KeyError:
-            raise AttributeError(f"no live hyperparameter {name!r}") from None
-
-    @property
-    def variables(self) -> list[Any]:
-        """All of them."""
-        return list(self._variables.values())
-
-    def assign(self, name: str, value: float) -> None:
-        """Sets one number."""
-        self._variables[name].assign(value)
-
-
-class _WithoutLiveNumbers:
-    """A config as a loss sees it."""
-
-    def __init__(self, config: AgentConfig) -> None:
-        self._config = config
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._config.live_values():
-            raise ConfigurationError(
-                f"loss() reads self.config.{name}, which would be fixed for good when the loss is compiled: "
-                f"read self.live.{name}."
-            )
-        return getattr(self._config, name)
 
 
 class KerasAgent(Agent):
@@ -101,6 +63,7 @@ class KerasAgent(Agent):
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
         self._variables = self._optimized_variables(self.networks)
         self._optimizers = self._build_optimizers(self._variables)
+        self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self._forwards: dict[str, Forward] = {}
         self._update: CompiledUpdate | None = None
         self._mirrored: list[str] = []
@@ -198,6 +161,7 @@ class KerasAgent(Agent):
             loss=self._guarded_loss,
             variables=self._variables,
             optimizers=self._optimizers,
+            numbers=self._numbers,
             targets=[
                 pair
                 for target, online in self.target_networks.items()
@@ -207,7 +171,7 @@ class KerasAgent(Agent):
             tau=self.live.tau if self.target_networks else None,
             target_update_interval=config.target_update_interval if self.target_networks else 1,
             gradient_steps=self._gradient_steps,
-            max_grad_norm=config.max_grad_norm,
+            max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
         )
 
     def compilation(self) -> dict[str, bool]:
@@ -219,7 +183,7 @@ class KerasAgent(Agent):
     def _guarded_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         """The loss, of a config that gives no live numbers: read there, they would never change again."""
         config = self.config
-        self.config = cast("Any", _WithoutLiveNumbers(config))
+        self.config = cast("Any", WithoutLiveNumbers(config))
         try:
             return self.loss(batch)
         finally:
@@ -229,6 +193,7 @@ class KerasAgent(Agent):
         """Every variable that training changes, each once."""
         variables = [variable for network in self.networks.values() for variable in network.variables]
         variables += [variable for optimizer in self._optimizers.values() for variable in variables_of(optimizer)]
+        variables += [variable for numbers in self._numbers.values() for variable in numbers.variables]
         variables += [*self.live.variables, self._gradient_steps]
         return list({id(variable): variable for variable in variables}.values())
 
@@ -263,19 +228,28 @@ class KerasAgent(Agent):
         if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
             own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
             changes |= {f"{key}.learning_rate": value for key in own}
-        elif argument == "learning_rate":
+        elif owner not in ("", "optimizer"):
             self._named_optimizer(owner)
-        elif name not in self.config.live_values():
-            live = ["learning_rate", *self.config.live_values()]
+        if name not in self._changeable(owner):
             raise ConfigurationError(
-                f"{name!r} cannot change while a {type(self).__name__} trains; these can: {', '.join(live)}."
+                f"{name!r} cannot change while a {type(self).__name__} trains; these can: "
+                f"{', '.join(self._changeable(owner))}."
             )
         config = self.config.replace(changes)  # refuses a bad value before anything has changed
+        self._require_same_structure(config, "change while it trains")
         if argument == "learning_rate":
-            self.set_learning_rate(value, owner or None)
-        else:
-            self.live.assign(name, value)
+            self.set_learning_rate(value, None if owner in ("", "optimizer") else owner)
         self.config = config
+        self._assign_numbers()
+
+    def _changeable(self, owner: str) -> list[str]:
+        """Names that `set_hyperparameter` takes; of those of optimizers, those of `owner`."""
+        named = list(self._numbers) if owner in ("", "optimizer") else [owner]
+        numbers = {
+            f"{owner or 'optimizer'}.{number}" for name in named for number in self.optimizer_spec(name).numbers()
+        }
+        rates = ["learning_rate", *([f"{owner}.learning_rate"] if owner else [])]
+        return [*rates, *self.config.live_values(), *sorted(numbers)]
 
     def _named_optimizer(self, name: str) -> Any:
         if name not in self._optimizers:
@@ -339,14 +313,20 @@ class KerasAgent(Agent):
         Weights and optimizer slots stay as they are.
         """
         self.config = config
-        for name, value in config.live_values().items():
-            self.live.assign(name, value)
+        self._assign_numbers()
         for name, optimizer in self._optimizers.items():
             rate = self.optimizer_spec(name).learning_rate
             if not isinstance(rate, Mapping):
                 optimizer.learning_rate = rate
         self._refresh_forwards()
         self.start()
+
+    def _assign_numbers(self) -> None:
+        """Gives the live numbers and those of the optimizers the values of the config."""
+        for name, value in self.config.live_values().items():
+            self.live.assign(name, value)
+        for name, numbers in self._numbers.items():
+            numbers.assign(self.optimizer_spec(name))
 
     @property
     def fresh(self) -> bool:
@@ -393,8 +373,7 @@ class KerasAgent(Agent):
         for name, optimizer in self._optimizers.items():
             assign_all(variables_of(optimizer), state["optimizers"][name])
         self.config = config
-        for name, value in self.config.live_values().items():
-            self.live.assign(name, value)
+        self._assign_numbers()
         self.rng.bit_generator.state = state["rng"]
         self.seed = state["seed"]
         self.env_steps = state["env_steps"]

@@ -45,6 +45,19 @@ _TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0
 }
 
 
+_NUMBERS = frozenset({"beta_1", "beta_2", "epsilon", "momentum", "rho", "weight_decay"})
+"""Arguments of Keras's optimizers that are used as numbers only, but for the question whether they are there."""
+
+_SCHEDULE_NUMBERS: Mapping[str, frozenset[str]] = {
+    "CosineDecay": frozenset({"initial_learning_rate", "alpha", "warmup_target"}),
+    "CosineDecayRestarts": frozenset({"initial_learning_rate", "alpha"}),
+    "ExponentialDecay": frozenset({"initial_learning_rate", "decay_rate"}),
+    "InverseTimeDecay": frozenset({"initial_learning_rate", "decay_rate"}),
+    "PolynomialDecay": frozenset({"initial_learning_rate", "end_learning_rate"}),
+}
+"""The same of Keras's learning-rate schedules."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSpec:
     """An optimizer that is not built yet.
@@ -118,6 +131,36 @@ class OptimizerSpec:
         defaults = {name: parameter.default for name, parameter in parameters.items()}
         own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
         told = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
+        return f"{self.name}({told})" if told else self.name
+
+    def numbers(self) -> dict[str, float]:
+        """What may change while an optimizer of this specification exists, beside a learning rate that is a number.
+
+        These are the weight decay, momenta and the like that it names, and the numbers of its schedule as
+        ``learning_rate.initial_learning_rate``. What is None or 0 switches a part of the rule off and cannot change,
+        and nothing is known of the rule of an optimizer of your own.
+        """
+        if self.name not in KERAS_OPTIMIZERS:
+            return {}
+        found = {name: self.arguments[name] for name in _NUMBERS & {*self.arguments} if self.arguments[name] != 0}
+        if isinstance(self.learning_rate, Mapping):
+            config = self.learning_rate.get("config", {})
+            names = _SCHEDULE_NUMBERS.get(str(self.learning_rate.get("class_name")), frozenset())
+            found |= {f"learning_rate.{name}": config[name] for name in names & {*config}}
+        return {name: float(value) for name, value in sorted(found.items()) if _is_number(value)}
+
+    def structure(self) -> str:
+        """All of it but what may change while it exists, which is written as ``*``."""
+        numbers = self.numbers()
+        arguments = {name: "*" if name in numbers else json.dumps(v) for name, v in sorted(self.arguments.items())}
+        if isinstance(self.learning_rate, Mapping):
+            schedule = dict(self.learning_rate)
+            schedule["config"] = {
+                name: "*" if f"learning_rate.{name}" in numbers else value
+                for name, value in schedule.get("config", {}).items()
+            }
+            arguments["learning_rate"] = json.dumps(schedule, sort_keys=True)
+        told = ", ".join(f"{name}={value}" for name, value in arguments.items())
         return f"{self.name}({told})" if told else self.name
 
     @property
@@ -217,6 +260,10 @@ def _checked_rate(rate: Any) -> float:
     if not (np.isfinite(number) and number > 0):
         raise ConfigurationError(f"learning_rate must be a finite number > 0, got {rate!r}.")
     return number
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _parameters(function: Any) -> set[str]:

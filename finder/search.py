@@ -16,7 +16,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
-from finder.executors import Executor, choose_executor
+from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
 from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
@@ -217,6 +217,8 @@ def run_search(
         ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
         StudyError: A storage that cannot be opened, or a study of that name with another space.
     """
+    if executor is None:
+        prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
     ingredients = ingredients or Ingredients.of(spec)
     check_plan(spec, ingredients)
     executor = executor or choose_executor(spec, {label: ingredients.agents[label] for label in spec.agents})

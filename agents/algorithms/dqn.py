@@ -65,7 +65,7 @@ class DQNConfig(AgentConfig):
     dueling: bool = hyperparameter(False, "Separate state value and advantages.")
     n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
     max_grad_norm: float | None = hyperparameter(
-        10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0
+        10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
     hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))

@@ -48,7 +48,11 @@ class PPOConfig(AgentConfig):
     )
     vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
     max_grad_norm: float | None = hyperparameter(
-        0.5, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, search=(0.3, 5.0)
+        0.5,
+        "Gradients are scaled down to this global norm; null switches it off.",
+        above=0.0,
+        live=True,
+        search=(0.3, 5.0),
     )
     hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers of each network.")
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))

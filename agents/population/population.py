@@ -99,7 +99,8 @@ class Population:
         self._spec = spec
         self._members = [_member(spec, values) for values in members]
         check_same_structure(self._members)
-        self._workshop = workshop or Workshop(spec, len(members))
+        own = AgentSpec(spec.agent, spec.environment, self.config)
+        self._workshop = workshop or Workshop(own, len(members))
         if len(members) > self._workshop.capacity:
             raise ConfigurationError(
                 f"{len(members)} members do not fit into a workshop for {self._workshop.capacity}."

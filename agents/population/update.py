@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend import keras, tf
-from agents.learning import CompiledCalls, GradientSteps, Inputs, minibatches, specs_of
+from agents.learning import CompiledCalls, GradientSteps, Inputs, direct_call, minibatches, specs_of
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded
 from agents.replay import Batches
@@ -98,7 +98,7 @@ class MemberUpdate(CompiledCalls):
             return history.stack(), [after[index] for index in self.watched]
 
         function = tf.function(run, jit_compile=self.jit_compile, autograph=False)
-        return function.get_concrete_function(*specs_of(inputs))
+        return direct_call(function.get_concrete_function(*specs_of(inputs)))
 
     def spoil(self) -> None:
         """Leaves NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's."""

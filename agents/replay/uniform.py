@@ -99,23 +99,29 @@ class UniformReplay(Memory):
         drawn = [self._draw(rng, stored - self.n_step + 1, n) for rng in self._rngs]
         slots = (oldest + np.concatenate([age for age, _ in drawn])) % self.capacity
         environments = np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
-        arrays, total = self._arrays, len(slots)
-        rows = (slots, environments)
-        data = {"observations": arrays["observations"][rows], "actions": arrays["actions"][rows]}
+        width = self._ended.shape[1]
+        rows = slots * width + environments
         if self.n_step == 1:
-            rewards, lengths, ends = arrays["rewards"][rows], np.ones(total, np.int32), rows
+            rewards, lengths, ends = self._rows("rewards", rows), np.ones(len(slots), np.int32), rows
         else:
             gamma = np.repeat(self.gammas, n)
             rewards, lengths, last = n_step_returns(
-                arrays["rewards"], self._ended, slots, environments, n=self.n_step, gamma=gamma
+                self._arrays["rewards"], self._ended, slots, environments, n=self.n_step, gamma=gamma
             )
-            ends = (last, environments)
-        return data | {
+            ends = last * width + environments
+        return {
+            "observations": self._rows("observations", rows),
+            "actions": self._rows("actions", rows),
             "rewards": rewards,
             "lengths": lengths,
-            "next_observations": arrays["next_observations"][ends],
-            "terminated": arrays["terminated"][ends],
+            "next_observations": self._rows("next_observations", ends),
+            "terminated": self._rows("terminated", ends),
         }
+
+    def _rows(self, name: str, rows: Array) -> Array:
+        """Stored values at flat positions, slot * width + environment: `take` is faster than two indices."""
+        stored = self._arrays[name]
+        return stored.reshape(-1, *stored.shape[2:]).take(rows, axis=0)
 
     def _draw(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
         """Ages of time slots and environments of one member, [n] each."""

@@ -68,6 +68,17 @@ def make_executor(
     raise unknown_name("executor", name, EXECUTORS)
 
 
+def prepare_for(spec: StudySpec) -> None:
+    """Starts what the processes of a study need, where it will have some, before its agents are looked at."""
+    has_processes = spec.executor == "process" or (
+        spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1
+    )
+    if has_processes:
+        from finder.executors.process import prepare_processes
+
+        prepare_processes()
+
+
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executor:
     """The executor that a study asks for, or the one that suits it; `Executor.notes` says what is worth knowing of it.
 

@@ -35,6 +35,27 @@ STOP_SECONDS = 10.0
 """How long a child may take to stop when it is asked to, before it is killed."""
 
 
+def prepare_processes() -> Any:
+    """Starts the fork server, which then imports TensorFlow beside what this process does meanwhile.
+
+    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
+    the parent hears it and ends them all.
+
+    Returns:
+        The context in which processes are made.
+    """
+    context = multiprocess.get_context("forkserver")
+    context.set_forkserver_preload(["finder.executors.child"])
+    resource_tracker.ensure_running()  # first, because its start unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _without_main_module():
+            forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
+
+
 class ProcessExecutor(Executor):
     """Runs batches of trials in worker processes.
 
@@ -63,8 +84,7 @@ class ProcessExecutor(Executor):
         return self.batching.trials_of(self.n_jobs, n_seeds)
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        context = multiprocess.get_context("forkserver")
-        context.set_forkserver_preload(["finder.executors.child"])
+        context = prepare_processes()
         with _without_main_module():
             _await_fork_server(context)
             with _started(BoardManager(ctx=context)) as manager:
@@ -300,16 +320,9 @@ def _cause_of_death(code: int | None) -> str:
 def _await_fork_server(context: Any) -> None:
     """Waits until the fork server has imported what it should.
 
-    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
-    the parent hears it and ends them all. A Ctrl-C in these seconds leaves nothing behind but a process that does
-    nothing. From then on processes start in milliseconds, in which Ctrl-C waits.
+    A Ctrl-C in these seconds leaves nothing behind but a process that does nothing. From then on processes start in
+    milliseconds, in which Ctrl-C waits.
     """
-    resource_tracker.ensure_running()  # first, because its start unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     first = context.Process(target=os.getpid, daemon=True)
     first.start()
     first.join()

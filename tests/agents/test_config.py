@@ -98,13 +98,35 @@ def test_a_copy_shares_nothing_that_could_change():
 
 
 def test_live_values():
-    assert set(PPOConfig().live_values()) == {"gamma", "gae_lambda", "clip_range", "ent_coef", "vf_coef"}
-    assert DQNConfig().live_values() == {"gamma": 0.99, "tau": 1.0}
+    live = {"gamma", "gae_lambda", "clip_range", "ent_coef", "vf_coef", "max_grad_norm"}
+    assert set(PPOConfig().live_values()) == live
+    assert DQNConfig().live_values() == {"gamma": 0.99, "tau": 1.0, "max_grad_norm": 10.0}
+    assert "max_grad_norm" not in PPOConfig(max_grad_norm=None).live_values()
 
 
 @pytest.mark.parametrize("changes", [{"gamma": 0.5}, {"learning_rate": 0.5}, {"actor.learning_rate": 0.5}])
 def test_live_numbers_do_not_change_the_structure(changes):
     assert PPOConfig().replace(changes).structure() == PPOConfig().structure()
+
+
+def test_numbers_of_an_optimizers_rule_do_not_change_the_structure():
+    def structure(momentum: float, **other: object) -> dict[str, object]:
+        return PPOConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": momentum, **other}).structure()
+
+    assert structure(0.9) == structure(0.5)
+    assert structure(0.0) != structure(0.5)  # without momentum there is no slot for it
+    assert structure(0.9, **{"optimizer.nesterov": True}) != structure(0.9)
+    assert structure(0.9, **{"actor.momentum": 0.5}) == structure(0.9)
+    assert structure(0.9, **{"actor.weight_decay": 0.5}) != structure(0.9)
+    assert structure(0.9)["optimizer"] == "sgd(momentum=*)"
+
+
+def test_numbers_of_a_schedule_do_not_change_the_structure():
+    def structure(**config: float) -> dict[str, object]:
+        return PPOConfig(learning_rate={"class_name": "CosineDecay", "config": config}).structure()
+
+    assert structure(initial_learning_rate=0.1, decay_steps=10) == structure(initial_learning_rate=0.2, decay_steps=10)
+    assert structure(initial_learning_rate=0.1, decay_steps=10) != structure(initial_learning_rate=0.1, decay_steps=20)
 
 
 SCHEDULE = {"class_name": "ExponentialDecay", "config": {}}

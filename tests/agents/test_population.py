@@ -16,7 +16,7 @@ from agents import AgentSpec, ConfigurationError, EnvironmentSpec, KerasAgent, L
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.errors import NotMappableError
-from agents.optimizers import KERAS_OPTIMIZERS
+from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.population import Population, Workshop
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
@@ -117,6 +117,80 @@ def test_every_keras_optimizer_gives_members_what_it_gives_an_agent_alone(optimi
     together = trained(spec, members, env_steps)
     assert together.agent.gradient_steps >= 100
     assert_same_run(together, 1, alone(spec, members[1], env_steps))
+
+
+RULES = [
+    ("sgd", {"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.5, "weight_decay": 0.01}),
+    ("sgd", {"momentum": 0.9, "nesterov": True}, {"momentum": 0.5, "nesterov": True}),
+    ("rmsprop", {"rho": 0.9, "momentum": 0.5, "epsilon": 1e-5}, {"rho": 0.99, "momentum": 0.9, "epsilon": 1e-3}),
+    ("adam", {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}, {"beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
+    ("adamw", {"weight_decay": 0.004}, {"weight_decay": 0.5}),
+    ("adamax", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}),
+    ("nadam", {"beta_1": 0.9, "beta_2": 0.999}, {"beta_1": 0.5, "beta_2": 0.9}),
+    ("lion", {"beta_1": 0.9, "beta_2": 0.99}, {"beta_1": 0.5, "beta_2": 0.9}),
+    ("lamb", {"beta_1": 0.9, "epsilon": 1e-6}, {"beta_1": 0.5, "epsilon": 1e-3}),
+    ("adadelta", {"rho": 0.95, "epsilon": 1e-7}, {"rho": 0.5, "epsilon": 1e-3}),
+    ("adagrad", {"epsilon": 1e-7}, {"epsilon": 1e-3}),
+    ("muon", {"momentum": 0.95, "weight_decay": 0.004}, {"momentum": 0.5, "weight_decay": 0.1}),
+    ("schedulefreeadamw", {"beta_1": 0.9, "weight_decay": 0.1}, {"beta_1": 0.8, "weight_decay": 0.01}),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "first", "second"), RULES)
+def test_members_may_differ_in_the_numbers_of_their_optimizer(
+    optimizer: str, first: dict[str, Any], second: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    spec = spec_of("dqn", optimizer=optimizer)
+    members = [{"seed": 1, "learning_rate": 1e-2, "optimizer_kwargs": numbers} for numbers in (first, second)]
+    together = trained(spec, members, 240)
+    assert_as_with_plain_numbers(together, spec, members, monkeypatch)
+
+
+def assert_as_with_plain_numbers(
+    together: Trainer, spec: AgentSpec, members: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members are the same as alone, where the numbers are as Keras has them: plain ones that are compiled in."""
+    own = [weights_of(together.agent.extract(i)) for i in range(2)]
+    assert not np.allclose(own[0][0], own[1][0], rtol=1e-3)
+    monkeypatch.setattr(OptimizerSpec, "numbers", lambda _: {})
+    for weights, member in zip(own, members, strict=True):
+        for one, other in zip(weights, weights_of(alone(spec, member, 240).agent), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+SCHEDULES = [
+    ("CosineDecay", {"initial_learning_rate": 0.0, "alpha": 0.1, "decay_steps": 60, "warmup_target": 1e-2}),
+    ("CosineDecayRestarts", {"initial_learning_rate": 1e-2, "alpha": 0.1, "first_decay_steps": 20}),
+    ("ExponentialDecay", {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50}),
+    ("InverseTimeDecay", {"initial_learning_rate": 1e-2, "decay_rate": 0.5, "decay_steps": 50}),
+    ("PolynomialDecay", {"initial_learning_rate": 1e-2, "end_learning_rate": 1e-3, "decay_steps": 50}),
+]
+
+
+@pytest.mark.parametrize(("name", "config"), SCHEDULES)
+def test_members_may_differ_in_the_numbers_of_their_schedule(
+    name: str, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    spec = spec_of("dqn")
+    numbers = [value for key, value in config.items() if "steps" not in key]
+    halved = {key: value / 2 if value in numbers else value for key, value in config.items()}
+    members = [{"seed": 1, "learning_rate": {"class_name": name, "config": own}} for own in (config, halved)]
+    together = trained(spec, members, 240)
+    assert_as_with_plain_numbers(together, spec, members, monkeypatch)
+
+
+def test_the_numbers_of_an_optimizer_change_while_it_trains():
+    spec = spec_of("dqn", optimizer="adamw(weight_decay=0.1)")
+    trainer = trained(spec, [{"seed": 0}, {"seed": 0}], 100)
+    trainer.set_hyperparameter("optimizer.weight_decay", 20.0, member=1)
+    trainer.train(env_steps=60)
+    norms = [sum(float((w**2).sum()) for w in weights_of(trainer.agent.extract(i))) for i in range(2)]
+    assert norms[1] < 0.9 * norms[0]
+    assert trainer.agent.extract(1).config.optimizer_kwargs == {"weight_decay": 20.0}
+    with pytest.raises(ConfigurationError, match=r"cannot change while a DQN trains; these can: .*weight_decay"):
+        trainer.set_hyperparameter("optimizer.beta_1", 0.5)
+    with pytest.raises(ConfigurationError, match="weight_decay"):
+        trainer.set_hyperparameter("optimizer.weight_decay", 0.0)  # the rule leaves it out then
 
 
 def test_a_schedule_of_the_rate_goes_on_in_every_member():

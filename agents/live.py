@@ -1,0 +1,144 @@
+"""Numbers that can change while an agent exists: they are variables, so nothing is compiled again.
+
+There are the live hyperparameters that a loss reads (`Live`), and the numbers inside an optimizer's rule
+(`OptimizerNumbers`): weight decay, momenta, the numbers of a learning-rate schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from agents.backend import keras, tf
+from agents.config import AgentConfig
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+
+
+class Live:
+    """The live numbers of an agent as scalar variables: ``self.live.gamma`` inside a loss."""
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self._variables = {name: _scalar(name, value) for name, value in values.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_variables"][name]
+        except KeyError:
+            raise AttributeError(f"no live hyperparameter {name!r}") from None
+
+    @property
+    def variables(self) -> list[Any]:
+        """All of them."""
+        return list(self._variables.values())
+
+    def assign(self, name: str, value: float) -> None:
+        """Sets one number."""
+        self._variables[name].assign(value)
+
+
+class WithoutLiveNumbers:
+    """A config as a loss sees it."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._config.live_values():
+            raise ConfigurationError(
+                f"loss() reads self.config.{name}, which would be fixed for good when the loss is compiled: "
+                f"read self.live.{name}."
+            )
+        return getattr(self._config, name)
+
+
+class OptimizerNumbers:
+    """The numbers that a specification names, in the optimizer that was built from it.
+
+    Keras keeps them as plain numbers, which would be fixed for good when the update is compiled. They stay that
+    outside; only while an update is traced there are variables in their places.
+
+    Args:
+        optimizer: A Keras optimizer.
+        spec: What it was built from.
+    """
+
+    def __init__(self, optimizer: Any, spec: OptimizerSpec) -> None:
+        self._optimizer = optimizer
+        self._numbers = {name: _Number(name, value) for name, value in spec.numbers().items()}
+
+    @property
+    def variables(self) -> list[Any]:
+        """All of them."""
+        return [variable for number in self._numbers.values() for variable in number.variables]
+
+    def assign(self, spec: OptimizerSpec) -> None:
+        """Takes the numbers of a specification of the same structure."""
+        for name, value in spec.numbers().items():
+            self._numbers[name].assign(value)
+
+    @contextmanager
+    def in_place(self) -> Generator[None]:
+        """For as long as the block lasts, the optimizer reads the variables. Only to be used while tracing."""
+        places = {name: self._place(name) for name in self._numbers}
+        before = {name: getattr(holder, attribute) for name, (holder, attribute) in places.items()}
+        try:
+            for name, (holder, attribute) in places.items():
+                object.__setattr__(holder, attribute, self._numbers[name])
+            yield
+        finally:
+            for name, (holder, attribute) in places.items():
+                object.__setattr__(holder, attribute, before[name])
+
+    def _place(self, name: str) -> tuple[Any, str]:
+        owner, _, attribute = name.rpartition(".")
+        return (self._optimizer._learning_rate if owner else self._optimizer), attribute
+
+
+class _Number:
+    """A number of a Keras rule as a variable.
+
+    Rules compute ``1 - beta`` in double precision before it becomes a constant in single. In single, 1 - 0.999 would be
+    off by 5e-5, so that difference is a variable of its own. And rules ask whether a momentum is 0; one that is has no
+    variable (`OptimizerSpec.numbers`).
+    """
+
+    def __init__(self, name: str, value: float) -> None:
+        self._value = _scalar(name, value)
+        self._complement = _scalar(f"1_{name}", 1.0 - value)
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        return [self._value, self._complement]
+
+    def assign(self, value: float) -> None:
+        self._value.assign(value)
+        self._complement.assign(1.0 - value)
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
+        return tf.convert_to_tensor(self._value.value)
+
+    def __rsub__(self, other: Any) -> Any:
+        return tf.convert_to_tensor(self._complement.value) if other == 1 else other - self._value
+
+    def __sub__(self, other: Any) -> Any:
+        return -tf.convert_to_tensor(self._complement.value) if other == 1 else self._value - other
+
+    def __mul__(self, other: Any) -> Any:
+        return self._value * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self._value
+
+    def __gt__(self, zero: float) -> bool:
+        return True
+
+    def __ne__(self, zero: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _scalar(name: str, value: float) -> Any:
+    return keras.Variable(value, dtype="float32", trainable=False, name=name.replace(".", "_"))
