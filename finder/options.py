@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.search import Observer
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces import check_json
 from studies.spec import StudySpec, default_name
@@ -94,7 +95,7 @@ def make_spec(
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
-    chosen["storage"] = chosen.get("storage", "sqlite:///finder.db") or IN_MEMORY
+    chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
     varied = {
         *fields.get("params", {}),
         *(options.get("params") or {}),

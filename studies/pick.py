@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.errors import StudyError, nearest
 from studies.ranking import Candidate, Direction, rank
 from studies.spaces import Json
+from studies.words import counted, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.storage import StudyStorage
@@ -58,13 +59,11 @@ class Pick:
     configuration: dict[str, Json]
 
     def __repr__(self) -> str:
-        from studies.reports.theme import params_text, spread_text  # it draws too, which a pick alone does not need
-
         where = f"(trial #{self.trial} of {self.study})"
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
         value = f"{self.metric} {spread_text(self.value, self.spread)}"
-        return f"{params_text(self.params)}: {value} over {self.n_seeds} seed{'s' * (self.n_seeds != 1)} {where}"
+        return f"{params_text(self.params)}: {value} over {counted(self.n_seeds, 'seed')} {where}"
 
     def to_json(self) -> dict[str, Json]:
         """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from studies.checked_model import CheckedModel
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.plan import grid_rows, inferred_spaces, settled_rows
 from studies.pruners import check_pruner_name
@@ -99,7 +100,7 @@ class StudySpec(CheckedModel):
     """
 
     name: Text
-    storage: Text = "sqlite:///finder.db"
+    storage: Text = DEFAULT_STORAGE
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)

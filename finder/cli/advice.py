@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from finder.cli.console import counted, say_note, storage_flag
+from finder.cli.console import say_note, storage_flag
+from studies.words import counted
 
 if TYPE_CHECKING:
     from studies.pick import Pick
@@ -89,7 +90,7 @@ def say_doubts(study: OpenStudy, pick: Pick, words: Sequence[str] | None = None)
 
 def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
     """The best rate is the first or last one that was tried. Further rates join the study."""
-    from studies.reports.theme import rate_text
+    from studies.words import rate_text
 
     if study.spec.kind != "lr" or len(pick.params) != 1:
         return None

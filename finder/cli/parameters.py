@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import typer
 
 from finder.cli import values
-from finder.cli.console import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec

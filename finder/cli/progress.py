@@ -14,8 +14,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from finder.cli.console import budget_of, counted, errors
+from finder.cli.console import budget_of, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
+from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -236,13 +237,13 @@ def _means(study: OpenStudy, where_run: str) -> str:
 
 
 def _params(params: Mapping[str, Any]) -> str:
-    from studies.reports.theme import params_text
+    from studies.words import params_text
 
     return params_text(dict(params))
 
 
 def _value(value: float, spread: float = float("nan")) -> str:
-    from studies.reports.theme import spread_text
+    from studies.words import spread_text
 
     return spread_text(value, spread)
 

@@ -10,9 +10,11 @@ from rich.text import Text
 
 from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of
-from finder.cli.console import DEFAULT_STORAGE, budget_of, errors, print_json, results, storage_flag, table
+from finder.cli.console import budget_of, errors, print_json, results, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.cli.progress import headline
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import plural
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -49,15 +51,15 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
-    from studies.reports.theme import param_text, spread_text
     from studies.study import is_interrupted
+    from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_of(study)
     out = results()
     out.print(
         Text.assemble(
             (study.name, "bold"),
-            f"   {' and '.join(spec.agents)} on {spec.env}, seed{'s' * (len(spec.seeds) > 1)} "
+            f"   {' and '.join(spec.agents)} on {spec.env}, {plural('seed', len(spec.seeds))} "
             f"{', '.join(map(str, spec.seeds))}; {budget_of(spec)} each",
         )
     )

@@ -11,7 +11,7 @@ from studies.ranking import Ranked, overlapping
 from studies.reports.facts import ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.reports.theme import params_text, rate_text, spread_text
+from studies.words import counted, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -54,7 +54,7 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         why = why_no_pick(study)
         return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
-    seeds = f"over {pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
+    seeds = f"over {counted(pick.n_seeds, 'seed')}"
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     alone = "" if not math.isnan(pick.spread) else " One seed says nothing about its spread."
@@ -71,7 +71,7 @@ def counts_text(study: OpenStudy) -> str:
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
     total = len(data.trials)
-    return f"{total} trial{'s' * (total != 1)}, {', '.join(shown)}"
+    return f"{counted(total, 'trial')}, {', '.join(shown)}"
 
 
 _STATE_WORDS = (

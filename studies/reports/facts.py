@@ -8,7 +8,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.pick import candidate, why_no_pick
 from studies.ranking import Ranked, rank
-from studies.reports.theme import params_text
+from studies.words import params_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy

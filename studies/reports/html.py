@@ -20,8 +20,8 @@ from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
-from studies.reports.theme import params_text, spread_text
 from studies.standing import standing
+from studies.words import params_text, plural, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -71,7 +71,7 @@ def report_html(study: OpenStudy) -> str:
     spec = study.spec
     pick = pick_or_none(study)
     figures = study_figures(study)
-    seeds = f"seed{'s' * (len(spec.seeds) > 1)} {', '.join(map(str, spec.seeds))}"
+    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
     sections = [
         f"<h1>{_text(study.name)}</h1>",

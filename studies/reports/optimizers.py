@@ -9,19 +9,8 @@ import plotly.graph_objects as go
 
 from studies.ranking import Ranked
 from studies.reports.facts import group_label, ranking
-from studies.reports.theme import (
-    ACCENT,
-    PALETTE,
-    faded,
-    new_figure,
-    param_text,
-    params_text,
-    plain,
-    rounded,
-    say_empty,
-    spread_text,
-    value_title,
-)
+from studies.reports.theme import ACCENT, PALETTE, faded, new_figure, plain, rounded, say_empty, value_title
+from studies.words import counted, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -140,7 +129,7 @@ def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
         marker={"symbol": "diamond", "size": 11, "color": color, "line": {"color": "#ffffff", "width": 1}},
         hovertemplate=(
             f"<b>{plain(row.label)}</b> (trial #{entry.number})<br>{plain(row.settings)}<br>{of}"
-            f"mean {spread_text(entry.mean, entry.spread)} over {entry.n_seeds} seed{'s' * (entry.n_seeds != 1)}"
+            f"mean {spread_text(entry.mean, entry.spread)} over {counted(entry.n_seeds, 'seed')}"
             "<extra></extra>"
         ),
         showlegend=False,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.reports.html import report_html
-from studies.reports.theme import number_text, param_text, rate_text, spread_text
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import open_study
+from studies.words import number_text, param_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]
 
