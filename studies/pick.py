@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.errors import StudyError, nearest
-from studies.ranking import Candidate, Direction, rank
+from studies.ranking import Candidate, Direction, Ranked, rank, recommended, seeds_to_settle
 from studies.spaces import Json
 from studies.words import counted, params_text, spread_text
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pick:
-    """The best complete trial of a study; of a study of range tests, the newest one with a suggestion.
+    """The trial of a study to use; of a study of range tests, the newest one with a suggestion.
+
+    It is the best complete one, or the most robust of those that cannot be told from it; see
+    `studies.ranking.recommended`.
 
     Attributes:
         study: The study's name.
@@ -33,8 +36,15 @@ class Pick:
         config: The agent's configuration.
         optimizers: Each optimizer, serialised by Keras, by name.
         metric: What the value is: `return` or `loss`.
-        value: Mean over seeds; NaN for a range test, which has none.
+        value: Interquartile mean over seeds; NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
+        low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN where
+            nothing is known of the spread.
+        high: Its upper end.
+        probability_best: How probable it is that no other complete trial has a better expected value.
+        tied: Numbers of the other trials that cannot be told from the best one.
+        seeds_to_settle: Seeds each that would tell the best one from these, if values and spreads stay as they are;
+            None where none would do.
         seed_values: Each seed's value.
         n_seeds: How many seeds.
         direction: Whether high (`maximize`) or low values are good.
@@ -53,6 +63,11 @@ class Pick:
     metric: str
     value: float
     spread: float
+    low: float
+    high: float
+    probability_best: float
+    tied: list[int]
+    seeds_to_settle: int | None
     seed_values: dict[int, float]
     n_seeds: int
     direction: Direction
@@ -72,13 +87,13 @@ class Pick:
         """
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
-        data |= {name: None if math.isnan(data[name]) else data[name] for name in ("value", "spread")}
+        data |= {name: None if math.isnan(data[name]) else data[name] for name in ("value", "spread", "low", "high")}
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 
 
 def best(study: OpenStudy) -> Pick:
-    """Returns the best complete trial: the best mean over seeds, then the lower spread, then the lower number.
+    """Returns the complete trial to use: the best one, or the most robust of those that cannot be told from it.
 
     Raises:
         StudyError: If there is none that can be called the best; see `why_no_pick`.
@@ -90,12 +105,13 @@ def best(study: OpenStudy) -> Pick:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        mean, spread, values = math.nan, math.nan, {}
+        winner, ranked, values = _NOTHING_KNOWN, list[Ranked](), {}
     else:
         complete = _complete(study)
-        winner = rank([candidate(study, each) for each in complete], study.direction)[0]
+        ranked = rank([candidate(study, each) for each in complete], study.direction)
+        winner = recommended(ranked, study.direction) or ranked[0]
         trial, params = next(each for each in complete if each.number == winner.number), dict(winner.params)
-        mean, spread, values = winner.mean, winner.spread, seed_values(trial)
+        values = seed_values(trial)
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,
@@ -108,13 +124,24 @@ def best(study: OpenStudy) -> Pick:
         config=configuration.get("config", {}),
         optimizers=configuration.get("optimizers", {}),
         metric=study.spec.metric,
-        value=mean,
-        spread=spread,
+        value=winner.value,
+        spread=winner.spread,
+        low=winner.low,
+        high=winner.high,
+        probability_best=winner.probability_best,
+        tied=[each.number for each in ranked if each.tied and each.number != winner.number],
+        seeds_to_settle=seeds_to_settle(ranked, study.direction) if winner.tied else None,
         seed_values=values,
         n_seeds=len(values) or 1,
         direction=study.direction,
         configuration=configuration,
     )
+
+
+_NOTHING_KNOWN = Ranked(
+    label="", params={}, seed_values=(), number=0, value=math.nan, spread=math.nan, low=math.nan, high=math.nan,
+    probability_best=math.nan, tied=False, n_seeds=0,
+)  # fmt: skip
 
 
 def why_no_pick(study: OpenStudy) -> str:

@@ -52,6 +52,20 @@ def spread_text(value: float, spread: float) -> str:
     return f"{round(value, decimals):,.{places}f} ± {round(spread, decimals):,.{places}f}"
 
 
+def interval_text(low: float, high: float) -> str:
+    """Returns `463 to 512`, with the digits that its width leaves; empty if an end is unknown."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    width = high - low
+    if width <= 0:
+        return number_text(low)
+    decimals = 1 - _exponent(width)
+    if decimals > 6:
+        return f"{low:.3g} to {high:.3g}"
+    places = max(0, decimals)
+    return f"{round(low, decimals):,.{places}f} to {round(high, decimals):,.{places}f}"
+
+
 def _exponent(value: float) -> int:
     return math.floor(math.log10(value))
 

@@ -35,13 +35,15 @@ class Doubt(NamedTuple):
 
 def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
-    from studies.reports.answer import tie_sentence
+    from studies.reports.answer import how_sure
     from studies.reports.facts import ranking
 
     if study.spec.kind == "range-test":
         return []
-    tie = tie_sentence(ranking(study).ranked)
-    found = [unfinished(study), _edge(study, pick), Doubt(tie[:1].lower() + tie[1:]) if tie else None]
+    found = [unfinished(study), _edge(study, pick)]
+    if pick.tied:
+        tie = how_sure(ranking(study).ranked, study.direction, pick.trial)
+        found.append(Doubt(tie[:1].lower() + tie[1:]))
     if pick.n_seeds == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)

@@ -89,11 +89,13 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 def print_pick(pick: Pick, study: OpenStudy) -> None:
     """Prints the pick for a person: what to use, and how good it was."""
-    from studies.words import params_text, spread_text
+    from studies.words import interval_text, params_text, spread_text
 
     value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, 'seed')}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
-    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold")))
+    interval = interval_text(pick.low, pick.high)
+    expected = f"   {interval} expected on further seeds" if interval else ""
+    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
 
 
 def next_commands(study: OpenStudy) -> list[tuple[str, str]]:

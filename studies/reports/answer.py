@@ -7,14 +7,18 @@ import shlex
 from typing import TYPE_CHECKING
 
 from studies.pick import Pick, best, why_no_pick
-from studies.ranking import Ranked, overlapping
+from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.reports.facts import ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.words import counted, params_text, rate_text, spread_text
+from studies.words import counted, interval_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
+
+
+MANY_SEEDS = 100
+"""Seeds each beyond which a difference is of no use to anybody."""
 
 
 def pick_or_none(study: OpenStudy) -> Pick | None:
@@ -31,7 +35,7 @@ def answer(study: OpenStudy) -> str:
     sentences.append(f"Of {counts_text(study)}.")
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
-        sentences.append(tie_sentence(ranked))
+        sentences.append(how_sure(ranked, study.direction, pick.trial))
         if len(ranked) > 1:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
@@ -57,11 +61,12 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     seeds = f"over {counted(pick.n_seeds, 'seed')}"
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
-    alone = "" if not math.isnan(pick.spread) else " One seed says nothing about its spread."
+    interval = interval_text(pick.low, pick.high)
+    further = f" On further seeds {interval} is to be expected (95%)." if interval else ""
     return (
         f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
-        f"the last part of training; trial #{pick.trial}).{alone}"
+        f"the last part of training; trial #{pick.trial}).{further}"
     )
 
 
@@ -84,20 +89,25 @@ _STATE_WORDS = (
 )
 
 
-def tie_sentence(ranked: list[Ranked]) -> str:
-    """Says so when the spread of the best overlaps that of others, and names the next best; "" if it does not."""
-    others = overlapping(ranked)
-    if not others:
+def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
+    """Says how sure it is that a trial is the best: alone, or which others cannot be told from it."""
+    chosen = next(each for each in ranked if each.number == pick)
+    others = [each for each in ranked if each.tied and each.number != pick]
+    if len(ranked) < 2:
         return ""
-    best, following = ranked[0], others[0]
-    several = len(others) > 1
-    named = f"{len(others)} other trial{'s' * several}"
-    shown = f"trial #{following.number}, {params_text(dict(following.params))}"
-    if all(each.mean == best.mean for each in others):
-        return f"{named} gave exactly the same mean ({shown}), so this is a tie."
-    overlap = f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best"
-    following_text = f"{shown}: {spread_text(following.mean, following.spread)}"
-    return f"{overlap}, so this is close to a tie (next: {following_text})."
+    if not others:
+        return "No other trial may be as good, with 95% confidence."
+    if math.isnan(chosen.low):
+        return "One seed each cannot tell trials apart: which is the best is open."
+    first = others[0]
+    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {spread_text(first.value, first.spread)}"
+    following = shown if len(others) == 1 else f"first {shown}"
+    lead = f"This is a tie with {counted(len(others), 'other trial')} ({following})"
+    needed = seeds_to_settle(ranked, direction)
+    more = "" if needed is None else f" About {needed:,} seeds each would tell them apart."
+    if needed is None or needed > MANY_SEEDS:
+        more = " They are as good as equal: more seeds would not tell them apart."
+    return f"{lead}; the pick is the most robust of them.{more}"
 
 
 def _range_test_sentence(study: OpenStudy) -> str:

@@ -21,7 +21,7 @@ from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
 from studies.standing import standing
-from studies.words import params_text, plural, spread_text
+from studies.words import interval_text, params_text, plural, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -113,7 +113,9 @@ def _ranking_table(study: OpenStudy) -> str:
         f'<tr{" class=pick" * (entry is facts.pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
-        f'<td class="number">{_text(spread_text(entry.mean, entry.spread))}</td>'
+        f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
+        f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
+        f'<td class="number">{entry.probability_best:.0%}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -122,7 +124,8 @@ def _ranking_table(study: OpenStudy) -> str:
     )
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>mean {_text(study.spec.metric)} ± spread</th><th>seeds</th></tr>{rows}</table></div>"
+        f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th><th>is the best</th>"
+        f"<th>seeds</th></tr>{rows}</table></div>"
     )
 
 

@@ -121,8 +121,8 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         rate = _positive(entry.params.get(name))
         if rate is None:
             continue
-        seeds = seed_values(facts.trials[entry.number]).values() or (entry.mean,)
-        point = RatePoint(rate, entry.mean, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
+        seeds = seed_values(facts.trials[entry.number]).values() or (entry.value,)
+        point = RatePoint(rate, entry.value, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
         label = group_label(dict(entry.params))
         points[label].append(point)
         if entry is facts.pick:
