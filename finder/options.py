@@ -44,6 +44,8 @@ class StudyOptions(TypedDict, total=False):
         pruner: Name of a pruner; ``"none"`` lets every trial end.
         pruner_kwargs: Its arguments.
         n_reports: Intermediate values a trial.
+        confirm: How many of the best trials are run again on further seeds when the search is done. Defaults to 3.
+        confirm_seeds: How many further seeds. Defaults to 5.
         params: Hyperparameters that are set in every trial.
         seed: Seed of the sampler, where there is one.
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
@@ -59,6 +61,8 @@ class StudyOptions(TypedDict, total=False):
     pruner: str
     pruner_kwargs: Mapping[str, Any]
     n_reports: int
+    confirm: int
+    confirm_seeds: int
     params: Mapping[str, Any]
     seed: int
     max_failures_in_a_row: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.confirmation import confirmations
 from studies.errors import StudyError, nearest
 from studies.ranking import Candidate, Direction, Ranked, rank, recommended, seeds_to_settle
 from studies.spaces import Json
@@ -36,7 +37,8 @@ class Pick:
         config: The agent's configuration.
         optimizers: Each optimizer, serialised by Keras, by name.
         metric: What the value is: `return` or `loss`.
-        value: Interquartile mean over seeds; NaN for a range test, which has none.
+        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, so that choosing it
+            has made it no better. NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN where
             nothing is known of the spread.
@@ -47,6 +49,8 @@ class Pick:
             None where none would do.
         seed_values: Each seed's value.
         n_seeds: How many seeds.
+        confirmed_by: Number of the trial that ran it on further seeds; None where none did.
+        tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
         direction: Whether high (`maximize`) or low values are good.
         configuration: Everything needed to run the trial again.
     """
@@ -70,6 +74,8 @@ class Pick:
     seeds_to_settle: int | None
     seed_values: dict[int, float]
     n_seeds: int
+    confirmed_by: int | None
+    tuning_value: float
     direction: Direction
     configuration: dict[str, Json]
 
@@ -78,7 +84,8 @@ class Pick:
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
         value = f"{self.metric} {spread_text(self.value, self.spread)}"
-        return f"{params_text(self.params)}: {value} over {counted(self.n_seeds, 'seed')} {where}"
+        further = "" if self.confirmed_by is None else "further "
+        return f"{params_text(self.params)}: {value} over {counted(self.n_seeds, f'{further}seed')} {where}"
 
     def to_json(self) -> dict[str, Json]:
         """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
@@ -87,7 +94,10 @@ class Pick:
         """
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
-        data |= {name: None if math.isnan(data[name]) else data[name] for name in ("value", "spread", "low", "high")}
+        data |= {
+            name: None if math.isnan(data[name]) else data[name]
+            for name in ("value", "spread", "low", "high", "tuning_value", "probability_best")
+        }
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 
@@ -105,13 +115,16 @@ def best(study: OpenStudy) -> Pick:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        winner, ranked, values = _NOTHING_KNOWN, list[Ranked](), {}
+        winner, told, judged, run = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
     else:
         complete = _complete(study)
-        ranked = rank([candidate(study, each) for each in complete], study.direction)
-        winner = recommended(ranked, study.direction) or ranked[0]
+        judged = rank([candidate(study, each) for each in complete], study.direction)
+        winner = told = recommended(judged, study.direction) or judged[0]
+        confirmed, run = confirmations(study), None
+        if confirmed:
+            winner, told, run = confirmed[0].tuning, confirmed[0].held_out, confirmed[0].run
+            judged = [each.together for each in confirmed]
         trial, params = next(each for each in complete if each.number == winner.number), dict(winner.params)
-        values = seed_values(trial)
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,
@@ -124,15 +137,17 @@ def best(study: OpenStudy) -> Pick:
         config=configuration.get("config", {}),
         optimizers=configuration.get("optimizers", {}),
         metric=study.spec.metric,
-        value=winner.value,
-        spread=winner.spread,
-        low=winner.low,
-        high=winner.high,
-        probability_best=winner.probability_best,
-        tied=[each.number for each in ranked if each.tied and each.number != winner.number],
-        seeds_to_settle=seeds_to_settle(ranked, study.direction) if winner.tied else None,
-        seed_values=values,
-        n_seeds=len(values) or 1,
+        value=told.value,
+        spread=told.spread,
+        low=told.low,
+        high=told.high,
+        probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
+        tied=[each.number for each in judged if each.tied and each.number != trial.number],
+        seeds_to_settle=seeds_to_settle(judged, study.direction),
+        seed_values=seed_values(run or trial) if study.spec.kind != "range-test" else {},
+        n_seeds=told.n_seeds or 1,
+        confirmed_by=None if run is None else run.number,
+        tuning_value=winner.value,
         direction=study.direction,
         configuration=configuration,
     )

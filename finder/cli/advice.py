@@ -35,6 +35,7 @@ class Doubt(NamedTuple):
 
 def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
+    from studies.confirmation import confirmations
     from studies.reports.answer import how_sure
     from studies.reports.facts import ranking
 
@@ -42,7 +43,8 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
         return []
     found = [unfinished(study), _edge(study, pick)]
     if pick.tied:
-        tie = how_sure(ranking(study).ranked, study.direction, pick.trial)
+        judged = [each.together for each in confirmations(study)] or ranking(study).ranked
+        tie = how_sure(judged, study.direction, pick.trial)
         found.append(Doubt(tie[:1].lower() + tie[1:]))
     if pick.n_seeds == 1:
         name = f"{study.name}-3-seeds"

@@ -91,10 +91,11 @@ def print_pick(pick: Pick, study: OpenStudy) -> None:
     """Prints the pick for a person: what to use, and how good it was."""
     from studies.words import interval_text, params_text, spread_text
 
-    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, 'seed')}"
+    further = "" if pick.confirmed_by is None else "further "
+    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, f'{further}seed')}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
     interval = interval_text(pick.low, pick.high)
-    expected = f"   {interval} expected on further seeds" if interval else ""
+    expected = f"   expected: {interval} (95%)" if interval else ""
     results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
 
 

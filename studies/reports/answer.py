@@ -6,12 +6,13 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
+from studies.confirmation import confirmations
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.reports.facts import ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.words import counted, interval_text, params_text, rate_text, spread_text
+from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -35,8 +36,9 @@ def answer(study: OpenStudy) -> str:
     sentences.append(f"Of {counts_text(study)}.")
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
-        sentences.append(how_sure(ranked, study.direction, pick.trial))
-        if len(ranked) > 1:
+        confirmed = [each.together for each in confirmations(study)]
+        sentences.append(how_sure(confirmed or ranked, study.direction, pick.trial))
+        if len(ranked) > 1 and not confirmed:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
             )
@@ -58,16 +60,26 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         why = why_no_pick(study)
         return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
-    seeds = f"over {counted(pick.n_seeds, 'seed')}"
+    further = "" if pick.confirmed_by is None else "further "
+    seeds = f"over {counted(pick.n_seeds, f'{further}seed')}{' that took no part in choosing it' if further else ''}"
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     interval = interval_text(pick.low, pick.high)
-    further = f" On further seeds {interval} is to be expected (95%)." if interval else ""
+    expected = f" On further seeds {interval} is to be expected (95%)." if interval else ""
     return (
         f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
-        f"the last part of training; trial #{pick.trial}).{further}"
+        f"the last part of training; trial #{pick.trial}).{expected}{_bias_sentence(study, pick)}"
     )
+
+
+def _bias_sentence(study: OpenStudy, pick: Pick) -> str:
+    """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
+    if pick.confirmed_by is None:
+        return ""
+    bias = pick.tuning_value - pick.value if study.direction == "maximize" else pick.value - pick.tuning_value
+    told = f" On the seeds of the search it was {number_text(pick.tuning_value)}"
+    return f"{told}: choosing it flattered it by {number_text(bias)}." if bias > 0 else f"{told}, so it holds."
 
 
 def counts_text(study: OpenStudy) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.confirmation import confirmations
 from studies.pick import candidate, why_no_pick
 from studies.ranking import Ranked, rank, recommended
 from studies.words import params_text
@@ -36,7 +37,9 @@ def ranking(study: OpenStudy) -> Ranking:
     trials = study.trials()
     complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
     ranked = rank(complete, study.direction)
-    pick = recommended(ranked, study.direction) if not why_no_pick(study) else None
+    confirmed = confirmations(study)
+    first = confirmed[0].tuning if confirmed else recommended(ranked, study.direction)
+    pick = None if first is None or why_no_pick(study) else next(each for each in ranked if each.number == first.number)
     return Ranking(ranked, {trial.number: trial for trial in trials}, pick)
 
 
