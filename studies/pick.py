@@ -94,10 +94,8 @@ class Pick:
         """
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
-        data |= {
-            name: None if math.isnan(data[name]) else data[name]
-            for name in ("value", "spread", "low", "high", "tuning_value", "probability_best")
-        }
+        numbers = ("value", "spread", "low", "high", "probability_best", "tuning_value")
+        data |= {name: None if math.isnan(data[name]) else data[name] for name in numbers}
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 

@@ -88,12 +88,13 @@ def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> 
 
 
 def _judged(known: Sequence[Candidate], sign: float) -> list[Ranked]:
+    n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
-    sides = np.stack(estimates.interval())
-    if max(len(each.seed_values) for each in known) == 1:
-        sides[:] = np.nan  # only how far apart the candidates are is known
-    low, high = np.sort(sign * sides, axis=0)
-    tied, probable = estimates.may_be_best(), estimates.probability_best()
+    if max(len(each.seed_values) for each in known) > 1:
+        low, high = np.sort(sign * np.stack(estimates.interval()), axis=0)
+        tied, probable = estimates.may_be_best(), estimates.probability_best()
+    else:  # only how far apart they are is known
+        low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)
     return [
         Ranked(
             label=each.label,
@@ -122,9 +123,9 @@ def _unknown(each: Candidate) -> Ranked:
 def recommended(ranked: Sequence[Ranked], direction: Direction = "maximize") -> Ranked | None:
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
 
-    That is the one which does well with its neighbours: the lower ends of its interval and of those of the next lower
-    and next higher learning rate, with everything else the same, are the best in the mean. Without learning rates it is
-    the one whose interval's worse end is the best. Where several are equal it is the one in their middle.
+    That is the one which does well with its neighbours: the mean of its value, twice, and those of the next lower and
+    the next higher learning rate with everything else the same. So it is not at the edge of a cliff, and less a matter
+    of luck. Of several that are equal it is the one in their middle. Without learning rates it is the best one.
 
     Args:
         ranked: What `rank` returned.
@@ -134,18 +135,18 @@ def recommended(ranked: Sequence[Ranked], direction: Direction = "maximize") -> 
         None if nothing has a value.
     """
     tied = [each for each in ranked if each.tied]
-    if len(tied) < 2 or math.isnan(tied[0].low):
+    rate_name = _rate_name(ranked)
+    if len(tied) < 2 or rate_name is None or math.isnan(tied[0].low):
         return ranked[0] if ranked and not math.isnan(ranked[0].value) else None
     sign = 1.0 if direction == "maximize" else -1.0
-    rate_name = _rate_name(ranked)
     rates = sorted(_log_rate(each, rate_name) for each in tied)
     middle = (rates[0] + rates[-1]) / 2
 
     def robustness(entry: Ranked) -> tuple[float, float, float, int]:
-        own = sign * (entry.low if sign > 0 else entry.high)
-        worse = [sign * (near.low if sign > 0 else near.high) for near in _neighbours(entry, ranked, rate_name)]
-        around = (2 * own + sum(worse) + (2 - len(worse)) * own) / 4
-        return round(around, 9), -abs(_log_rate(entry, rate_name) - middle), sign * entry.value, -entry.number
+        near = [each.value for each in _neighbours(entry, ranked, rate_name)]
+        around = (2 * entry.value + sum(near) + (2 - len(near)) * entry.value) / 4
+        off_middle = abs(_log_rate(entry, rate_name) - middle)
+        return round(sign * around, 9), -off_middle, -_or_infinite(entry.spread), -entry.number
 
     return max(tied, key=robustness)
 
@@ -160,20 +161,18 @@ def _rate_name(ranked: Sequence[Ranked]) -> str | None:
     return name if all(isinstance(rate, int | float) and rate > 0 for rate in rates) else None
 
 
-def _log_rate(entry: Ranked, name: str | None) -> float:
-    rate = entry.params[name] if name is not None else 1.0
+def _log_rate(entry: Ranked, name: str) -> float:
+    rate = entry.params[name]
     return math.log10(rate) if isinstance(rate, int | float) else 0.0
 
 
-def _neighbours(entry: Ranked, ranked: Sequence[Ranked], name: str | None) -> list[Ranked]:
+def _neighbours(entry: Ranked, ranked: Sequence[Ranked], name: str) -> list[Ranked]:
     """The candidates with the next lower and the next higher rate and everything else the same."""
-    if name is None:
-        return []
 
     def rest(each: Ranked) -> dict[str, Json]:
         return {key: value for key, value in each.params.items() if key != name}
 
-    group = [each for each in ranked if rest(each) == rest(entry) and not math.isnan(each.low)]
+    group = [each for each in ranked if rest(each) == rest(entry) and not math.isnan(each.value)]
     own = _log_rate(entry, name)
     below = [each for each in group if _log_rate(each, name) < own]
     above = [each for each in group if _log_rate(each, name) > own]

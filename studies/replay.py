@@ -1,4 +1,4 @@
-"""Replays a search policy over a table of finished runs: what it would have picked, at what cost, and how good that is."""
+"""Replays a search policy over a table of finished runs: what it picks, at what cost, and how good that is."""
 
 from __future__ import annotations
 

@@ -127,7 +127,5 @@ def _without_gaps(values: Array) -> Array:
     if np.isnan(finite).all():
         raise StudyError("the table has no return that is a number.")
     lowest = np.nanmin(finite)
-    at_mark = np.where(
-        np.isnan(finite).all(axis=(0, 1)), lowest, np.nanmin(np.where(np.isnan(finite), np.inf, finite), axis=(0, 1))
-    )
-    return np.where(np.isnan(finite), at_mark, finite)
+    worst = np.where(np.isnan(finite), np.inf, finite).min(axis=(0, 1))  # [T]
+    return np.where(np.isnan(finite), np.where(np.isinf(worst), lowest, worst), finite)

@@ -3,7 +3,7 @@
 Three seeds of one candidate say next to nothing about its spread: three runs that all reached the greatest return have
 a spread of 0, and an interval of no width. The candidates of one study say more together. So the variance of each is
 moderated, as Smyth (2004, "Linear models and empirical Bayes methods") does it for a few arrays of many genes: it is
-drawn towards that of the candidates which do about as well, which counts as `PRIOR_DF` further degrees of freedom.
+drawn towards that of the others which do about as well, which counts for up to `PRIOR_DF` further degrees of freedom.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ _INEFFICIENCY = 1.09
 """Standard error of the interquartile mean over that of the mean, where both are of normal values."""
 
 _DRAWS = 4_000
+
+_NEAR = 0.1
+"""Share of the range of all candidates within which two do about as well."""
 
 _FAR = 12.0
 """Standard errors beyond which a candidate is not compared any more."""
@@ -76,8 +79,8 @@ class Estimates:
     def may_be_best(self, level: float = 0.95) -> Array:
         """[C] bool: the candidates that cannot be told from the best.
 
-        The best one is among them with at least this probability, however many candidates there are: these are the
-        multiple comparisons with the best of Hsu (1981), with critical values from simulation.
+        These are the multiple comparisons with the best of Hsu (1981), with critical values from simulation: however
+        many candidates there are, one of several equals is alone among them with at most probability 1 - `level`.
         """
         reach = _FAR * self.errors
         near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # the others need no simulation
@@ -90,7 +93,7 @@ class Estimates:
                 break
             width = np.maximum(np.hypot(errors[j], errors[others]), np.finfo(np.float64).tiny)
             excess = (noise[:, others] - noise[:, [j]]) / width
-            critical = np.quantile(excess.max(axis=1), level)
+            critical = np.quantile(excess.max(axis=1), (1 + level) / 2)
             kept[position] = bool(np.all(centers[others] - centers[j] <= critical * width))
         kept[np.argmax(self.centers)] = True
         return kept
@@ -113,7 +116,7 @@ class Estimates:
             gap = self.centers[first] - self.centers[rival]
             if gap <= 0:
                 return None
-            reach = stats.norm.ppf(1 - (1 - level) / max(1, len(rivals) - 1)) * np.hypot(
+            reach = stats.norm.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1)) * np.hypot(
                 self.errors[first], self.errors[rival]
             )
             needed = max(needed, math.ceil(n_seeds * (reach / gap) ** 2))
@@ -131,18 +134,28 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
     centers = np.array([iqm(values) for values in arrays])
     own_df = counts - 1
     variances = np.array([values.var(ddof=1) if len(values) > 1 else 0.0 for values in arrays])
-    prior = _variance_nearby(centers, variances, own_df)
-    df = PRIOR_DF + own_df
-    moderated = (PRIOR_DF * prior + own_df * variances) / df
+    prior, prior_df = _variance_nearby(centers, variances, own_df)
+    df = prior_df + own_df
+    moderated = (prior_df * prior + own_df * variances) / df
     inefficiency = np.where(counts >= 4, _INEFFICIENCY, 1.0)
     return Estimates(centers=centers, errors=inefficiency * np.sqrt(moderated / counts), df=df)
 
 
-def _variance_nearby(centers: Array, variances: Array, df: Array) -> Array:
-    """[C] the variance of the candidates that do about as well, weighted by how near they are and how much they say."""
-    spread = float(np.ptp(centers))
-    if not df.any():
-        return np.full(len(centers), (spread / 4) ** 2)  # one seed each: nothing is known but how far apart they are
-    width = max(0.1 * spread, np.finfo(np.float64).tiny)
-    near = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
-    return np.asarray((near @ variances) / np.maximum(near.sum(axis=1), np.finfo(np.float64).tiny))
+def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
+    """[C] the variance of the other candidates that do about as well, and its degrees of freedom.
+
+    Each counts the more the nearer it is; together they count for `PRIOR_DF` at most. A candidate of one seed without
+    any nearby takes the mean variance of all, for one degree of freedom.
+    """
+    spread, nothing = float(np.ptp(centers)), np.finfo(np.float64).tiny
+    width = max(_NEAR * spread, nothing)
+    weights = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
+    np.fill_diagonal(weights, 0.0)
+    total = weights.sum(axis=1)
+    nearby = (weights @ variances) / np.maximum(total, nothing)
+    known = df.sum()
+    # One seed each: nothing is known but how far apart they are.
+    everywhere = (df @ variances) / known if known else (spread / 4) ** 2
+    counts = np.minimum(PRIOR_DF, total)
+    lonely = (df + counts) < 1
+    return np.where(lonely, everywhere, nearby), np.where(lonely, 1.0, counts)

@@ -21,7 +21,7 @@ CLOSE = 0.05
 """Share of the range of all candidates within which a pick is as good as the best."""
 
 
-def replay(
+def replay(  # noqa: PLR0917 - a command's flags
     path: Annotated[
         str,
         typer.Argument(

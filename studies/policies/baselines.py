@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,9 +43,10 @@ def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Val
     chosen = _some(problem.n_configs, n_first, rng)
     values = yield Round(runs=[(config, 0) for config in chosen], mark=first)
     left = problem.budget - len(chosen) * problem.shares[first]
-    n_kept = max(1, int(left / max(1e-9, 1 - problem.shares[first])))
+    n_kept = int(left / max(1e-9, 1 - problem.shares[first]) + 1e-9)
     kept = sorted(values, key=lambda run: -values[run])[:n_kept]
-    values = yield Round(runs=kept, mark=total)
+    if kept:
+        values = yield Round(runs=kept, mark=total)
     return best_of(values)
 
 
@@ -70,9 +72,12 @@ def hyperband(
     for bracket in range(n_rungs):
         seed = bracket % problem.n_seeds
         rungs = n_rungs - bracket
-        ended = yield from _halve(problem, rng, problem.budget / n_rungs, rungs, reduction_factor, seed)
+        asked = _Bracket(problem.budget / n_rungs, rungs, reduction_factor, seed)
+        ended = yield from _halve(problem, rng, asked)
         for (config, _), value in ended.items():
             decisions.setdefault(config, []).append(value)
+    if not decisions:
+        return (yield from random_search(problem, rng))
     return Decision(pick=max(decisions, key=lambda config: np.mean(decisions[config])))
 
 
@@ -84,21 +89,31 @@ def best_of(values: Values) -> Decision:
     return Decision(pick=max(per, key=lambda config: float(iqm(per[config]))))
 
 
+class _Bracket(NamedTuple):
+    """Successive halving once: with this budget, so many rungs, one seed."""
+
+    budget: float
+    n_rungs: int
+    factor: int
+    seed: int
+
+
 def _bracket(
     problem: Problem, rng: np.random.Generator, budget: float, n_rungs: int, factor: int
 ) -> Generator[Round, Values, Decision]:
-    return best_of((yield from _halve(problem, rng, budget, n_rungs, factor, 0)))
+    return best_of((yield from _halve(problem, rng, _Bracket(budget, n_rungs, factor, 0))))
 
 
-def _halve(
-    problem: Problem, rng: np.random.Generator, budget: float, n_rungs: int, factor: int, seed: int
-) -> Generator[Round, Values, Values]:
+def _halve(problem: Problem, rng: np.random.Generator, bracket: _Bracket) -> Generator[Round, Values, Values]:
     """One bracket; gives the values of those that came to the end."""
+    budget, n_rungs, factor, seed = bracket
     marks = sorted({problem.mark(factor ** (rung - n_rungs + 1)) for rung in range(n_rungs)})
     shares = [problem.shares[mark] for mark in marks]
     n = problem.n_configs
-    while n > 1 and _cost(n, shares, factor) > budget:
+    while n > 0 and _cost(n, shares, factor) > budget + 1e-9:
         n -= 1
+    if n == 0:
+        return {}
     runs: Sequence[tuple[int, int]] = [(config, seed) for config in _some(problem.n_configs, n, rng)]
     values: Values = {}
     for rung, mark in enumerate(marks):

@@ -6,8 +6,7 @@ A policy is a generator. It yields rounds, is sent what the runs of the round we
         values = yield Round(runs={(0, 0), (1, 0)}, mark=3)
         return Decision(pick=max((0, 1), key=lambda config: values[config, 0]))
 
-So the same policy trains in a study and is replayed over a table of finished runs in milliseconds (`studies.replay`), and
-a study that was interrupted goes on by sending it again what was measured before.
+So a policy knows nothing of training. It is replayed over a table of finished runs in milliseconds (`studies.replay`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Racing: all candidates begin, those that fall behind leave, and what is left of the budget goes to what is undecided.
+"""Racing: all candidates begin, those that fall behind leave, and the rest of the budget goes to what is undecided.
 
-Three things set it apart from successive halving. Candidates are compared on several seeds, with intervals that hold for
-few of them (`studies.statistics`). Learning rates are compared along their curve: neighbours say something about each
-other, which takes out noise, and since a short horizon favours rates that are too high, the next lower rate of one
-that stays is kept too, as long as its curve still rises. And the last part of the budget belongs to the finalists: they are
-run on seeds that took no part in choosing them, and only these seeds say what the pick is worth.
+Three things set it apart from successive halving. Candidates are compared on several seeds, with intervals that hold
+for few of them (`studies.statistics`). Learning rates are compared along their curve: neighbours say something about
+each other, which takes out noise, and since a short horizon favours rates that are too high, the next lower rate of one
+that stays is kept too. And the last part of the budget belongs to the finalists: they are run on seeds that took no
+part in choosing them, and only these seeds say what the pick is worth.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def race(
     """
     chosen = settings or RaceSettings()
     n_seeds = max(1, min(chosen.n_seeds, problem.n_seeds - 1))
-    marks = [problem.mark(rung) for rung in chosen.rungs]
+    marks = sorted({problem.mark(rung) for rung in chosen.rungs})
     first = problem.shares[marks[0]] * n_seeds
     while n_seeds > 1 and first * problem.n_configs > chosen.spending[0] * problem.budget + 1e-9:
         n_seeds -= 1
@@ -63,7 +63,9 @@ def race(
         share = problem.shares[mark]
         if rung:
             step = (share - before) * n_seeds
-            room = max(1, int((problem.budget * chosen.spending[rung] - cost) / step + 1e-9))
+            room = int((problem.budget * chosen.spending[rung] - cost) / step + 1e-9)
+            if room < 1:
+                break
             alive = _that_stay(problem, values, alive, room, chosen.neighbours)
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost += len(alive) * n_seeds * (share - before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,12 @@ def tpe_median(problem: Problem, rng: np.random.Generator) -> Generator[Round, V
     cost, next_seed = 0.0, dict.fromkeys(range(problem.n_configs), 0)
     best: tuple[float, int] | None = None
     while cost + problem.shares[0] <= problem.budget:
+        open_configs = [config for config, seed in next_seed.items() if seed < problem.n_seeds]
+        if not open_configs:
+            break
         trial = study.ask()
-        config = _propose(trial, problem)
-        seed, next_seed[config] = next_seed[config], (next_seed[config] + 1) % problem.n_seeds
+        config = _propose(trial, problem, open_configs)
+        seed, next_seed[config] = next_seed[config], next_seed[config] + 1
         last, value = -1, -np.inf
         for mark, share in enumerate(problem.shares):
             before = problem.shares[mark - 1] if mark else 0.0
@@ -55,13 +58,16 @@ def tpe_median(problem: Problem, rng: np.random.Generator) -> Generator[Round, V
     return Decision(pick=best[1])
 
 
-def _propose(trial: Any, problem: Problem) -> int:
+def _propose(trial: Any, problem: Problem, open_configs: Sequence[int]) -> int:
+    """What TPE proposes, or what is nearest to it and has seeds left."""
     if not problem.groups:
-        return int(trial.suggest_categorical("config", range(problem.n_configs)))
+        config = int(trial.suggest_categorical("config", range(problem.n_configs)))
+        return config if config in open_configs else open_configs[0]
     names: list[Hashable] = list(dict.fromkeys(problem.groups))
     group = names[trial.suggest_categorical("group", range(len(names)))] if len(names) > 1 else names[0]
     members = [i for i, own in enumerate(problem.groups) if own == group]
     # One range for all groups would be of no use where their rates lie decades apart.
     low, high = (end(problem.positions[i] for i in members) for end in (min, max))
     position = trial.suggest_float(f"rate-{names.index(group)}", low, high) if high > low else low
-    return min(members, key=lambda i: abs(problem.positions[i] - position))
+    near = [i for i in members if i in open_configs] or open_configs
+    return min(near, key=lambda i: abs(problem.positions[i] - position))

@@ -119,7 +119,8 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
     more = "" if needed is None else f" About {needed:,} seeds each would tell them apart."
     if needed is None or needed > MANY_SEEDS:
         more = " They are as good as equal: more seeds would not tell them apart."
-    return f"{lead}; the pick is the most robust of them.{more}"
+    chosen_for = "the best of them so far" if chosen is ranked[0] else "the one whose neighbours do well too"
+    return f"{lead}; the pick is {chosen_for}.{more}"
 
 
 def _range_test_sentence(study: OpenStudy) -> str:
