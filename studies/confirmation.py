@@ -50,6 +50,8 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
 def finalists(study: OpenStudy) -> list[Ranked]:
     """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
     ranked = [each for each in _ranked(study) if not math.isnan(each.value)]
+    if len(ranked) < 2:  # nothing was chosen
+        return []
     return _recommended_first(ranked, study)[: study.spec.confirm]
 
 

@@ -54,11 +54,11 @@ class RunTable:
         import pandas as pd
 
         file = Path(path)
-        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(file.suffix.lower())
-        if read is None:
+        readers: dict[str, Any] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+        if file.suffix.lower() not in readers:
             raise StudyError(f"the table {str(path)!r} is neither a .csv nor a .parquet file.")
         try:
-            frame = read(file)
+            frame = readers[file.suffix.lower()](file)
         except FileNotFoundError:
             raise StudyError(f"there is no table {str(path)!r}.") from None
         except (OSError, ValueError) as error:

@@ -46,7 +46,7 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
         judged = [each.together for each in confirmations(study)] or ranking(study).ranked
         tie = how_sure(judged, study.direction, pick.trial)
         found.append(Doubt(tie[:1].lower() + tie[1:]))
-    if pick.n_seeds == 1:
+    if len(study.spec.seeds) == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)
         found.append(Doubt("one seed says nothing about luck.", flags, ("--seeds", "--study-name"), "three seeds"))
@@ -60,6 +60,9 @@ def unfinished(study: OpenStudy) -> Doubt | None:
     now = standing(study)
     if now.complete:
         return None
+    if now.n_unconfirmed and now.n_ended >= now.n_total:
+        best = "the best is" if now.n_unconfirmed == 1 else f"the best {now.n_unconfirmed} are"
+        return Doubt(f"{best} not confirmed on further seeds yet: this may change. The same search again does it.")
     running = f", {now.n_running} running" if now.n_running else ""
     return Doubt(f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change.")
 

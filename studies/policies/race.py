@@ -58,7 +58,8 @@ def race(
         first = problem.shares[marks[0]] * n_seeds
     n_first = min(problem.n_configs, max(1, int(problem.budget * chosen.spending[0] / first + 1e-9)))
     alive = sorted(int(c) for c in rng.choice(problem.n_configs, n_first, replace=False))
-    cost, before, values = 0.0, 0.0, {}
+    cost, before = 0.0, 0.0
+    values: Values = {}
     for rung, mark in enumerate(marks):
         share = problem.shares[mark]
         if rung:

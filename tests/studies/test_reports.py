@@ -367,7 +367,7 @@ class TestHtml:
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
         assert (
-            html.escape(json.dumps({**best(study).to_json(), "complete": True}, indent=2, ensure_ascii=False)) in text
+            html.escape(json.dumps({**best(study).to_json(), "complete": False}, indent=2, ensure_ascii=False)) in text
         )
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 
