@@ -6,6 +6,7 @@
     python benchmarks/population.py halving                           # 64 configurations, halved and to the end
     python benchmarks/population.py memory                            # 128 DQN members; 500 trials
     python benchmarks/population.py search                            # finder lr ppo --env CartPole-v1, its defaults
+    python benchmarks/population.py picture                           # docs/populations.png, of what was measured
 
 Every search is a whole one: processes started, code compiled, everything recorded to SQLite. Ours and the peer take
 turns, and what counts are ratios of medians. Results go to benchmarks/results/population-*.md, and every single
@@ -245,27 +246,62 @@ def growth() -> None:
 
 def halving(rounds: int) -> None:
     """What successive halving over 64 configurations costs of training all of them to the end."""
-    shares = []
-    for _ in range(rounds):
-        whole = search("ppo", 64, 1, 51_200)
-        halved = search("ppo", 64, 1, 51_200, pruner="successive-halving", pruner_kwargs={"reduction_factor": 2})
-        shares.append(halved["seconds"] / whole["seconds"])
-        note(what="halving", whole=whole, halved=halved, share=shares[-1])
-    steps = halved["env_steps"] / whole["env_steps"]
-    write(
-        "halving",
-        [
-            "64 learning rates, PPO on CartPole-v1, 51,200 environment steps each; rungs at 1/16, 1/8, 1/4 and 1/2.",
-            "",
-            f"Halved in {statistics.median(shares):.0%} of the time of all to the end (median of {rounds}), with "
-            f"{steps:.0%} of the environment steps.",
-        ],
+    lines = [
+        "64 learning rates, PPO on CartPole-v1, rungs at 1/16, 1/8, 1/4 and 1/2 of the budget; medians of "
+        f"{rounds} rounds in turns. Starting two processes and compiling is part of both times.",
+        "",
+        "| environment steps each | all to the end, s | halved, s | share of the time | share of the steps |",
+        "|---|---|---|---|---|",
+    ]
+    for env_steps in (51_200, 204_800):
+        measured = []
+        for _ in range(rounds):
+            whole = search("ppo", 64, 1, env_steps)
+            halved = search("ppo", 64, 1, env_steps, pruner="successive-halving", pruner_kwargs={"reduction_factor": 2})
+            measured.append((whole["seconds"], halved["seconds"]))
+            note(what="halving", whole=whole, halved=halved, share=halved["seconds"] / whole["seconds"])
+        all_of_them, some = (statistics.median(each) for each in zip(*measured, strict=True))
+        share = statistics.median(halved / whole for whole, halved in measured)
+        steps = halved["env_steps"] / whole["env_steps"]
+        lines.append(f"| {env_steps:,} | {all_of_them:.0f} | {some:.0f} | {share:.0%} | {steps:.0%} |")
+    write("halving", lines)
+
+
+def picture() -> None:
+    """Draws the newest measurements of growth, beside the peer."""
+    import plotly.graph_objects as go
+    from picture import screenshot
+
+    newest: dict[str, dict[int, float]] = {}
+    peers_told = []
+    for line in (RESULTS / "population.jsonl").read_text().splitlines():
+        told = json.loads(line)
+        if told["what"] == "growth":
+            name = f"{told['env']}, {told['vectorization']}"
+            newest.setdefault(name, {})[told["runs"]] = told["env_steps"] / told["seconds"]
+        elif told["what"] == "speed" and told["kind"] == "ppo":
+            peers_told.append(told["theirs"])
+    figure = go.Figure()
+    for name, rates in newest.items():
+        sizes = sorted(rates)
+        figure.add_scatter(x=sizes, y=[rates[size] for size in sizes], name=name, mode="lines+markers")
+    theirs = statistics.median(peers_told[-3:])
+    figure.add_hline(
+        y=theirs,
+        line={"dash": "dot", "color": "#e11d48"},
+        annotation_text=f"Stable-Baselines3 in two processes, CartPole-v1: {theirs:,.0f}",
+        annotation_position="bottom right",
     )
+    sizes = [1, 2, 4, 8, 16, 32, 64, 128]
+    figure.update_xaxes(title_text="runs trained at the same time", type="log", tickvals=sizes, ticktext=sizes)
+    figure.update_yaxes(title_text="environment steps a second, all runs", type="log", tickformat=",", dtick="D2")
+    figure.update_layout(width=900, height=440, template="plotly_white", margin={"t": 20, "l": 70, "r": 20, "b": 50})
+    screenshot(figure, Path(__file__).parent.parent / "docs" / "populations.png", 900, 440)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "floor", "growth", "halving", "memory", "search", "one"])
+    parser.add_argument("what", choices=["speed", "floor", "growth", "halving", "memory", "search", "picture", "one"])
     parser.add_argument("words", nargs="?", default="")
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
     parser.add_argument("--rounds", type=int, default=3)
@@ -278,7 +314,8 @@ def main() -> None:
     elif arguments.what == "halving":
         halving(arguments.rounds)
     else:
-        {"floor": floor, "growth": growth, "memory": memory, "search": default_search}[arguments.what]()
+        others = {"floor": floor, "growth": growth, "memory": memory, "search": default_search, "picture": picture}
+        others[arguments.what]()
 
 
 def memory() -> None:

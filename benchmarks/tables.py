@@ -118,7 +118,7 @@ def train(case: Case, optimizer: str) -> dict[tuple[float, int], list[tuple[int,
 
     from agents import AgentSpec, Trainer
     from agents.population import Population
-    from studies.ranking import last_part_return, windowed_mean
+    from studies.values import last_part_return, windowed_mean
 
     members = [(rate, seed) for rate in rates_of(optimizer) for seed in SEEDS]
     spec = AgentSpec.of(scaled(case.agent, case.reward_scale), case.env, {**case.params, "optimizer": optimizer})

@@ -18,6 +18,7 @@ import numpy as np
 from finder.runs import Group, TrialRun, Workshops, make_groups, of_equal_structure
 from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.records import EpisodeRecord
+from studies.values import iqm
 
 FLUSH_SECONDS = 0.5
 """How often episodes are handed to the listener between reports."""
@@ -146,7 +147,7 @@ class _Cohort:
             trial.error = ValueError(trial.nothing_to_judge())
             self._end_failed(number)
             return
-        value = float(np.mean(list(seed_values.values())))
+        value = float(iqm(list(seed_values.values())))
         self._end(number, "complete", value, trial.env_steps, seed_values)
 
     def _end_failed(self, number: int) -> None:

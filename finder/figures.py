@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from finder.suggestion import Suggestion, smooth
-from studies.reports.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure, rate_text
+from studies.reports.theme import PALETTE, QUIET, annotate_rate, log_axis, new_figure
+from studies.words import rate_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -20,6 +20,7 @@ from finder.recording import record_range_test
 from finder.results import SearchResult
 from finder.search import Ingredients, run_search
 from finder.suggestion import smooth
+from studies.defaults import DEFAULT_STORAGE
 from studies.storage import open_storage
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class LRFinder:
         metrics: Metrics = "reward",
         optimizer: str | None = None,
         study_name: str | None = None,
-        storage: str | None = "sqlite:///finder.db",
+        storage: str | None = DEFAULT_STORAGE,
     ) -> RangeTestResult:
         """Trains one copy of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
 

@@ -15,6 +15,7 @@ from agents.spec import AgentSpec
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import OptimizerResult
 from finder.search import Ingredients, run_search
+from studies.pick import why_no_pick
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -116,8 +117,8 @@ class OptFinder:
     def _conclude(self, result: OptimizerResult, metrics: Metrics) -> None:
         table = result.table()
         finished = table[table["state"] == "COMPLETE"]
-        if finished.empty:
-            return  # `result.stopped` and its table say why
+        if why_no_pick(result.study):
+            return  # the result says why
         grouped = finished.groupby("optimizer")["value"]
         best_values = grouped.max() if metrics == "reward" else grouped.min()
         means = {str(label): float(value) for label, value in best_values.items()}

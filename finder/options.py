@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.search import Observer
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces import check_json
 from studies.spec import StudySpec, default_name
@@ -43,6 +44,8 @@ class StudyOptions(TypedDict, total=False):
         pruner: Name of a pruner; ``"none"`` lets every trial end.
         pruner_kwargs: Its arguments.
         n_reports: Intermediate values a trial.
+        confirm: How many of the best trials are run again on further seeds when the search is done. Defaults to 3.
+        confirm_seeds: How many further seeds. Defaults to 5.
         params: Hyperparameters that are set in every trial.
         seed: Seed of the sampler, where there is one.
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
@@ -58,6 +61,8 @@ class StudyOptions(TypedDict, total=False):
     pruner: str
     pruner_kwargs: Mapping[str, Any]
     n_reports: int
+    confirm: int
+    confirm_seeds: int
     params: Mapping[str, Any]
     seed: int
     max_failures_in_a_row: int
@@ -94,7 +99,7 @@ def make_spec(
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
-    chosen["storage"] = chosen.get("storage", "sqlite:///finder.db") or IN_MEMORY
+    chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
     varied = {
         *fields.get("params", {}),
         *(options.get("params") or {}),

@@ -79,14 +79,15 @@ class ParallelFinder:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             metrics: Compare by returns or by losses.
-            **options: See `StudyOptions`. `n_jobs` defaults to one process an agent; `pruner` to none.
+            **options: See `StudyOptions`. `n_jobs` defaults to one process an agent, `pruner` to none, and `confirm` to
+                0: of a few agents, the best one is hardly flattered by having been chosen.
 
         Raises:
             ConfigurationError: Unknown names or bad values, or an agent that cannot be sent to another process.
             StudyError: The storage cannot be opened, or holds another study of that name.
         """
         labels = list(self.agents)
-        chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", **options}
+        chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", "confirm": 0, **options}
         if chosen.get("executor", "process") != "process":
             raise ConfigurationError(f"ParallelFinder runs in processes, not on {chosen['executor']!r}.")
         spec = make_spec(
@@ -120,8 +121,8 @@ class ParallelFinder:
                 optimizer = self.agents[label].config.optimizer
                 board.finish(0, trial.number, label, optimizer, Outcome(state="complete"))
         label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
-        self.rewards = {label_of[number]: rewards for number, rewards in board.rewards.items()}
-        self.losses = {label_of[number]: losses for number, losses in board.losses.items()}
+        self.rewards = {label: board.rewards[number] for number, label in label_of.items() if number in board.rewards}
+        self.losses = {label: board.losses[number] for number, label in label_of.items() if number in board.losses}
         self.logs = board.logs if self._of_one_class else {**board.logs, **_NO_BEST_LOSS}
 
     @property

@@ -14,8 +14,8 @@ from agents.population import Population, Workshop
 from agents.spec import AgentSpec
 from agents.trainer import Budget, Trainer
 from finder.trial import TrialSpec, episode_record
-from studies.ranking import last_part_return, windowed_mean
 from studies.records import EpisodeRecord
+from studies.values import iqm, last_part_return, windowed_mean
 
 
 class Workshops:
@@ -89,8 +89,8 @@ class TrialRun:
         return {run.seed: run.value_at(env_steps) for run in self.runs}
 
     def value_at(self, env_steps: int) -> float:
-        """Mean over its seeds; NaN unless all of them have one."""
-        return float(np.mean(list(self.values_at(env_steps).values())))
+        """Interquartile mean over its seeds; NaN unless all of them have one."""
+        return float(iqm(list(self.values_at(env_steps).values())))
 
     def final_values(self) -> dict[int, float]:
         """Seed -> value of the last part of training."""

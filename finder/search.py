@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -18,8 +18,9 @@ from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
+from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
-from studies.recorder import Recorder
+from studies.recorder import Ask, Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import standing
@@ -32,6 +33,9 @@ class Observer(Protocol):
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """The study is open, and so many trials of it are left to run, on this executor."""
+
+    def confirmation_begins(self, n_finalists: int) -> None:
+        """The search is done: so many of its best trials are run again, on further seeds."""
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """A trial was handed to the executor."""
@@ -115,6 +119,8 @@ class Search:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
+            if self.recorder.stop_reason is None and self.spec.confirm:
+                self._confirm()
         except KeyboardInterrupt:
             if self._observer is None:  # a script: nobody else says it
                 print(_interrupted(self.study), file=sys.stderr)
@@ -124,8 +130,20 @@ class Search:
             self.recorder.close()
         return self.recorder.stop_reason
 
+    def _confirm(self) -> None:
+        """Runs the finalists on further seeds."""
+        n = standing(self.study).n_unconfirmed
+        if not n or why_no_pick(self.study):
+            return
+        if self._observer:
+            self._observer.confirmation_begins(n)
+        self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
+
     def _next_trial(self) -> TrialSpec | None:
-        while (ask := self.recorder.ask()) is not None:
+        return self._next(self.recorder.ask)
+
+    def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
+        while (ask := next_ask()) is not None:
             try:
                 agent = self._ingredients.agent(ask.params, self.spec.agents[0])
             except ConfigurationError as error:
@@ -137,12 +155,13 @@ class Search:
             trial = TrialSpec(
                 number=ask.number,
                 agent=agent,
-                seeds=self.spec.seeds,
+                seeds=ask.seeds,
                 env_steps=self.spec.env_steps,
                 episodes=self.spec.episodes,
                 report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
                 metric=self.spec.metric,
                 name=ask.params.get("agent", ""),
+                confirms=ask.confirms,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)

@@ -10,8 +10,8 @@ import pandas as pd
 
 from studies.pick import candidate
 from studies.ranking import rank
-from studies.reports.theme import number_text, param_text
 from studies.study import OpenStudy
+from studies.words import number_text, param_text
 
 _MAX_ROWS = 60
 

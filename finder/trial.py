@@ -39,6 +39,7 @@ class TrialSpec:
             budget in episodes nobody knows how many steps a run will take, and they may be left empty.
         metric: What is reported: the mean return of episodes, or the mean loss.
         name: What the study calls the agent, where it is not the agent's own label.
+        confirms: The trial that it runs again on further seeds, None for a trial of the search.
     """
 
     number: int
@@ -49,6 +50,7 @@ class TrialSpec:
     report_marks: tuple[int, ...] = ()
     metric: Metric = "return"
     name: str = ""
+    confirms: int | None = None
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from studies.errors import StudyError
     from studies.pick import Pick, best, best_optimizer
     from studies.pruners import PRUNERS, make_pruner
-    from studies.ranking import Candidate, Ranked, last_part_return, rank, windowed_mean
+    from studies.ranking import Candidate, Ranked, rank, recommended
     from studies.recorder import Ask, Recorder
     from studies.records import EpisodeRecord
     from studies.reports import (
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from studies.spec import StudySpec
     from studies.storage import StudyStorage, open_storage
     from studies.study import OpenStudy, StudySummary, delete_study, list_studies, load_study, open_study
+    from studies.values import iqm, last_part_return, windowed_mean
 
 _HOMES = {
     "studies.dashboard": ("attach_figures", "serve"),
@@ -36,7 +37,7 @@ _HOMES = {
     "studies.errors": ("StudyError",),
     "studies.pick": ("Pick", "best", "best_optimizer"),
     "studies.pruners": ("PRUNERS", "make_pruner"),
-    "studies.ranking": ("Candidate", "Ranked", "last_part_return", "rank", "windowed_mean"),
+    "studies.ranking": ("Candidate", "Ranked", "rank", "recommended"),
     "studies.recorder": ("Ask", "Recorder"),
     "studies.records": ("EpisodeRecord",),
     "studies.reports": (
@@ -50,6 +51,7 @@ _HOMES = {
     "studies.spaces": ("Choice", "Fixed", "FloatRange", "IntRange", "Space", "distribution", "parse_space"),
     "studies.spec": ("StudySpec",),
     "studies.storage": ("StudyStorage", "open_storage"),
+    "studies.values": ("iqm", "last_part_return", "windowed_mean"),
     "studies.study": ("OpenStudy", "StudySummary", "delete_study", "list_studies", "load_study", "open_study"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -79,6 +81,7 @@ __all__ = [
     "best_optimizer",
     "delete_study",
     "distribution",
+    "iqm",
     "last_part_return",
     "list_studies",
     "load_study",
@@ -92,6 +95,7 @@ __all__ = [
     "plot_optimizers",
     "plot_trials",
     "rank",
+    "recommended",
     "serve",
     "windowed_mean",
     "write_report",

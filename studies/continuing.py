@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import check_distribution_compatibility
 
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.plan import pending_rows
 from studies.spaces import Choice, Fixed, FloatRange, IntRange, distribution
 from studies.spec import IDENTITY_FIELDS, StudySpec
+from studies.words import plural
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
-
-DEFAULT_STORAGE = "sqlite:///finder.db"
 
 
 def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
@@ -118,7 +118,7 @@ def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
     if old.trials and len(new.trials) > len(old.trials):
         told.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
     elif n_more > 0:
-        told.append(f"The study has {n_more} more trial{'s' * (n_more != 1)}, planned before.")
+        told.append(f"The study has {n_more} more {plural('trial', n_more)}, planned before.")
     for field in ("sampler", "pruner"):
         if field == "sampler" and new.plan():
             continue

@@ -19,6 +19,7 @@ from studies.reports.answer import answer, budget_text
 from studies.reports.figures import study_figures
 from studies.storage import StudyStorage, open_storage
 from studies.study import StudySummary, list_studies, load_study
+from studies.words import plural
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -65,7 +66,7 @@ def attach_figures(study: OpenStudy) -> list[str]:
 def _note(study: OpenStudy) -> str:
     """Returns the study in words: what was asked, what the answer is, and where there is more."""
     spec = study.spec
-    seeds = f"seed{'s' * (len(spec.seeds) > 1)} {', '.join(map(str, spec.seeds))}"
+    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
     where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
     more = f"Everything about a trial: `finder show {where}`"

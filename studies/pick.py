@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.confirmation import confirmations
 from studies.errors import StudyError, nearest
-from studies.ranking import Candidate, Direction, rank
+from studies.ranking import Candidate, Direction, Ranked, rank, recommended, seeds_to_settle
 from studies.spaces import Json
+from studies.words import counted, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.storage import StudyStorage
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pick:
-    """The best complete trial of a study; of a study of range tests, the newest one with a suggestion.
+    """The trial of a study to use; of a study of range tests, the newest one with a suggestion.
+
+    It is the best complete one, or the most robust of those that cannot be told from it; see
+    `studies.ranking.recommended`.
 
     Attributes:
         study: The study's name.
@@ -32,10 +37,20 @@ class Pick:
         config: The agent's configuration.
         optimizers: Each optimizer, serialised by Keras, by name.
         metric: What the value is: `return` or `loss`.
-        value: Mean over seeds; NaN for a range test, which has none.
+        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, so that choosing it
+            has made it no better. NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
+        low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN where
+            nothing is known of the spread.
+        high: Its upper end.
+        probability_best: How probable it is that no other complete trial has a better expected value.
+        tied: Numbers of the other trials that cannot be told from the best one.
+        seeds_to_settle: Seeds each that would tell the best one from these, if values and spreads stay as they are;
+            None where none would do.
         seed_values: Each seed's value.
         n_seeds: How many seeds.
+        confirmed_by: Number of the trial that ran it on further seeds; None where none did.
+        tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
         direction: Whether high (`maximize`) or low values are good.
         configuration: Everything needed to run the trial again.
     """
@@ -52,19 +67,25 @@ class Pick:
     metric: str
     value: float
     spread: float
+    low: float
+    high: float
+    probability_best: float
+    tied: list[int]
+    seeds_to_settle: int | None
     seed_values: dict[int, float]
     n_seeds: int
+    confirmed_by: int | None
+    tuning_value: float
     direction: Direction
     configuration: dict[str, Json]
 
     def __repr__(self) -> str:
-        from studies.reports.theme import params_text, spread_text  # it draws too, which a pick alone does not need
-
         where = f"(trial #{self.trial} of {self.study})"
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
         value = f"{self.metric} {spread_text(self.value, self.spread)}"
-        return f"{params_text(self.params)}: {value} over {self.n_seeds} seed{'s' * (self.n_seeds != 1)} {where}"
+        further = "" if self.confirmed_by is None else "further "
+        return f"{params_text(self.params)}: {value} over {counted(self.n_seeds, f'{further}seed')} {where}"
 
     def to_json(self) -> dict[str, Json]:
         """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
@@ -73,13 +94,14 @@ class Pick:
         """
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
-        data |= {name: None if math.isnan(data[name]) else data[name] for name in ("value", "spread")}
+        numbers = ("value", "spread", "low", "high", "probability_best", "tuning_value")
+        data |= {name: None if math.isnan(data[name]) else data[name] for name in numbers}
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 
 
 def best(study: OpenStudy) -> Pick:
-    """Returns the best complete trial: the best mean over seeds, then the lower spread, then the lower number.
+    """Returns the complete trial to use: the best one, or the most robust of those that cannot be told from it.
 
     Raises:
         StudyError: If there is none that can be called the best; see `why_no_pick`.
@@ -91,12 +113,16 @@ def best(study: OpenStudy) -> Pick:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        mean, spread, values = math.nan, math.nan, {}
+        winner, told, judged, run = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
     else:
         complete = _complete(study)
-        winner = rank([candidate(study, each) for each in complete], study.direction)[0]
+        judged = rank([candidate(study, each) for each in complete], study.direction)
+        winner = told = recommended(judged, study.direction) or judged[0]
+        confirmed, run = confirmations(study), None
+        if confirmed:
+            winner, told, run = confirmed[0].tuning, confirmed[0].held_out, confirmed[0].run
+            judged = [each.together for each in confirmed]
         trial, params = next(each for each in complete if each.number == winner.number), dict(winner.params)
-        mean, spread, values = winner.mean, winner.spread, seed_values(trial)
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,
@@ -109,13 +135,26 @@ def best(study: OpenStudy) -> Pick:
         config=configuration.get("config", {}),
         optimizers=configuration.get("optimizers", {}),
         metric=study.spec.metric,
-        value=mean,
-        spread=spread,
-        seed_values=values,
-        n_seeds=len(values) or 1,
+        value=told.value,
+        spread=told.spread,
+        low=told.low,
+        high=told.high,
+        probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
+        tied=[each.number for each in judged if each.tied and each.number != trial.number],
+        seeds_to_settle=seeds_to_settle(judged, study.direction),
+        seed_values=seed_values(run or trial) if study.spec.kind != "range-test" else {},
+        n_seeds=told.n_seeds or 1,
+        confirmed_by=None if run is None else run.number,
+        tuning_value=winner.value,
         direction=study.direction,
         configuration=configuration,
     )
+
+
+_NOTHING_KNOWN = Ranked(
+    label="", params={}, seed_values=(), number=0, value=math.nan, spread=math.nan, low=math.nan, high=math.nan,
+    probability_best=math.nan, tied=False, n_seeds=0,
+)  # fmt: skip
 
 
 def why_no_pick(study: OpenStudy) -> str:

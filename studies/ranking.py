@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from studies.errors import StudyError
 from studies.spaces import Json
+from studies.statistics import estimate
 
 Direction = Literal["maximize", "minimize"]
 
@@ -42,9 +42,15 @@ class Ranked:
         params: Its parameters.
         seed_values: Its value on each seed.
         number: Its trial's number.
-        mean: Mean over seeds; NaN if there is no seed or one is not finite.
+        value: Interquartile mean over seeds; of fewer than four seeds their mean. NaN if there is no seed or one is not
+            finite.
         spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds, because one
             seed says nothing about spread.
+        low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN if the
+            value is unknown or nothing is known of the spread of any candidate.
+        high: Its upper end.
+        probability_best: How probable it is that no other candidate has a better expected value.
+        tied: Whether it cannot be told from the best, with 95% confidence over all candidates.
         n_seeds: How many seeds.
     """
 
@@ -52,64 +58,20 @@ class Ranked:
     params: Mapping[str, Json]
     seed_values: tuple[float, ...]
     number: int
-    mean: float
+    value: float
     spread: float
+    low: float
+    high: float
+    probability_best: float
+    tied: bool
     n_seeds: int
 
 
-def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:
-    """Returns the mean return of the episodes that ended in the last part of the budget.
-
-    Training returns over a last part, and not the best evaluation or the last episode, because the best of many is a
-    lucky one and one episode is noise.
-
-    Args:
-        env_steps: Environment steps at each episode's end, [n], in any order.
-        returns: Each episode's return, [n].
-        budget: The seed's budget in environment steps, at least 1. Later episodes count too: vector environments
-            overshoot by a few steps.
-        part: The last part, above 0 and at most 1. Defaults to `0.2`: episodes that ended after 80% of the budget.
-
-    Returns:
-        The mean, NaN if no episode ended there.
-
-    Raises:
-        StudyError: If the lengths differ, or `budget` or `part` is out of range.
-    """
-    if budget < 1:
-        raise StudyError(f"budget is {budget}: give at least 1 environment step.")
-    if not 0 < part <= 1:
-        raise StudyError(f"part is {part}: give a part above 0 and at most 1.")
-    steps, values = _pair(env_steps, returns)
-    # budget - part * budget, not (1 - part) * budget: the latter is 80.00000000000001 for 100 and 0.2 in some cases.
-    chosen = values[steps > budget - part * budget]
-    return float(chosen.mean()) if chosen.size else math.nan
-
-
-def windowed_mean(env_steps: ArrayLike, values: ArrayLike, at: float, width: float) -> float:
-    """Returns the mean of the values with `at - width < env_steps <= at`, NaN if there is none.
-
-    Args:
-        env_steps: Environment steps of each value, [n], in any order.
-        values: The values, [n].
-        at: The window's end, included.
-        width: The window's width in environment steps, above 0.
-
-    Raises:
-        StudyError: If the lengths differ or `width` is not above 0.
-    """
-    if not width > 0:
-        raise StudyError(f"width is {width}: give a window of more than 0 environment steps.")
-    steps, numbers = _pair(env_steps, values)
-    chosen = numbers[(steps > at - width) & (steps <= at)]
-    return float(chosen.mean()) if chosen.size else math.nan
-
-
 def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> list[Ranked]:
-    """Orders candidates by their mean over seeds, best first.
+    """Orders candidates by their interquartile mean over seeds, best first, and says how sure the order is.
 
-    Equal means are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
-    Candidates whose mean is unknown come after all others.
+    Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
+    Candidates whose value is unknown come after all others. Intervals and ties are those of `studies.statistics`.
 
     Args:
         candidates: What to rank.
@@ -117,51 +79,125 @@ def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> 
     """
     if direction not in ("maximize", "minimize"):
         raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
-    sign = -1.0 if direction == "maximize" else 1.0
-
-    def place(entry: Ranked) -> tuple[bool, float, float, int]:
-        unknown = math.isnan(entry.mean)
-        spread = math.inf if math.isnan(entry.spread) else entry.spread
-        return unknown, 0.0 if unknown else sign * entry.mean, spread, entry.number
-
-    return sorted((_ranked(candidate) for candidate in candidates), key=place)
+    sign = 1.0 if direction == "maximize" else -1.0
+    known = [each for each in candidates if each.seed_values and np.isfinite(each.seed_values).all()]
+    ranked = _judged(known, sign) if known else []
+    ranked.sort(key=lambda entry: (-sign * entry.value, _or_infinite(entry.spread), entry.number))
+    unknown = [each for each in candidates if each not in known]
+    return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
 
 
-def overlapping(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Returns those whose spread overlaps the best one's, best first: seeds as few as these cannot tell them apart.
+def _judged(known: Sequence[Candidate], sign: float) -> list[Ranked]:
+    n = len(known)
+    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
+    if max(len(each.seed_values) for each in known) > 1:
+        low, high = np.sort(sign * np.stack(estimates.interval()), axis=0)
+        tied, probable = estimates.may_be_best(), estimates.probability_best()
+    else:  # only how far apart they are is known
+        low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)
+    return [
+        Ranked(
+            label=each.label,
+            params=each.params,
+            seed_values=each.seed_values,
+            number=each.number,
+            value=float(sign * estimates.centers[i]),
+            spread=float(np.std(each.seed_values, ddof=1)) if len(each.seed_values) > 1 else math.nan,
+            low=float(low[i]),
+            high=float(high[i]),
+            probability_best=float(probable[i]),
+            tied=bool(tied[i]),
+            n_seeds=len(each.seed_values),
+        )
+        for i, each in enumerate(known)
+    ]
 
-    The spread is one standard deviation on both sides of the mean, as figures draw it. An unknown spread (one seed)
-    counts as none, so that only exact ties overlap.
+
+def _unknown(each: Candidate) -> Ranked:
+    return Ranked(
+        label=each.label, params=each.params, seed_values=each.seed_values, number=each.number, value=math.nan,
+        spread=math.nan, low=math.nan, high=math.nan, probability_best=0.0, tied=False, n_seeds=len(each.seed_values),
+    )  # fmt: skip
+
+
+def recommended(ranked: Sequence[Ranked], direction: Direction = "maximize") -> Ranked | None:
+    """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
+
+    That is the one which does well with its neighbours: the mean of its value, twice, and those of the next lower and
+    the next higher learning rate with everything else the same. So it is not at the edge of a cliff, and less a matter
+    of luck. Of several that are equal it is the one in their middle. Without learning rates it is the best one.
 
     Args:
         ranked: What `rank` returned.
+        direction: Whether a high or a low value is good. Defaults to `maximize`.
+
+    Returns:
+        None if nothing has a value.
     """
-    if not ranked:
-        return []
-    best, *others = ranked
-    return [each for each in others if abs(best.mean - each.mean) <= _reach(best) + _reach(each)]
+    tied = [each for each in ranked if each.tied]
+    rate_name = _rate_name(ranked)
+    if len(tied) < 2 or rate_name is None or math.isnan(tied[0].low):
+        return ranked[0] if ranked and not math.isnan(ranked[0].value) else None
+    sign = 1.0 if direction == "maximize" else -1.0
+    rates = sorted(_log_rate(each, rate_name) for each in tied)
+    middle = (rates[0] + rates[-1]) / 2
+
+    def robustness(entry: Ranked) -> tuple[float, float, float, int]:
+        near = [each.value for each in _neighbours(entry, ranked, rate_name)]
+        around = (2 * entry.value + sum(near) + (2 - len(near)) * entry.value) / 4
+        off_middle = abs(_log_rate(entry, rate_name) - middle)
+        return round(sign * around, 9), -off_middle, -_or_infinite(entry.spread), -entry.number
+
+    return max(tied, key=robustness)
 
 
-def _reach(entry: Ranked) -> float:
-    return 0.0 if math.isnan(entry.spread) else entry.spread
+def _rate_name(ranked: Sequence[Ranked]) -> str | None:
+    """The one parameter that is a learning rate, None if there is none or there are several."""
+    names = {name for each in ranked for name in each.params if name.endswith("learning_rate")}
+    if len(names) != 1:
+        return None
+    [name] = names
+    rates = [each.params.get(name) for each in ranked]
+    return name if all(isinstance(rate, int | float) and rate > 0 for rate in rates) else None
 
 
-def _ranked(candidate: Candidate) -> Ranked:
-    values = np.asarray(candidate.seed_values, dtype=float)
-    known = values.size > 0 and bool(np.isfinite(values).all())
-    return Ranked(
-        label=candidate.label,
-        params=candidate.params,
-        seed_values=candidate.seed_values,
-        number=candidate.number,
-        mean=float(values.mean()) if known else math.nan,
-        spread=float(values.std(ddof=1)) if known and values.size > 1 else math.nan,
-        n_seeds=len(candidate.seed_values),
-    )
+def _log_rate(entry: Ranked, name: str) -> float:
+    rate = entry.params[name]
+    return math.log10(rate) if isinstance(rate, int | float) else 0.0
 
 
-def _pair(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    steps, numbers = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
-    if steps.shape != numbers.shape or steps.ndim != 1:
-        raise StudyError(f"env_steps has shape {steps.shape} and values {numbers.shape}: give two lists of one length.")
-    return steps, numbers
+def _neighbours(entry: Ranked, ranked: Sequence[Ranked], name: str) -> list[Ranked]:
+    """The candidates with the next lower and the next higher rate and everything else the same."""
+
+    def rest(each: Ranked) -> dict[str, Json]:
+        return {key: value for key, value in each.params.items() if key != name}
+
+    group = [each for each in ranked if rest(each) == rest(entry) and not math.isnan(each.value)]
+    own = _log_rate(entry, name)
+    below = [each for each in group if _log_rate(each, name) < own]
+    above = [each for each in group if _log_rate(each, name) > own]
+    near = [max(below, key=lambda each: _log_rate(each, name))] if below else []
+    return near + ([min(above, key=lambda each: _log_rate(each, name))] if above else [])
+
+
+def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:
+    """Returns how many seeds each would tell the best one from those that are level with it now.
+
+    Args:
+        ranked: What `rank` returned.
+        direction: Whether a high or a low value is good. Defaults to `maximize`.
+
+    Returns:
+        Seeds each in total, if values and spreads stay as they are; None where none would do, because two are exactly
+        equal, or nothing is known of the spread.
+    """
+    known = [each for each in ranked if not math.isnan(each.value)]
+    if not known or math.isnan(known[0].low):
+        return None
+    sign = 1.0 if direction == "maximize" else -1.0
+    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
+    return estimates.seeds_to_settle(min(each.n_seeds for each in known))
+
+
+def _or_infinite(spread: float) -> float:
+    return math.inf if math.isnan(spread) else spread

@@ -12,14 +12,23 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
+from studies.confirmation import held_out_seeds, unconfirmed
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
 from studies.records import EpisodeRecord
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
 from studies.standing import planned_row, rows_left
-from studies.study import INTERRUPTED, REASON_ATTR, RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, is_interrupted
+from studies.study import (
+    CONFIRMS_ATTR,
+    INTERRUPTED,
+    REASON_ATTR,
+    RUNNER_ATTR,
+    TRACEBACK_ATTR,
+    OpenStudy,
+    is_interrupted,
+)
 
 FLUSH_ROWS = 5_000
 FLUSH_SECONDS = 1.0
@@ -34,10 +43,14 @@ class Ask:
     Attributes:
         number: Its number in the study.
         params: What it sets: the spec's fixed parameters and the proposed ones.
+        seeds: The seeds to train with.
+        confirms: The trial that it runs again on further seeds, None for a trial of the search.
     """
 
     number: int
     params: dict[str, Json]
+    seeds: tuple[int, ...]
+    confirms: int | None = None
 
 
 class Recorder:
@@ -60,6 +73,8 @@ class Recorder:
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
         self._rows: dict[int, dict[str, Json]] = {}
+        self._confirming: dict[int, FrozenTrial] = {}
+        self._unconfirmed: list[FrozenTrial] | None = None
         self._reported: dict[int, set[int]] = {}
         self._finished: set[int] = set()
         self._buffer: list[tuple[int, EpisodeRecord]] = []
@@ -112,7 +127,30 @@ class Recorder:
             self._reported[trial.number] = set()
             if row:
                 self._rows[trial.number] = row
-            return Ask(trial.number, {**self._spec.fixed, **decode_params(trial.params, self._spaces)})
+            return Ask(trial.number, self._params(trial), self._spec.seeds)
+
+    def ask_confirmation(self) -> Ask | None:
+        """Returns the next finalist to run on further seeds; None if nothing is left to confirm.
+
+        Finalists are known when every trial of the search has ended, and not before: ask for none until then.
+        """
+        with self._entered():
+            if self._closed or self._stop_reason is not None:
+                return None
+            if self._unconfirmed is None:
+                self._unconfirmed = unconfirmed(self._study)
+            if not self._unconfirmed:
+                return None
+            finalist = self._unconfirmed.pop(0)
+            self._study.study.enqueue_trial(finalist.params, user_attrs={CONFIRMS_ATTR: finalist.number})
+            trial = self._ask_optuna(finalist.params)
+            self._running[trial.number] = trial
+            self._reported[trial.number] = set()
+            self._confirming[trial.number] = finalist
+            return Ask(trial.number, self._params(trial), held_out_seeds(self._spec), finalist.number)
+
+    def _params(self, trial: Trial) -> dict[str, Json]:
+        return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
@@ -183,7 +221,8 @@ class Recorder:
                 if math.isfinite(value) and self._is_due(number, env_steps):
                     self._report(trial, env_steps, value)
                     reported[number] = trial
-            return stopped | {number for number, trial in reported.items() if trial.should_prune()}
+            asked = {number: trial for number, trial in reported.items() if number not in self._confirming}
+            return stopped | {number for number, trial in asked.items() if trial.should_prune()}
 
     def completed(
         self,
@@ -267,6 +306,9 @@ class Recorder:
         """
         with self._entered():
             self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
+            if number in self._confirming:
+                self._unconfirmed = None  # found anew
+                return
             self._n_counted -= 1
             if self._planned and number in self._rows:
                 self._pending.insert(0, self._rows[number])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from studies.checked_model import CheckedModel
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.plan import grid_rows, inferred_spaces, settled_rows
 from studies.pruners import check_pruner_name
@@ -84,6 +85,9 @@ class StudySpec(CheckedModel):
         sampler_kwargs: The sampler's arguments. Defaults to none.
         pruner: Name of a pruner (`studies.pruners`). Defaults to `median`.
         pruner_kwargs: The pruner's arguments. Defaults to none.
+        confirm: How many of the best trials are run again on further seeds when the search is done, from 0. Defaults to
+            `3`.
+        confirm_seeds: How many further seeds, at least 1. Defaults to `5`.
         executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
             another in this process). Defaults to `auto`: populations where every agent can be trained in one, else
             processes.
@@ -99,7 +103,7 @@ class StudySpec(CheckedModel):
     """
 
     name: Text
-    storage: Text = "sqlite:///finder.db"
+    storage: Text = DEFAULT_STORAGE
     agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
     agent_weights: dict[str, str] = Field(default_factory=dict)
@@ -121,6 +125,8 @@ class StudySpec(CheckedModel):
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
+    confirm: Annotated[int, Field(strict=True, ge=0)] = 3
+    confirm_seeds: Count = 5
     executor: Literal["auto", "population", "process", "inline"] = "auto"
     n_jobs: Count | None = None
     population: Count | None = None

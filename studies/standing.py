@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.confirmation import unconfirmed
 from studies.plan import pending_rows
 from studies.spaces import Json, encode
 from studies.study import is_interrupted
@@ -28,22 +29,25 @@ class Standing:
         n_ended: Of these, those that were completed, pruned or failed.
         n_running: Of these, those that run, or ran when their process died.
         n_again: Of those that ended, planned ones that failed: the next run tries them again.
+        n_unconfirmed: Finalists that are still to be run on further seeds; 0 before the search is done.
     """
 
     n_total: int
     n_ended: int
     n_running: int
     n_again: int
+    n_unconfirmed: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether every trial has ended, so that its pick stays as it is."""
-        return self.n_ended >= self.n_total
+        """Whether every trial has ended and every finalist is confirmed, so that its pick stays as it is."""
+        return self.n_ended >= self.n_total and not self.n_unconfirmed
 
 
 def standing(study: OpenStudy) -> Standing:
     """Returns how far a study is."""
-    return standing_of(study.spec, study.trials())
+    search = standing_of(study.spec, study.trials())
+    return replace(search, n_unconfirmed=len(unconfirmed(study))) if search.complete else search
 
 
 def standing_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> Standing:

@@ -36,6 +36,9 @@ EPISODES_ATTR = "finder_episodes"
 RUNNER_ATTR = "finder_runner"
 """Study attribute: the process that runs the study (`studies.lease`)."""
 
+CONFIRMS_ATTR = "confirms"
+"""Trial attribute: the number of the trial that this one ran again on further seeds (`studies.confirmation`)."""
+
 REASON_ATTR = "reason"
 TRACEBACK_ATTR = "traceback"
 INTERRUPTED = "interrupted"
@@ -73,8 +76,20 @@ class OpenStudy:
         return self.spec.direction
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """Returns the trials in these states (all if none is given) by number, not copied: do not change them."""
-        return self.study.get_trials(deepcopy=False, states=states or None)
+        """Returns the trials of the search in these states (all if none is given), by number.
+
+        They are not copied: do not change them. Trials that only confirm others are `confirmation_trials`.
+        """
+        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        return [trial for trial in trials if not is_confirmation(trial)]
+
+    def confirmation_trials(self) -> list[FrozenTrial]:
+        """Returns the trials that ran others again on further seeds, by number, not copied."""
+        return [trial for trial in self.study.get_trials(deepcopy=False) if is_confirmation(trial)]
+
+    def all_trials(self) -> list[FrozenTrial]:
+        """Returns both, by number, not copied."""
+        return self.study.get_trials(deepcopy=False)
 
     def params(self, trial: FrozenTrial) -> dict[str, Json]:
         """Returns a trial's searched parameters as they were given (lists as lists)."""
@@ -244,6 +259,11 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
         return n_trials
 
 
+def is_confirmation(trial: FrozenTrial) -> bool:
+    """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
+    return CONFIRMS_ATTR in trial.user_attrs
+
+
 def is_interrupted(trial: FrozenTrial) -> bool:
     """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
@@ -358,6 +378,7 @@ def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -
     from studies.standing import standing_of  # it knows of trials what this module knows, and more
 
     spec = StudySpec.from_json_dict(spec_json)
+    trials = [trial for trial in trials if not is_confirmation(trial)]
     standing = standing_of(spec, trials)
     counted = [trial for trial in trials if not is_interrupted(trial)]
     counts = {state: sum(trial.state == state for trial in counted) for state in TrialState}

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from finder.cli.console import counted, say_note, storage_flag
+from finder.cli.console import say_note, storage_flag
+from studies.words import counted
 
 if TYPE_CHECKING:
     from studies.pick import Pick
@@ -34,14 +35,18 @@ class Doubt(NamedTuple):
 
 def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
-    from studies.reports.answer import tie_sentence
+    from studies.confirmation import confirmations
+    from studies.reports.answer import how_sure
     from studies.reports.facts import ranking
 
     if study.spec.kind == "range-test":
         return []
-    tie = tie_sentence(ranking(study).ranked)
-    found = [unfinished(study), _edge(study, pick), Doubt(tie[:1].lower() + tie[1:]) if tie else None]
-    if pick.n_seeds == 1:
+    found = [unfinished(study), _edge(study, pick)]
+    if pick.tied:
+        judged = [each.together for each in confirmations(study)] or ranking(study).ranked
+        tie = how_sure(judged, study.direction, pick.trial)
+        found.append(Doubt(tie[:1].lower() + tie[1:]))
+    if len(study.spec.seeds) == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)
         found.append(Doubt("one seed says nothing about luck.", flags, ("--seeds", "--study-name"), "three seeds"))
@@ -55,6 +60,9 @@ def unfinished(study: OpenStudy) -> Doubt | None:
     now = standing(study)
     if now.complete:
         return None
+    if now.n_unconfirmed and now.n_ended >= now.n_total:
+        best = "the best is" if now.n_unconfirmed == 1 else f"the best {now.n_unconfirmed} are"
+        return Doubt(f"{best} not confirmed on further seeds yet: this may change. The same search again does it.")
     running = f", {now.n_running} running" if now.n_running else ""
     return Doubt(f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change.")
 
@@ -89,7 +97,7 @@ def say_doubts(study: OpenStudy, pick: Pick, words: Sequence[str] | None = None)
 
 def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
     """The best rate is the first or last one that was tried. Further rates join the study."""
-    from studies.reports.theme import rate_text
+    from studies.words import rate_text
 
     if study.spec.kind != "lr" or len(pick.params) != 1:
         return None

@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
+from finder.cli import replay as replay_command
 from finder.cli import run as run_command
 from finder.cli import searches, studies
 from finder.cli import show as show_command
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_SEARCH, _LOOK = "Search", "Look"
+_SEARCH, _LOOK, _COMPARE = "Search", "Look", "Compare"
 app.command("lr", rich_help_panel=_SEARCH)(searches.lr)
 app.command("opt", rich_help_panel=_SEARCH)(searches.opt)
 app.command("agents", rich_help_panel=_SEARCH)(searches.agents)
@@ -41,6 +42,7 @@ app.command("show", rich_help_panel=_LOOK)(show_command.show)
 app.command("best", rich_help_panel=_LOOK)(studies.best)
 app.command("report", rich_help_panel=_LOOK)(studies.report)
 app.command("dashboard", rich_help_panel=_LOOK)(studies.dashboard)
+app.command("replay", rich_help_panel=_COMPARE)(replay_command.replay)
 app.command("delete", rich_help_panel=_LOOK)(studies.delete)
 
 

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from finder.cli.advice import say_doubts
-from finder.cli.console import (
-    DEFAULT_STORAGE,
-    counted,
-    errors,
-    print_json,
-    results,
-    say_commands,
-    say_error,
-    say_note,
-    storage_flag,
-)
+from finder.cli.console import errors, print_json, results, say_commands, say_error, say_note, storage_flag
 from finder.cli.progress import headline
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import counted
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec
@@ -97,11 +89,14 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 def print_pick(pick: Pick, study: OpenStudy) -> None:
     """Prints the pick for a person: what to use, and how good it was."""
-    from studies.reports.theme import params_text, spread_text
+    from studies.words import interval_text, params_text, spread_text
 
-    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, 'seed')}"
+    further = "" if pick.confirmed_by is None else "further "
+    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, f'{further}seed')}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
-    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold")))
+    interval = interval_text(pick.low, pick.high)
+    expected = f"   expected: {interval} (95%)" if interval else ""
+    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
 
 
 def next_commands(study: OpenStudy) -> list[tuple[str, str]]:
@@ -128,8 +123,8 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     Returns:
         The exit code: 1 if it suggests nothing.
     """
-    from studies.reports.theme import rate_text
     from studies.storage_url import parse_storage_url
+    from studies.words import rate_text
 
     storage = parse_storage_url(options.storage or DEFAULT_STORAGE).label
     rates, curve = result.curve()

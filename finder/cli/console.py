@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import counted
+
 if TYPE_CHECKING:
     from studies.spec import StudySpec
 
-DEFAULT_STORAGE = "sqlite:///finder.db"
 _UNCUT = 10_000
 """Columns of a file or a pipe: nothing is cut or wrapped there."""
 
@@ -73,11 +75,6 @@ def table(*columns: str, numbers: str = "") -> Table:
     for column in columns:
         listed.add_column(column, justify="right" if column in numbers.split() else "left")
     return listed
-
-
-def counted(number: int, word: str) -> str:
-    """Returns `1 trial` or `1,200 trials`."""
-    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def budget_of(spec: StudySpec) -> str:

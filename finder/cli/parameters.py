@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import typer
 
 from finder.cli import values
-from finder.cli.console import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec
@@ -159,6 +159,19 @@ class SearchOptions:
             rich_help_panel=_BUDGET,
         ),
     ] = None
+    confirm: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How many of the best are run again on further seeds at the end (default 3).",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    confirm_seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many further seeds (default 5).", show_default=False, rich_help_panel=_BUDGET),
+    ] = None
     pruner: Annotated[
         str | None,
         typer.Option(
@@ -228,6 +241,8 @@ class SearchOptions:
             population=self.population,
             params=values.settings(self.set_),
             seeds=values.seeds(self.seeds),
+            confirm=self.confirm,
+            confirm_seeds=self.confirm_seeds,
             seed=self.seed,
             pruner=self.pruner,
             pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,

@@ -14,8 +14,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from finder.cli.console import budget_of, counted, errors
+from finder.cli.console import budget_of, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
+from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -69,6 +70,16 @@ class PlainProgress(Progress):
             self.console.print(Text(f"Note  {note}"))
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
+
+    def confirmation_begins(self, n_finalists: int) -> None:
+        super().confirmation_begins(n_finalists)
+        if self.study is not None:
+            from studies.confirmation import held_out_seeds
+
+            seeds = held_out_seeds(self.study.spec)
+            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
+            best = "best" if n_finalists == 1 else f"best {n_finalists}"
+            self.console.print(Text.assemble(("Confirming ", "bold"), f"the {best} on {further}"))
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         super().trial_started(trial, params)
@@ -157,6 +168,8 @@ def make_progress(quiet: bool) -> Progress:
 
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[Text]:
     """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
+    from studies.standing import standing
+
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
     where = "memory only" if study.storage.url == "memory" else study.storage.label
@@ -166,7 +179,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}", "dim"),
         *(Text(note) for note in study.notes),
     ]
-    if n_left == 0:
+    if n_left == 0 and standing(study).complete:
         lines.append(Text("Nothing left to run; showing what it found."))
     elif n_before:
         lines.append(
@@ -180,7 +193,8 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome) -> Text:
     """How a trial ended, in one line."""
     mark, style = _MARKS[outcome.state]
-    line = Text.assemble((f"{mark} ", style), f"#{number} ", _params(trial.params if trial else {}), "  ")
+    again = f"again #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
+    line = Text.assemble((f"{mark} ", style), f"#{number} ", again, _params(trial.params if trial else {}), "  ")
     if outcome.state == "complete" and outcome.value is not None:
         line.append(_value(outcome.value, spread_of(outcome)), "bold")
     elif outcome.state == "pruned":
@@ -236,13 +250,13 @@ def _means(study: OpenStudy, where_run: str) -> str:
 
 
 def _params(params: Mapping[str, Any]) -> str:
-    from studies.reports.theme import params_text
+    from studies.words import params_text
 
     return params_text(dict(params))
 
 
 def _value(value: float, spread: float = float("nan")) -> str:
-    from studies.reports.theme import spread_text
+    from studies.words import spread_text
 
     return spread_text(value, spread)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from finder.cli.console import DEFAULT_STORAGE
 from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Population, Quiet, said
 from finder.cli.session import run_search
+from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from finder.results import SearchResult

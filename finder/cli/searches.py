@@ -10,9 +10,10 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.console import DEFAULT_STORAGE, say_commands, say_error, storage_flag
+from finder.cli.console import say_commands, say_error, storage_flag
 from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
 from finder.cli.session import run_range_test, run_search
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 
 if TYPE_CHECKING:

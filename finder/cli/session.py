@@ -13,10 +13,12 @@ from agents.errors import ConfigurationError
 from agents.silence import import_tensorflow
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
-from finder.cli.console import DEFAULT_STORAGE, counted, errors, say_commands
+from finder.cli.console import errors, say_commands
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Output, SearchOptions
 from finder.cli.progress import Progress, best_line, make_progress
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.range_test import RangeTestResult

@@ -10,9 +10,11 @@ from rich.text import Text
 
 from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of
-from finder.cli.console import DEFAULT_STORAGE, budget_of, errors, print_json, results, storage_flag, table
+from finder.cli.console import budget_of, errors, print_json, results, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.cli.progress import headline
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import plural
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -36,7 +38,7 @@ def show(
     from studies.study import load_study
 
     with load_study(storage or DEFAULT_STORAGE, study) as opened:
-        trials = opened.trials()
+        trials = opened.all_trials()
         if trial is not None:
             if not 0 <= trial < len(trials):
                 raise StudyError(f"the study {study!r} has no trial {trial}: it has {len(trials)}, from 0.")
@@ -49,15 +51,15 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
-    from studies.reports.theme import param_text, spread_text
-    from studies.study import is_interrupted
+    from studies.study import CONFIRMS_ATTR, is_confirmation, is_interrupted
+    from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_of(study)
     out = results()
     out.print(
         Text.assemble(
             (study.name, "bold"),
-            f"   {' and '.join(spec.agents)} on {spec.env}, seed{'s' * (len(spec.seeds) > 1)} "
+            f"   {' and '.join(spec.agents)} on {spec.env}, {plural('seed', len(spec.seeds))} "
             f"{', '.join(map(str, spec.seeds))}; {budget_of(spec)} each",
         )
     )
@@ -73,6 +75,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
+        confirms = f"again #{attrs[CONFIRMS_ATTR]} on further seeds" if is_confirmation(each) else ""
         value = "" if each.value is None else spread_text(each.value, _spread(each))
         steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
         listed.add_row(
@@ -82,7 +85,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             Text("interrupted", "dim") if is_interrupted(each) else Text(_WORDS[state], _STYLES[state]),
             "" if steps is None else f"{steps:,}",
             "" if seconds is None else f"{seconds:.1f}",
-            "" if is_interrupted(each) else headline(attrs.get("reason", "")),
+            confirms if is_interrupted(each) else headline(attrs.get("reason", "")) or confirms,
         )
     out.print(listed)
     if pick is not None:

@@ -14,17 +14,10 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of, print_pick
-from finder.cli.console import (
-    DEFAULT_STORAGE,
-    counted,
-    errors,
-    print_json,
-    results,
-    say_error,
-    storage_flag,
-    table,
-)
+from finder.cli.console import errors, print_json, results, say_error, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import counted
 
 if TYPE_CHECKING:
     from studies.pick import Pick
@@ -35,8 +28,8 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     """List the studies of a storage."""
     from dataclasses import asdict
 
-    from studies.reports.theme import number_text
     from studies.study import list_studies
+    from studies.words import number_text
 
     summaries = list_studies(storage or DEFAULT_STORAGE)
     if json:
@@ -181,7 +174,7 @@ def python_lines(pick: Pick, study: OpenStudy) -> str:
 
 def _show_range_test(study: OpenStudy, json: bool) -> int:
     from studies.reports.range_tests import range_tests_data
-    from studies.reports.theme import rate_text
+    from studies.words import rate_text
 
     tests = range_tests_data(study)
     suggestion = tests[-1].suggestion if tests else None

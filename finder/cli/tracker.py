@@ -38,6 +38,7 @@ class RunningTrial:
         episodes: Seed -> episodes so far.
         recent: Returns (or losses) of the last episodes.
         began: When it was started, by the tracker's clock.
+        confirms: The trial that it runs again on further seeds, or None.
         first: When its first episodes came in, and its share of the budget then.
         last: When its newest episodes came in, and its share then.
     """
@@ -49,6 +50,7 @@ class RunningTrial:
     by_steps: bool
     recent: deque[float]
     began: float
+    confirms: int | None = None
     first: tuple[float, float] | None = None
     last: tuple[float, float] | None = None
     env_steps: dict[int, int] = field(default_factory=dict)
@@ -194,6 +196,10 @@ class Tracker:
             self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
         self._began = self._clock()
 
+    def confirmation_begins(self, n_finalists: int) -> None:
+        """See `Observer`."""
+        self.n_total += n_finalists
+
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """See `Observer`."""
         self.running[trial.number] = RunningTrial(
@@ -204,6 +210,7 @@ class Tracker:
             by_steps=trial.env_steps is not None,
             recent=deque(maxlen=_RECENT * len(trial.seeds)),
             began=self._clock(),
+            confirms=trial.confirms,
         )
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
@@ -230,6 +237,8 @@ class Tracker:
         if outcome.state != "interrupted":
             self._durations.append(self._clock() - trial.began)
         self._finished_steps += max(outcome.env_steps * len(trial.seeds), sum(trial.env_steps.values()))
+        if trial.confirms is not None:
+            return
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
 

@@ -53,11 +53,15 @@ class Batching:
 
 
 def share(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
-    """Shares trials out so that workers have equally many runs, and those of equal structure stay together."""
+    """Shares trials out so that workers have equally many runs, and those of equal structure stay together.
+
+    Where trials of equal structure go to several workers, neighbours part: those that a plan has side by side do about
+    as well, and where the worse half leaves at a rung, no worker shall be left without work.
+    """
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:
         structures.setdefault(trial.agent.structure(), []).append(trial)
-    ordered = [trial for group in structures.values() for trial in group]
+    ordered = [trial for group in structures.values() for i in range(n_workers) for trial in group[i::n_workers]]
     total = sum(len(trial.seeds) for trial in ordered)
     batches: list[list[TrialSpec]] = [[] for _ in range(n_workers)]
     before = 0

@@ -90,7 +90,9 @@ class ProcessExecutor(Executor):
             with _started(BoardManager(ctx=context)) as manager:
                 board = manager.Board(self._keep_values)
                 _Run(self, context, board, next_trial, listener).loop()
-                self.values = board.values()
+                told = board.values()
+                # A run that confirms the one before adds its trials; who was the best is what that one said.
+                self.values = {name: {**values, **self.values.get(name, {})} for name, values in told.items()}
 
 
 @dataclass

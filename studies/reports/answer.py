@@ -6,15 +6,20 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
+from studies.confirmation import confirmations
 from studies.pick import Pick, best, why_no_pick
-from studies.ranking import Ranked, overlapping
+from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.reports.facts import ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.reports.theme import params_text, rate_text, spread_text
+from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
+
+
+MANY_SEEDS = 100
+"""Seeds each beyond which a difference is of no use to anybody."""
 
 
 def pick_or_none(study: OpenStudy) -> Pick | None:
@@ -31,8 +36,9 @@ def answer(study: OpenStudy) -> str:
     sentences.append(f"Of {counts_text(study)}.")
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
-        sentences.append(tie_sentence(ranked))
-        if len(ranked) > 1:
+        confirmed = [each.together for each in confirmations(study)]
+        sentences.append(how_sure(confirmed or ranked, study.direction, pick.trial))
+        if len(ranked) > 1 and not confirmed:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
             )
@@ -54,15 +60,26 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         why = why_no_pick(study)
         return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
-    seeds = f"over {pick.n_seeds} seed{'s' * (pick.n_seeds != 1)}"
+    further = "" if pick.confirmed_by is None else "further "
+    seeds = f"over {counted(pick.n_seeds, f'{further}seed')}{' that took no part in choosing it' if further else ''}"
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
-    alone = "" if not math.isnan(pick.spread) else " One seed says nothing about its spread."
+    interval = interval_text(pick.low, pick.high)
+    expected = f" On further seeds {interval} is to be expected (95%)." if interval else ""
     return (
         f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
-        f"the last part of training; trial #{pick.trial}).{alone}"
+        f"the last part of training; trial #{pick.trial}).{expected}{_bias_sentence(study, pick)}"
     )
+
+
+def _bias_sentence(study: OpenStudy, pick: Pick) -> str:
+    """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
+    if pick.confirmed_by is None:
+        return ""
+    bias = pick.tuning_value - pick.value if study.direction == "maximize" else pick.value - pick.tuning_value
+    told = f" On the seeds of the search it was {number_text(pick.tuning_value)}"
+    return f"{told}: choosing it flattered it by {number_text(bias)}." if bias > 0 else f"{told}, so it holds."
 
 
 def counts_text(study: OpenStudy) -> str:
@@ -71,7 +88,7 @@ def counts_text(study: OpenStudy) -> str:
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
     total = len(data.trials)
-    return f"{total} trial{'s' * (total != 1)}, {', '.join(shown)}"
+    return f"{counted(total, 'trial')}, {', '.join(shown)}"
 
 
 _STATE_WORDS = (
@@ -84,20 +101,26 @@ _STATE_WORDS = (
 )
 
 
-def tie_sentence(ranked: list[Ranked]) -> str:
-    """Says so when the spread of the best overlaps that of others, and names the next best; "" if it does not."""
-    others = overlapping(ranked)
-    if not others:
+def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
+    """Says how sure it is that a trial is the best: alone, or which others cannot be told from it."""
+    chosen = next(each for each in ranked if each.number == pick)
+    others = [each for each in ranked if each.tied and each.number != pick]
+    if len(ranked) < 2:
         return ""
-    best, following = ranked[0], others[0]
-    several = len(others) > 1
-    named = f"{len(others)} other trial{'s' * several}"
-    shown = f"trial #{following.number}, {params_text(dict(following.params))}"
-    if all(each.mean == best.mean for each in others):
-        return f"{named} gave exactly the same mean ({shown}), so this is a tie."
-    overlap = f"The spread{'s' * several} of {named} overlap{'s' * (not several)} that of the best"
-    following_text = f"{shown}: {spread_text(following.mean, following.spread)}"
-    return f"{overlap}, so this is close to a tie (next: {following_text})."
+    if not others:
+        return "No other trial may be as good, with 95% confidence."
+    if math.isnan(chosen.low):
+        return "One seed each cannot tell trials apart: which is the best is open."
+    first = others[0]
+    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {spread_text(first.value, first.spread)}"
+    following = shown if len(others) == 1 else f"first {shown}"
+    lead = f"This is a tie with {counted(len(others), 'other trial')} ({following})"
+    needed = seeds_to_settle(ranked, direction)
+    more = "" if needed is None else f" About {needed:,} seeds each would tell them apart."
+    if needed is None or needed > MANY_SEEDS:
+        more = " They are as good as equal: more seeds would not tell them apart."
+    chosen_for = "the best of them so far" if chosen is ranked[0] else "the one whose neighbours do well too"
+    return f"{lead}; the pick is {chosen_for}.{more}"
 
 
 def _range_test_sentence(study: OpenStudy) -> str:

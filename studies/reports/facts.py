@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.confirmation import confirmations
 from studies.pick import candidate, why_no_pick
-from studies.ranking import Ranked, rank
-from studies.reports.theme import params_text
+from studies.ranking import Ranked, rank, recommended
+from studies.words import params_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -23,7 +24,7 @@ class Ranking(NamedTuple):
     Attributes:
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
-        pick: The best one, None if none can be called the best (`studies.pick.why_no_pick`).
+        pick: The one to use (`studies.ranking.recommended`), None if there is none (`studies.pick.why_no_pick`).
     """
 
     ranked: list[Ranked]
@@ -36,7 +37,9 @@ def ranking(study: OpenStudy) -> Ranking:
     trials = study.trials()
     complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
     ranked = rank(complete, study.direction)
-    pick = ranked[0] if ranked and not why_no_pick(study) else None
+    confirmed = confirmations(study)
+    first = confirmed[0].tuning if confirmed else recommended(ranked, study.direction)
+    pick = None if first is None or why_no_pick(study) else next(each for each in ranked if each.number == first.number)
     return Ranking(ranked, {trial.number: trial for trial in trials}, pick)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from studies.confirmation import confirmations
 from studies.errors import StudyError
 from studies.pick import Pick
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
@@ -20,8 +21,8 @@ from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
-from studies.reports.theme import params_text, spread_text
 from studies.standing import standing
+from studies.words import counted, interval_text, number_text, params_text, plural, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -71,13 +72,14 @@ def report_html(study: OpenStudy) -> str:
     spec = study.spec
     pick = pick_or_none(study)
     figures = study_figures(study)
-    seeds = f"seed{'s' * (len(spec.seeds) > 1)} {', '.join(map(str, spec.seeds))}"
+    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
     sections = [
         f"<h1>{_text(study.name)}</h1>",
         f'<p class="sub">{_text(asked)}</p>',
         f'<p class="answer">{_text(answer(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
+        _confirmation_table(study),
         _ranking_table(study),
         _failure_table(states_data(study).of("FAIL")),
         _configuration(study, pick),
@@ -113,7 +115,9 @@ def _ranking_table(study: OpenStudy) -> str:
         f'<tr{" class=pick" * (entry is facts.pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
-        f'<td class="number">{_text(spread_text(entry.mean, entry.spread))}</td>'
+        f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
+        f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
+        f'<td class="number">{entry.probability_best:.0%}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -122,7 +126,29 @@ def _ranking_table(study: OpenStudy) -> str:
     )
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>mean {_text(study.spec.metric)} ± spread</th><th>seeds</th></tr>{rows}</table></div>"
+        f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th><th>is the best</th>"
+        f"<th>seeds</th></tr>{rows}</table></div>"
+    )
+
+
+def _confirmation_table(study: OpenStudy) -> str:
+    found = confirmations(study)
+    if not found:
+        return ""
+    rows = "".join(
+        f'<tr{" class=pick" * (place == 0)}><td class="number">#{each.number}</td>'
+        f"<td>{_text(params_text(dict(each.tuning.params)))}</td>"
+        f'<td class="number">{_text(spread_text(each.tuning.value, each.tuning.spread))}</td>'
+        f'<td class="number">{_text(spread_text(each.held_out.value, each.held_out.spread))}</td>'
+        f'<td class="number">{_text(interval_text(each.held_out.low, each.held_out.high))}</td>'
+        f'<td class="number">{_text(number_text(each.bias))}</td></tr>'
+        for place, each in enumerate(found)
+    )
+    seeds = counted(study.spec.confirm_seeds, "further seed")
+    return (
+        f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
+        f"<th>in the search</th><th>on further seeds</th><th>95% interval</th><th>flattered by</th></tr>{rows}"
+        "</table></div>"
     )
 
 

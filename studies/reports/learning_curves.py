@@ -10,19 +10,9 @@ import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.reports.facts import ranking, trial_label
-from studies.reports.theme import (
-    ACCENT,
-    PALETTE,
-    QUIET,
-    explain_band,
-    faded,
-    new_figure,
-    number_text,
-    plain,
-    rounded,
-    say_empty,
-)
+from studies.reports.theme import ACCENT, PALETTE, QUIET, explain_band, faded, new_figure, plain, rounded, say_empty
 from studies.study import is_interrupted
+from studies.words import counted, number_text
 
 if TYPE_CHECKING:
     from studies.records import EpisodeRecord
@@ -125,7 +115,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             x=curve.steps,
             y=rounded(curve.mean),
             mode="lines",
-            name=f"{len(data.others)} other trial{'s' * (len(data.others) > 1)}",
+            name=f"{counted(len(data.others), 'other trial')}",
             legendgroup="others",
             showlegend=index == 0,
             line={"color": faded(QUIET, 0.45), "width": 1},

@@ -23,17 +23,15 @@ from studies.reports.theme import (
     faded,
     log_axis,
     new_figure,
-    number_text,
     plain,
-    rate_text,
     rounded,
     say_empty,
     say_only_failed,
-    spread_text,
     value_title,
 )
 from studies.spaces import Fixed
 from studies.study import is_interrupted
+from studies.words import counted, number_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -123,8 +121,8 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         rate = _positive(entry.params.get(name))
         if rate is None:
             continue
-        seeds = seed_values(facts.trials[entry.number]).values() or (entry.mean,)
-        point = RatePoint(rate, entry.mean, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
+        seeds = seed_values(facts.trials[entry.number]).values() or (entry.value,)
+        point = RatePoint(rate, entry.value, min(seeds), max(seeds), entry.spread, entry.n_seeds, entry.number)
         label = group_label(dict(entry.params))
         points[label].append(point)
         if entry is facts.pick:
@@ -207,7 +205,7 @@ def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) ->
         marker={"color": color, "size": 8},
         text=[
             f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
-            f"mean {spread_text(point.mean, point.spread)} over {point.n_seeds} seed{'s' * (point.n_seeds != 1)}<br>"
+            f"mean {spread_text(point.mean, point.spread)} over {counted(point.n_seeds, 'seed')}<br>"
             f"worst {number_text(point.low)}, best {number_text(point.high)}"
             for point in line.points
         ],

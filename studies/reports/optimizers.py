@@ -9,19 +9,8 @@ import plotly.graph_objects as go
 
 from studies.ranking import Ranked
 from studies.reports.facts import group_label, ranking
-from studies.reports.theme import (
-    ACCENT,
-    PALETTE,
-    faded,
-    new_figure,
-    param_text,
-    params_text,
-    plain,
-    rounded,
-    say_empty,
-    spread_text,
-    value_title,
-)
+from studies.reports.theme import ACCENT, PALETTE, faded, new_figure, plain, rounded, say_empty, value_title
+from studies.words import counted, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -34,6 +23,7 @@ class RankingRow(NamedTuple):
     settings: str
     best: Ranked
     n_trials: int
+    is_pick: bool
 
 
 class OptimizersData(NamedTuple):
@@ -43,13 +33,11 @@ class OptimizersData(NamedTuple):
         metric: `return` or `loss`.
         grouped: Whether a row is an optimizer or agent at its own best, or one trial.
         rows: Best first.
-        has_pick: Whether the first can be called the best.
     """
 
     metric: str
     grouped: bool
     rows: tuple[RankingRow, ...]
-    has_pick: bool
 
 
 def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
@@ -60,24 +48,31 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         max_rows: How many rows. Defaults to `12`.
     """
     facts = ranking(study)
-    ranked, has_pick = facts.ranked, facts.pick is not None
+    ranked = facts.ranked
     labels = [group_label(dict(entry.params)) for entry in ranked]
     grouped = len(set(labels)) > 1
     if not grouped:
-        rows = [RankingRow(f"#{entry.number}", params_text(dict(entry.params)), entry, 1) for entry in ranked]
-        return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]), has_pick)
+        rows = [
+            RankingRow(f"#{entry.number}", params_text(dict(entry.params)), entry, 1, entry is facts.pick)
+            for entry in ranked
+        ]
+        return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
+        if entry is facts.pick:  # of its own kind it may be the most robust one, not the best one
+            best[label] = entry
         best.setdefault(label, entry)
     rows = [
-        RankingRow(label or "default", _own_settings(dict(entry.params)), entry, labels.count(label))
+        RankingRow(
+            label or "default", _own_settings(dict(entry.params)), entry, labels.count(label), entry is facts.pick
+        )
         for label, entry in best.items()
     ]
-    return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]), has_pick)
+    return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
 
 
 def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
-    """Draws the ranking: the mean as a diamond, one standard deviation as a bar around it, each seed as a dot.
+    """Draws the ranking: the value as a diamond, its 95% interval as a bar, each seed as a dot.
 
     Where optimizers or agents were searched, each is judged at its own best settings, never at another's. The bar is
     around the mean and does not start at 0, because returns are often negative, where the best bar would be the
@@ -93,13 +88,13 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
     if not data.rows:
         return say_empty(figure, "No trial is complete yet.")
     names = [f"<b>{plain(row.label)}</b><br>{plain(_shortened(row.settings))}" for row in data.rows]
-    for index, (row, name) in enumerate(zip(data.rows, names, strict=True)):
-        _add_row(figure, row, name, ACCENT if index == 0 and data.has_pick else PALETTE[0])
+    for row, name in zip(data.rows, names, strict=True):
+        _add_row(figure, row, name, ACCENT if row.is_pick else PALETTE[0])
     for label, marker in (
-        ("mean over seeds", {"symbol": "diamond", "size": 11, "color": PALETTE[0]}),
+        ("interquartile mean over seeds", {"symbol": "diamond", "size": 11, "color": PALETTE[0]}),
         ("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}),
         (
-            "± one standard deviation",
+            "95% interval on further seeds",
             {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}},
         ),
     ):
@@ -112,9 +107,9 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
 
 def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
     entry = row.best
-    if not math.isnan(entry.spread):
+    if not math.isnan(entry.low):
         figure.add_scatter(
-            x=rounded([entry.mean - entry.spread, entry.mean + entry.spread]),
+            x=rounded([entry.low, entry.high]),
             y=[name, name],
             mode="lines",
             line={"color": faded(color, 0.3), "width": 12},
@@ -131,16 +126,16 @@ def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
     )
     of = f"best of {row.n_trials} trials<br>" if row.n_trials > 1 else ""
     figure.add_scatter(
-        x=rounded([entry.mean]),
+        x=rounded([entry.value]),
         y=[name],
         mode="markers+text",
-        text=[f"<b>{plain(spread_text(entry.mean, entry.spread))}</b>"],
+        text=[f"<b>{plain(spread_text(entry.value, entry.spread))}</b>"],
         textposition="top center",
         textfont={"size": 11, "color": color},
         marker={"symbol": "diamond", "size": 11, "color": color, "line": {"color": "#ffffff", "width": 1}},
         hovertemplate=(
             f"<b>{plain(row.label)}</b> (trial #{entry.number})<br>{plain(row.settings)}<br>{of}"
-            f"mean {spread_text(entry.mean, entry.spread)} over {entry.n_seeds} seed{'s' * (entry.n_seeds != 1)}"
+            f"{spread_text(entry.value, entry.spread)} over {counted(entry.n_seeds, 'seed')}"
             "<extra></extra>"
         ),
         showlegend=False,
@@ -151,8 +146,7 @@ def _padded_range(rows: tuple[RankingRow, ...]) -> list[float]:
     """Returns an axis range around all seeds and bars; Plotly's own would cut the bars' ends."""
     values = [value for row in rows for value in row.best.seed_values]
     for row in rows:
-        spread = 0.0 if math.isnan(row.best.spread) else row.best.spread
-        values += [row.best.mean - spread, row.best.mean + spread]
+        values += [end for end in (row.best.low, row.best.high) if not math.isnan(end)]
     low, high = min(values), max(values)
     margin = 0.06 * ((high - low) or abs(high) or 1.0)
     return [low - margin, high + margin]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.reports.theme import ACCENT, annotate_rate, colors, log_axis, new_figure, plain, rate_text, rounded
+from studies.reports.theme import ACCENT, annotate_rate, colors, log_axis, new_figure, plain, rounded
+from studies.words import rate_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy

@@ -14,8 +14,6 @@ from studies.reports.theme import (
     QUIET,
     add_failed,
     new_figure,
-    number_text,
-    params_text,
     plain,
     rounded,
     say_empty,
@@ -23,6 +21,7 @@ from studies.reports.theme import (
     value_title,
 )
 from studies.study import is_interrupted
+from studies.words import number_text, params_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy

@@ -9,6 +9,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from studies.words import rate_text
+
 PALETTE = (
     "#3b82f6",  # blue
     "#ea580c",  # orange
@@ -90,62 +92,6 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
         "ticktext": [rate_text(tick) for tick in ticks],
         "minor": {"dtick": "D1", "ticks": "outside", "ticklen": 3, "tickcolor": _LINE},
     }
-
-
-def rate_text(value: float) -> str:
-    """Returns a learning rate as people write it: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
-    short = mantissa.rstrip("0").rstrip(".")
-    return f"{short}e{int(exponent)}" if int(exponent) else short
-
-
-def number_text(value: float) -> str:
-    """Returns a value with four digits that matter: `478.2`, `12,345`, `0.001235`."""
-    if math.isnan(value):
-        return "unknown"
-    value = value or 0.0  # no "-0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def spread_text(value: float, spread: float) -> str:
-    """Returns `494 ± 11`: two digits of the spread; one, as in `9.346 ± 0.005`, where the value has three without them.
-
-    The spread of a few seeds is itself rough, so that 9.3460 ± 0.0054 would say more than anybody knows.
-    """
-    if not (math.isfinite(spread) and math.isfinite(value)):
-        return number_text(value)
-    if spread <= 0:
-        return f"{number_text(value)} ± 0"
-    one_digit, three_of_the_value = -_exponent(spread), 2 - _exponent(max(abs(value), spread))
-    decimals = min(one_digit + 1, max(one_digit, three_of_the_value))
-    if decimals > 6:
-        return f"{value:.3g} ± {spread:.2g}"
-    places = max(0, decimals)
-    return f"{round(value, decimals):,.{places}f} ± {round(spread, decimals):,.{places}f}"
-
-
-def _exponent(value: float) -> int:
-    return math.floor(math.log10(value))
-
-
-def param_text(name: str, value: Any) -> str:
-    """Returns a parameter's value for people; rates in their own notation, discounts by what they lack to 1."""
-    if isinstance(value, float):
-        if 0.99 < value < 1:
-            return f"{value:.{1 - _exponent(1 - value)}f}".rstrip("0")
-        tiny = 0 < abs(value) < 1e-3
-        return rate_text(value) if tiny or name.endswith("learning_rate") else number_text(value)
-    return str(value)
-
-
-def params_text(params: dict[str, Any]) -> str:
-    """Returns `optimizer adam, learning_rate 1e-3`: what it is first, then its rates, then the rest by name."""
-    names = sorted(params, key=lambda name: (name != "agent", name != "optimizer", "learning_rate" not in name, name))
-    return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 
 
 def plain(text: object) -> str:

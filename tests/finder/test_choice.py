@@ -90,9 +90,11 @@ def test_trials_are_shared_evenly_and_those_of_one_structure_stay_together():
         return TrialSpec(number=number, agent=agent, seeds=tuple(range(n_seeds)), env_steps=10)
 
     trials = [trial(number, hidden=4 + 4 * (number % 2)) for number in range(8)]
-    assert [[t.number for t in batch] for batch in share(trials, 2)] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert [[t.number for t in batch] for batch in share(trials, 2)] == [[0, 4, 2, 6], [1, 5, 3, 7]]
     assert [[t.number for t in batch] for batch in share(trials[:3], 2)] == [[0], [2, 1]]
     assert [[t.number for t in batch] for batch in share(trials[:1], 3)] == [[0]]
+    alike = [trial(number, hidden=4) for number in range(6)]
+    assert [[t.number for t in batch] for batch in share(alike, 2)] == [[0, 2, 4], [1, 3, 5]]  # neighbours part
     assert share([], 2) == []
 
 

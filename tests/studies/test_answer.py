@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.reports.html import report_html
-from studies.reports.theme import number_text, param_text, rate_text, spread_text
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import open_study
+from studies.words import number_text, param_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]
 
@@ -21,21 +22,34 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert (
-        "The spread of 1 other trial overlaps that of the best, so this is close to a tie (next: trial #1, "
-        in answer(opened)
-    )
-    assert "close to a tie" in answer(opened)
+    assert "This is a tie with 1 other trial (trial #" in answer(opened)
+    assert "the pick is " in answer(opened)
+    assert "They are as good as equal: more seeds would not tell them apart." in answer(opened)
 
 
-def test_one_seed_has_only_exact_ties(storage: StudyStorage, make_spec: Make) -> None:
+def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
+            recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
+    assert re.search(r"This is a tie with 1 other trial .* About \d seeds each would tell them apart\.", answer(opened))
+
+
+def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(), storage)
+    with Recorder(opened) as recorder:
+        for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 107.0, 1: 111.0, 2: 109.0}):
+            recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
+    assert "No other trial may be as good, with 95% confidence." in answer(opened)
+    assert "On further seeds 104.0 to 114.0 is to be expected (95%)." in answer(opened)  # 109 ± 4.30 * 1.155
+
+
+def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:
         for value in (10.0, 9.999):
             recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-        assert "tie" not in answer(opened)
-        recorder.completed(recorder.ask().number, 10.0, {0: 10.0})  # type: ignore[union-attr]
-    assert "1 other trial gave exactly the same mean (trial #2, " in answer(opened)
+    assert "One seed each cannot tell trials apart: which is the best is open." in answer(opened)
 
 
 def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec: Make) -> None:
@@ -45,7 +59,7 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
         for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
     assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
-    assert "(next: trial #0, agent dqn: 48 ± 14)" in answer(opened)
+    assert "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14)" in answer(opened)
 
 
 def test_numbers_for_people() -> None:

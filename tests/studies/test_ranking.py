@@ -5,45 +5,16 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, last_part_return, overlapping, rank, windowed_mean
+from studies.ranking import Candidate, rank, recommended, seeds_to_settle
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
     return Candidate(label=label, params={}, seed_values=values, number=number)
 
 
-def test_last_part_return_by_hand() -> None:
-    steps, returns = [10, 79, 80, 81, 100, 104], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-    assert last_part_return(steps, returns, budget=100) == (8 + 16 + 32) / 3
-    assert last_part_return(steps, returns, budget=100, part=1.0) == sum(returns) / 6
-    assert last_part_return(steps[::-1], returns[::-1], budget=100) == (8 + 16 + 32) / 3
-    assert math.isnan(last_part_return([10], [5.0], budget=100))
-    assert math.isnan(last_part_return([], [], budget=100))
-
-
-def test_last_part_return_refuses_nonsense() -> None:
-    with pytest.raises(StudyError, match="budget is 0"):
-        last_part_return([1], [1.0], budget=0)
-    for part in (0.0, 1.5):
-        with pytest.raises(StudyError, match="part is"):
-            last_part_return([1], [1.0], budget=10, part=part)
-    with pytest.raises(StudyError, match="one length"):
-        last_part_return([1, 2], [1.0], budget=10)
-
-
-def test_windowed_mean_by_hand() -> None:
-    steps, values = [10, 20, 30, 40], [1.0, 2.0, 3.0, 4.0]
-    assert windowed_mean(steps, values, at=30, width=20) == 2.5  # 20 < 30 <= 30 and 10 is outside
-    assert windowed_mean(steps, values, at=30, width=21) == 2.0
-    assert windowed_mean(steps, values, at=39, width=10) == 3.0
-    assert math.isnan(windowed_mean(steps, values, at=5, width=5))
-    with pytest.raises(StudyError, match="width is 0"):
-        windowed_mean(steps, values, at=5, width=0)
-
-
 def test_rank_by_hand() -> None:
     ranked = rank([entry("low", 1.0, 3.0), entry("high", 4.0, 8.0), entry("one", 5.0)])
-    assert [(each.label, each.mean, each.n_seeds) for each in ranked] == [("high", 6, 2), ("one", 5, 1), ("low", 2, 2)]
+    assert [(each.label, each.value, each.n_seeds) for each in ranked] == [("high", 6, 2), ("one", 5, 1), ("low", 2, 2)]
     assert ranked[0].spread == math.sqrt(8.0)  # ((4-6)^2 + (8-6)^2) / (2 - 1)
     assert math.isnan(ranked[1].spread)
     assert [each.label for each in rank([entry("a", 1.0), entry("b", 2.0)], "minimize")] == ["a", "b"]
@@ -61,7 +32,7 @@ def test_ties_go_to_the_lower_spread_then_to_the_lower_number() -> None:
 def test_unknown_values_come_last(direction: str) -> None:
     ranked = rank([entry("nan", math.nan, 1.0), entry("none"), entry("inf", math.inf), entry("known", 0.0)], direction)  # type: ignore[arg-type]
     assert ranked[0].label == "known"
-    assert all(math.isnan(each.mean) for each in ranked[1:])
+    assert all(math.isnan(each.value) for each in ranked[1:])
 
 
 def test_direction_is_checked() -> None:
@@ -70,18 +41,55 @@ def test_direction_is_checked() -> None:
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_spreads_overlap_where_the_bars_of_a_figure_do(direction: str) -> None:
+def test_who_cannot_be_told_from_the_best(direction: str) -> None:
     sign = 1.0 if direction == "maximize" else -1.0
-    best, near, far = entry("best", 57 * sign, 77 * sign), entry("near", 34 * sign, 62 * sign), entry("far", 9.0, 9.0)
-    ranked = rank([far, near, best], direction)  # type: ignore[arg-type]
-    if direction == "minimize":
-        ranked = [each for each in ranked if each.label != "far"]
-    assert [each.label for each in overlapping(ranked)] == ["near"]  # 67 - 14.1 < 48 + 19.8
-    assert overlapping(rank([entry("a", 1.0, 3.0), entry("b", 5.0, 7.0)])) == []  # 2 ± 1.4 and 6 ± 1.4
+
+    def at(label: str, center: float, number: int) -> Candidate:
+        return entry(label, *(sign * (center + each) for each in (-2.0, 0.0, 2.0)), number=number)
+
+    ranked = rank([at("far", 50, 0), at("near", 99, 1), at("best", 100, 2)], direction)  # type: ignore[arg-type]
+    assert [(each.label, each.tied) for each in ranked] == [("best", True), ("near", True), ("far", False)]
+    assert ranked[0].low < sign * 100 < ranked[0].high
+    assert ranked[0].probability_best > ranked[1].probability_best > 0.1 > ranked[2].probability_best
+    assert seeds_to_settle(ranked, direction) > 10  # type: ignore[arg-type,operator]
 
 
-def test_one_seed_has_no_spread_to_overlap() -> None:
-    ranked = rank([entry("a", 2.0), entry("b", 2.0, number=1), entry("c", 1.999, number=2)])
-    assert [each.label for each in overlapping(ranked)] == ["b"]
-    assert overlapping([]) == []
-    assert overlapping(rank([entry("unknown", math.nan), entry("too", math.nan)])) == []
+def test_the_value_of_four_seeds_is_their_interquartile_mean() -> None:
+    assert rank([entry("a", 1.0, 2.0, 3.0, 100.0)])[0].value == 2.5
+
+
+def rate(number: int, power: float, *values: float, **others: float) -> Candidate:
+    return Candidate(
+        label=f"#{number}", params={"learning_rate": 10**power, **others}, seed_values=values, number=number
+    )
+
+
+def test_of_equals_the_one_with_good_neighbours_is_recommended() -> None:
+    plateau = [rate(i, -5 + i, *values) for i, values in enumerate([(0, 9), (99, 101), (99, 101), (99, 101), (0, 5)])]
+    assert recommended(rank(plateau)).number == 2  # type: ignore[union-attr]
+
+
+def test_at_the_cliff_the_safer_neighbour_is_recommended() -> None:
+    cliff = [rate(0, -4, 60, 62, 64), rate(1, -3.5, 97, 98, 99), rate(2, -3, 98, 99, 100), rate(3, -2.5, 0, 1, 2)]
+    ranked = rank(cliff)
+    assert ranked[0].number == 2
+    assert recommended(ranked).number == 1  # type: ignore[union-attr]
+
+
+def test_neighbours_are_of_the_same_kind() -> None:
+    entries = [rate(0, -4, 99, 101, gamma=0.9), rate(1, -3, 99, 101, gamma=0.5), rate(2, -2, 0, 2, gamma=0.9)]
+    assert recommended(rank(entries)).number == 1  # type: ignore[union-attr]
+
+
+def test_a_clear_winner_is_recommended_whatever_its_neighbours() -> None:
+    entries = [rate(0, -4, 0, 1, 2), rate(1, -3, 98, 99, 100), rate(2, -2, 0, 1, 2)]
+    ranked = rank(entries)
+    assert [each.tied for each in ranked] == [True, False, False]
+    assert recommended(ranked).number == 1  # type: ignore[union-attr]
+
+
+def test_nothing_to_recommend() -> None:
+    assert recommended([]) is None
+    assert recommended(rank([entry("unknown", math.nan)])) is None
+    assert recommended(rank([entry("one", 1.0), entry("other", 2.0, number=1)])).label == "other"  # type: ignore[union-attr]
+    assert seeds_to_settle(rank([entry("one", 1.0), entry("other", 2.0)])) is None

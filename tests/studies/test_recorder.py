@@ -111,7 +111,7 @@ class TestEveryStorage:
         self, storage: StudyStorage, make_spec: Make
     ) -> None:
         rows = [{"learning_rate": rate} for rate in RATES[:5]]
-        spec = make_spec(trials=rows)
+        spec = make_spec(trials=rows, confirm=0)
         with Recorder(open_study(spec, storage)) as recorder:
             for _ in range(3):
                 recorder.failed(number_of(recorder), "it broke")

@@ -202,7 +202,7 @@ def test_losses_are_drawn_when_the_loss_is_the_metric(storage: StudyStorage, mak
 def test_optimizers_are_each_judged_at_their_own_best(study: OpenStudy) -> None:
     data = optimizers_data(study)
     assert data.grouped
-    assert [(row.label, row.settings, row.best.mean, row.n_trials) for row in data.rows] == [
+    assert [(row.label, row.settings, row.best.value, row.n_trials) for row in data.rows] == [
         ("adam", "at 1e-3", 50.0, 2),
         ("sgd", "at 1e-4", 20.0, 1),
     ]
@@ -367,7 +367,7 @@ class TestHtml:
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
         assert (
-            html.escape(json.dumps({**best(study).to_json(), "complete": True}, indent=2, ensure_ascii=False)) in text
+            html.escape(json.dumps({**best(study).to_json(), "complete": False}, indent=2, ensure_ascii=False)) in text
         )
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 

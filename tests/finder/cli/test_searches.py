@@ -37,9 +37,11 @@ class TestLearningRates:
         assert ran.code == 0, ran.err
         (line,) = ran.out.splitlines()
         assert line.startswith("learning_rate ")
-        assert "over 2 seeds" in line
+        assert "over 5 further seeds" in line
+        assert "expected: " in line
         assert "±" in line
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
+        assert "Confirming the best 3 on 5 further seeds (2, 3, 4, 5, 6)" in ran.err
         assert "3 trials: 3 complete, 0 pruned, 0 failed · in sqlite:///finder.db as lr-ppo-CartPole-v1" in ran.err
         for command in ("finder best lr-ppo-CartPole-v1 ", "finder report lr-ppo-CartPole-v1 ", "finder dashboard "):
             assert command in ran.err
@@ -228,6 +230,7 @@ class TestGoingOn:
             env="CartPole-v1",
             env_steps=600,
             seeds=(0, 1),
+            confirm=0,
             trials=tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)),
         )
         with studies.open_study(spec) as study, studies.Recorder(study) as recorder:

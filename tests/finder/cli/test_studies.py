@@ -26,7 +26,12 @@ def test_the_trials_of_a_study(searched: Any) -> None:
     lines = ran.out.splitlines()
     assert lines[0].startswith(searched.study)
     assert lines[1].split() == ["#", "learning_rate", "return", "state", "steps", "seconds", "reason"]
-    assert [line.split()[:2] for line in lines[2:]] == [["0", "1e-4"], ["1", "3.16e-3"], ["2", "1e-1"]]
+    assert [line.split()[:2] for line in lines[2:5]] == [
+        ["0", "1e-4"],
+        ["1", "3.16e-3"],
+        ["2", "1e-1"],
+    ]
+    assert {line.partition("again ")[2].strip() for line in lines[5:]} == {f"#{i} on further seeds" for i in range(3)}
     assert sum("←" in line for line in lines) == 1
     trials = searched.finder("show", searched.study, "--json").json["trials"]
     assert {trial["state"] for trial in trials} == {"complete"}
@@ -44,7 +49,8 @@ def test_one_trial_in_full(searched: Any) -> None:
 def test_the_pick_as_json(searched: Any) -> None:
     pick = searched.finder("best", searched.study, "--json").json
     assert pick["study"] == searched.study
-    assert pick["n_seeds"] == 2
+    assert (pick["n_seeds"], set(pick["seed_values"])) == (5, {"2", "3", "4", "5", "6"})
+    assert pick["confirmed_by"] >= 3
     assert pick["optimizers"]["default"]["config"]["learning_rate"] == pick["params"]["learning_rate"]
 
 

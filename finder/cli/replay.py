@@ -1,0 +1,109 @@
+"""The command `replay`: search policies over a table of finished runs. Nothing is trained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli.console import print_json, results, table
+from finder.cli.parameters import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from studies.replay import Replayed
+    from studies.run_table import RunTable
+
+CLOSE = 0.05
+"""Share of the range of all candidates within which a pick is as good as the best."""
+
+
+def replay(  # noqa: PLR0917 - a command's flags
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="A .csv or .parquet file of finished runs: config, seed, env_steps, return; any further columns are "
+            "the configuration.",
+        ),
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="race, keep-top, halving, hyperband, random, tpe-median or grid; may be repeated."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="What a search may spend: 10% of training all runs of the table, or a number of runs.")
+    ] = "10%",
+    replays: Annotated[int, typer.Option(min=1, help="Searches for each policy, with other seeds each.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the replays.")] = 0,
+    json: Json = False,
+) -> int:
+    """Try a search policy on a table of finished runs, in milliseconds."""
+    from studies.policies import make_policy
+    from studies.replay import replay_often
+    from studies.run_table import RunTable
+
+    names = policy or ["race"]
+    policies = {name: make_policy(name) for name in names}
+    runs = RunTable.read(path)
+    spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
+    told = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
+    rows = [{"policy": name, **_summary(runs, each)} for name, each in told.items()]
+    if json:
+        print_json({"table": path, "budget": spend, "replays": replays, "policies": rows})
+        return 0
+    listed = table(
+        "policy",
+        "within 5%",
+        "regret",
+        "runs",
+        "within a factor of 3",
+        "covered",
+        "picks most often",
+        numbers="within 5% regret runs",
+    )
+    for row in rows:
+        listed.add_row(
+            row["policy"],
+            f"{row['within_5_percent']:.0%}",
+            f"{row['mean_regret']:.1%}",
+            f"{row['mean_cost']:.1f}",
+            "" if row["within_factor_3"] is None else f"{row['within_factor_3']:.0%}",
+            "" if row["covered"] is None else f"{row['covered']:.0%}",
+            f"{row['pick']} ({row['pick_share']:.0%})",
+        )
+    results().print(listed)
+    return 0
+
+
+def _runs_of(budget: str, n_runs: int) -> float:
+    number, percent, rest = budget.strip().partition("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = float("nan")
+    runs = value / 100 * n_runs if percent else value
+    if rest or not 0 < runs < float("inf"):
+        raise ConfigurationError(f"--budget must be a share such as 10% or a number of runs > 0, got {budget!r}.")
+    return runs
+
+
+def _summary(runs: RunTable, replayed: Sequence[Replayed]) -> dict[str, Any]:
+    import numpy as np
+
+    decades = np.array([each.decades for each in replayed])
+    covered = [each.covered for each in replayed if each.covered is not None]
+    pick, times = Counter(each.decision.pick for each in replayed).most_common(1)[0]
+    return {
+        "within_5_percent": float(np.mean([each.regret <= CLOSE for each in replayed])),
+        "mean_regret": float(np.mean([each.regret for each in replayed])),
+        "mean_cost": float(np.mean([each.cost for each in replayed])),
+        "within_factor_3": None if np.isnan(decades).any() else float(np.mean(np.abs(decades) <= np.log10(3) + 1e-6)),
+        "mean_decades": None if np.isnan(decades).any() else float(decades.mean()),
+        "covered": float(np.mean(covered)) if covered else None,
+        "pick": runs.configs[pick],
+        "pick_share": times / len(replayed),
+    }

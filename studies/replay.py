@@ -1,0 +1,141 @@
+"""Replays a search policy over a table of finished runs: what it picks, at what cost, and how good that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from studies.errors import StudyError
+from studies.policies.policy import Decision, Policy, Problem
+from studies.run_table import RunTable
+from studies.values import iqm
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came of one replay.
+
+    Attributes:
+        decision: What the policy concluded.
+        cost: What it spent, in whole runs.
+        regret: Interquartile mean of the best candidate minus that of the pick, on the seeds that the policy did not
+            see, as a share of the range of all candidates. The best is the one with the highest interquartile mean over
+            all seeds of the table. Negative where the pick did better on these seeds.
+        decades: Decimal logarithm of the pick's learning rate over that of the best candidate of the same group;
+            NaN where there is none.
+        covered: Whether the interquartile mean of the pick over all seeds lies in the interval that was stated; None
+            where none was.
+    """
+
+    decision: Decision
+    cost: float
+    regret: float
+    decades: float
+    covered: bool | None
+
+
+def replay(
+    table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator, n_seeds: int | None = None
+) -> Replayed:
+    """Replays a policy once, on seeds drawn from the table.
+
+    Args:
+        table: The finished runs.
+        policy: What decides.
+        budget: What it may spend, in whole runs.
+        rng: Draws the seeds that the policy sees, and whatever the policy draws.
+        n_seeds: Seeds that the policy may see; the others judge it. Defaults to half of them.
+
+    Raises:
+        StudyError: Too few seeds, or a policy that spends more than its budget or goes on with what it gave up.
+    """
+    total = len(table.seeds)
+    seen = total // 2 if n_seeds is None else n_seeds
+    if not 0 < seen < total:
+        raise StudyError(f"the policy may see {seen} of {total} seeds: at least one has to be left to judge it.")
+    order = rng.permutation(total)
+    decision, cost = run_policy(table.only_seeds(order[:seen]), policy, budget=budget, rng=rng)
+    unseen, everything = iqm(table.values[:, order[seen:], -1]), iqm(table.values[:, :, -1])
+    best = int(np.argmax(everything))
+    span = float(np.ptp(everything)) or 1.0
+    interval, truth = decision.interval, everything[decision.pick]
+    return Replayed(
+        decision=decision,
+        cost=cost,
+        regret=float(unseen[best] - unseen[decision.pick]) / span,
+        decades=_decades(table, decision.pick, everything),
+        covered=None if interval is None else bool(interval[0] <= truth <= interval[1]),
+    )
+
+
+def replay_often(table: RunTable, policy: Policy, *, budget: float, n: int = 200, seed: int = 0) -> list[Replayed]:
+    """Replays a policy `n` times, each on other seeds; the same ones for every policy."""
+    return [replay(table, policy, budget=budget, rng=np.random.default_rng((seed, i))) for i in range(n)]
+
+
+def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator) -> tuple[Decision, float]:
+    """Runs a policy to its end over a table; gives its decision and what it spent, in whole runs.
+
+    Raises:
+        StudyError: See `replay`.
+    """
+    groups, positions = groups_of(table)
+    problem = Problem(
+        n_configs=len(table.configs),
+        n_seeds=len(table.seeds),
+        shares=tuple(table.shares.tolist()),
+        budget=budget,
+        groups=groups,
+        positions=positions,
+    )
+    deciding = policy(problem, rng)
+    shares, reached, given_up = table.shares, dict[tuple[int, int], int](), set[tuple[int, int]]()
+    cost, values = 0.0, None
+    while True:
+        try:
+            wanted = deciding.send(values) if values is not None else next(deciding)
+        except StopIteration as end:
+            return end.value, cost
+        runs = sorted(set(wanted.runs))
+        given_up |= {run for run, mark in reached.items() if run not in wanted.runs and mark < len(shares) - 1}
+        again = [run for run in runs if run in given_up]
+        if again:
+            raise StudyError(f"the policy goes on with config {again[0][0]} on seed {again[0][1]}, which it gave up.")
+        for run in runs:
+            before = shares[reached[run]] if run in reached else 0.0
+            cost += max(0.0, shares[wanted.mark] - before)
+            reached[run] = max(wanted.mark, reached.get(run, 0))
+        if cost > budget + 1e-6:
+            raise StudyError(f"the policy spent {cost:.1f} whole runs, and may spend {budget:.1f}.")
+        values = {(config, seed): float(table.values[config, seed, wanted.mark]) for config, seed in runs}
+
+
+def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]:
+    """The group of each config and the decimal logarithm of its learning rate; nothing without that column."""
+    if not all(_rate(params) for params in table.params):
+        return (), ()
+    groups = tuple(
+        tuple(sorted((name, str(value)) for name, value in params.items() if name != "learning_rate"))
+        for params in table.params
+    )
+    return groups, tuple(math.log10(_rate(params)) for params in table.params)
+
+
+def _rate(params: Mapping[str, Any]) -> float:
+    rate = params.get("learning_rate", 0.0)
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else 0.0
+
+
+def _decades(table: RunTable, pick: int, worth: Array) -> float:
+    groups, positions = groups_of(table)
+    if not groups:
+        return math.nan
+    same = [i for i, group in enumerate(groups) if group == groups[pick]]
+    best = max(same, key=lambda i: worth[i])
+    return positions[pick] - positions[best]

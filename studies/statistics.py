@@ -1,0 +1,161 @@
+"""What a few seeds say: interquartile means, intervals that hold at three to ten seeds, and who may be the best.
+
+Three seeds of one candidate say next to nothing about its spread: three runs that all reached the greatest return have
+a spread of 0, and an interval of no width. The candidates of one study say more together. So the variance of each is
+moderated, as Smyth (2004, "Linear models and empirical Bayes methods") does it for a few arrays of many genes: it is
+drawn towards that of the others which do about as well, which counts for up to `PRIOR_DF` further degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from studies.values import iqm
+
+Array = np.ndarray[Any, Any]
+
+PRIOR_DF = 4.0
+"""Degrees of freedom that the variance of comparable candidates counts for."""
+
+_INEFFICIENCY = 1.09
+"""Standard error of the interquartile mean over that of the mean, where both are of normal values."""
+
+_DRAWS = 4_000
+
+_NEAR = 0.1
+"""Share of the range of all candidates within which two do about as well."""
+
+_FAR = 12.0
+"""Standard errors beyond which a candidate is not compared any more."""
+
+
+def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
+    """How often a run of the one is better than a run of the other: pairs won, ties half; see Agarwal et al. 2021.
+
+    Args:
+        values: Values of the one's seeds, higher is better.
+        others: Values of the other's.
+    """
+    difference = np.subtract.outer(np.asarray(values, np.float64), np.asarray(others, np.float64))
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """What is known of several candidates, each by position. Higher is better.
+
+    Attributes:
+        centers: [C] interquartile means over seeds.
+        errors: [C] their standard errors.
+        df: [C] degrees of freedom of the errors.
+    """
+
+    centers: Array
+    errors: Array
+    df: Array
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """[C] lower and upper ends between which the expected interquartile mean lies with this probability."""
+        reach = stats.t.ppf(0.5 + level / 2, self.df) * self.errors
+        return self.centers - reach, self.centers + reach
+
+    def draws(self, n: int = _DRAWS, seed: int = 0) -> Array:
+        """[n, C] what the expected values may be."""
+        noise = stats.t.rvs(self.df, size=(n, len(self.centers)), random_state=np.random.default_rng(seed))
+        return np.asarray(self.centers + self.errors * noise)
+
+    def probability_best(self) -> Array:
+        """[C] how probable it is that a candidate's expected value is the highest; those that are equal share it."""
+        drawn = self.draws()
+        highest = drawn == drawn.max(axis=1, keepdims=True)
+        return np.asarray((highest / highest.sum(axis=1, keepdims=True)).mean(axis=0))
+
+    def may_be_best(self, level: float = 0.95) -> Array:
+        """[C] bool: the candidates that cannot be told from the best.
+
+        These are the multiple comparisons with the best of Hsu (1981), with critical values from simulation: however
+        many candidates there are, one of several equals is alone among them with at most probability 1 - `level`.
+        """
+        reach = _FAR * self.errors
+        near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # the others need no simulation
+        noise = (self.draws() - self.centers)[:, near]  # [D, N]
+        centers, errors = self.centers[near], self.errors[near]
+        kept = np.zeros(len(self.centers), bool)
+        for j, position in enumerate(near):
+            others = np.arange(len(near)) != j
+            if not others.any():
+                break
+            width = np.maximum(np.hypot(errors[j], errors[others]), np.finfo(np.float64).tiny)
+            excess = (noise[:, others] - noise[:, [j]]) / width
+            critical = np.quantile(excess.max(axis=1), (1 + level) / 2)
+            kept[position] = bool(np.all(centers[others] - centers[j] <= critical * width))
+        kept[np.argmax(self.centers)] = True
+        return kept
+
+    def seeds_to_settle(self, n_seeds: int, level: float = 0.95) -> int | None:
+        """Seeds of each candidate that would tell the best one from all others which are now level with it.
+
+        Args:
+            n_seeds: Seeds of each now.
+            level: See `may_be_best`.
+
+        Returns:
+            The whole number of seeds, counting those that are there, if means and spreads stay as they are; None where
+            two are exactly equal.
+        """
+        first = int(np.argmax(self.centers))
+        rivals = np.flatnonzero(self.may_be_best(level))
+        needed = n_seeds
+        for rival in rivals[rivals != first]:
+            gap = self.centers[first] - self.centers[rival]
+            if gap <= 0:
+                return None
+            reach = stats.norm.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1)) * np.hypot(
+                self.errors[first], self.errors[rival]
+            )
+            needed = max(needed, math.ceil(n_seeds * (reach / gap) ** 2))
+        return needed
+
+
+def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
+    """What the values of each candidate's seeds say, with moderated variances.
+
+    Args:
+        seed_values: Values of each candidate's seeds, at least one each, finite, higher is better.
+    """
+    arrays = [np.asarray(values, np.float64) for values in seed_values]
+    counts = np.array([len(values) for values in arrays], np.float64)
+    centers = np.array([iqm(values) for values in arrays])
+    own_df = counts - 1
+    variances = np.array([values.var(ddof=1) if len(values) > 1 else 0.0 for values in arrays])
+    prior, prior_df = _variance_nearby(centers, variances, own_df)
+    df = prior_df + own_df
+    moderated = (prior_df * prior + own_df * variances) / df
+    inefficiency = np.where(counts >= 4, _INEFFICIENCY, 1.0)
+    return Estimates(centers=centers, errors=inefficiency * np.sqrt(moderated / counts), df=df)
+
+
+def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
+    """[C] the variance of the other candidates that do about as well, and its degrees of freedom.
+
+    Each counts the more the nearer it is; together they count for `PRIOR_DF` at most. A candidate of one seed without
+    any nearby takes the mean variance of all, for one degree of freedom.
+    """
+    spread, nothing = float(np.ptp(centers)), np.finfo(np.float64).tiny
+    width = max(_NEAR * spread, nothing)
+    weights = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
+    np.fill_diagonal(weights, 0.0)
+    total = weights.sum(axis=1)
+    nearby = (weights @ variances) / np.maximum(total, nothing)
+    known = df.sum()
+    # One seed each: nothing is known but how far apart they are.
+    everywhere = (df @ variances) / known if known else (spread / 4) ** 2
+    counts = np.minimum(PRIOR_DF, total)
+    lonely = (df + counts) < 1
+    return np.where(lonely, everywhere, nearby), np.where(lonely, 1.0, counts)

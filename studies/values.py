@@ -1,0 +1,80 @@
+"""What a run is worth, from its episodes, and what several seeds are worth together. Pure functions over numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from studies.errors import StudyError
+
+
+def iqm(values: ArrayLike, axis: int = -1) -> Any:
+    """The interquartile mean: without the lowest and the highest quarter (Agarwal et al. 2021, arXiv 2108.13264).
+
+    Of fewer than four values it is the mean.
+
+    Args:
+        values: [..., n], n >= 1.
+        axis: Along which it is taken. Defaults to the last.
+    """
+    ordered = np.sort(np.asarray(values, np.float64), axis=axis)
+    n = ordered.shape[axis]
+    return np.take(ordered, np.arange(n // 4, n - n // 4), axis=axis).mean(axis=axis)
+
+
+def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:
+    """Returns the mean return of the episodes that ended in the last part of the budget.
+
+    Training returns over a last part, and not the best evaluation or the last episode, because the best of many is a
+    lucky one and one episode is noise.
+
+    Args:
+        env_steps: Environment steps at each episode's end, [n], in any order.
+        returns: Each episode's return, [n].
+        budget: The seed's budget in environment steps, at least 1. Later episodes count too: vector environments
+            overshoot by a few steps.
+        part: The last part, above 0 and at most 1. Defaults to `0.2`: episodes that ended after 80% of the budget.
+
+    Returns:
+        The mean, NaN if no episode ended there.
+
+    Raises:
+        StudyError: If the lengths differ, or `budget` or `part` is out of range.
+    """
+    if budget < 1:
+        raise StudyError(f"budget is {budget}: give at least 1 environment step.")
+    if not 0 < part <= 1:
+        raise StudyError(f"part is {part}: give a part above 0 and at most 1.")
+    steps, values = _pair(env_steps, returns)
+    # budget - part * budget, not (1 - part) * budget: the latter is 80.00000000000001 for 100 and 0.2 in some cases.
+    chosen = values[steps > budget - part * budget]
+    return float(chosen.mean()) if chosen.size else math.nan
+
+
+def windowed_mean(env_steps: ArrayLike, values: ArrayLike, at: float, width: float) -> float:
+    """Returns the mean of the values with `at - width < env_steps <= at`, NaN if there is none.
+
+    Args:
+        env_steps: Environment steps of each value, [n], in any order.
+        values: The values, [n].
+        at: The window's end, included.
+        width: The window's width in environment steps, above 0.
+
+    Raises:
+        StudyError: If the lengths differ or `width` is not above 0.
+    """
+    if not width > 0:
+        raise StudyError(f"width is {width}: give a window of more than 0 environment steps.")
+    steps, numbers = _pair(env_steps, values)
+    chosen = numbers[(steps > at - width) & (steps <= at)]
+    return float(chosen.mean()) if chosen.size else math.nan
+
+
+def _pair(env_steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    steps, numbers = np.asarray(env_steps, dtype=float), np.asarray(values, dtype=float)
+    if steps.shape != numbers.shape or steps.ndim != 1:
+        raise StudyError(f"env_steps has shape {steps.shape} and values {numbers.shape}: give two lists of one length.")
+    return steps, numbers

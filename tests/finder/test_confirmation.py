@@ -1,0 +1,160 @@
+"""The best of a search run again on further seeds: what is run, what is recorded, what the pick says then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from finder import LRFinder
+from studies import load_study, open_study, write_report
+from studies.confirmation import confirmations, held_out_seeds, unconfirmed
+from studies.pick import best
+from studies.recorder import Recorder
+from studies.reports.answer import answer
+from studies.spec import StudySpec
+from studies.standing import standing
+from studies.storage import StudyStorage
+from studies.study import OpenStudy, list_studies
+
+SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
+
+
+def spec_of(**fields: Any) -> StudySpec:
+    rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1))
+    given = {"name": "s", "storage": "memory", "agents": ("ppo",), "env": "CartPole-v1", "env_steps": 1000, **fields}
+    return StudySpec(trials=rows, seeds=(0, 1), pruner="none", **given)
+
+
+def searched(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStudy:
+    """A study whose four trials are worth 10, 20, 30 and 25."""
+    study = open_study(spec, storage)
+    with Recorder(study) as recorder:
+        for value in (10.0, 20.0, 30.0, 25.0):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.started(ask.number, {"agent": "ppo", "config": {}, "env": "CartPole-v1"})
+            recorder.completed(ask.number, value, {0: value - 1, 1: value + 1})
+        assert recorder.ask() is None
+    return study
+
+
+def confirm(study: OpenStudy, values: dict[int, float]) -> list[tuple[int | None, tuple[int, ...]]]:
+    """Runs what is left to confirm; a trial is worth what is said of the one that it confirms."""
+    asked = []
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask_confirmation()) is not None:
+            asked.append((ask.confirms, ask.seeds))
+            assert ask.confirms is not None
+            value = values[ask.confirms]
+            recorder.completed(ask.number, value, {seed: value + seed % 2 for seed in ask.seeds})
+    return asked
+
+
+def test_the_best_are_run_again_on_seeds_after_those_of_the_search():
+    study = searched(spec_of())
+    assert held_out_seeds(study.spec) == (2, 3, 4, 5, 6)
+    assert standing(study).n_unconfirmed == 3
+    assert not standing(study).complete
+    asked = confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})
+    assert {number for number, _ in asked} == {1, 2, 3}
+    assert {seeds for _, seeds in asked} == {(2, 3, 4, 5, 6)}
+    assert standing(study).complete
+    assert confirm(study, {}) == []
+
+
+def test_the_pick_is_worth_what_it_is_on_further_seeds():
+    study = searched(spec_of())
+    assert best(study).trial == 2
+    confirm(study, {1: 18.0, 2: 10.0, 3: 26.0})
+    pick = best(study)
+    assert (pick.trial, pick.confirmed_by, pick.tuning_value) == (3, 6, 25.0) or pick.confirmed_by in (4, 5, 6)
+    assert pick.seed_values == {2: 26.0, 3: 27.0, 4: 26.0, 5: 27.0, 6: 26.0}
+    assert pick.value == pytest.approx((26 + 26 + 27) / 3)
+    assert "over 5 further seeds" in repr(pick)
+    by_number = {each.number: each for each in confirmations(study)}
+    assert by_number[2].bias == pytest.approx(30 - (10 + 10 + 11) / 3)
+    assert "over 5 further seeds that took no part in choosing it" in answer(study)
+
+
+def test_a_flattered_pick_is_told_so():
+    study = searched(spec_of(confirm=1))
+    confirm(study, {2: 20.0})
+    assert "On the seeds of the search it was 30: choosing it flattered it by 9.667." in answer(study)
+
+
+def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with searched(spec_of(storage=storage)) as study:
+        confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})
+        assert [trial.number for trial in study.trials()] == [0, 1, 2, 3]
+        assert len(study.confirmation_trials()) == 3
+        assert len(study.all_trials()) == 7
+        assert (standing(study).n_total, standing(study).n_ended) == (4, 4)
+        text = write_report(study, tmp_path / "r.html").read_text()
+        assert "The best, run again on 5 further seeds" in text
+    (summary,) = list_studies(storage)
+    assert (summary.n_trials, summary.n_ended, summary.best_value) == (4, 4, 30.0)
+    # A longer plan goes on; who was confirmed stays so.
+    rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1.0))
+    longer = spec_of(storage=storage).model_copy(update={"trials": rows, "n_trials": 5})
+    with open_study(longer) as study, Recorder(study) as recorder:
+        assert recorder.n_left == 1
+        ask = recorder.ask()
+        assert ask is not None
+        recorder.completed(ask.number, 40.0, {0: 39.0, 1: 41.0})
+    with load_study(storage, "s") as study:
+        assert [trial.number for trial in unconfirmed(study)] == [7]
+
+
+def test_what_was_interrupted_is_confirmed_the_next_time_and_what_failed_is_not():
+    study = searched(spec_of())
+    with Recorder(study) as recorder:
+        first, second = recorder.ask_confirmation(), recorder.ask_confirmation()
+        assert first is not None
+        assert second is not None
+        recorder.interrupted(first.number)
+        recorder.failed(second.number, "the arm fell off")
+    asked = [number for number, _ in confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})]
+    assert first.confirms in asked
+    assert second.confirms not in asked
+
+
+def test_confirmations_are_never_pruned():
+    study = searched(spec_of().model_copy(update={"pruner": "median", "pruner_kwargs": {"n_startup_trials": 1}}))
+    with Recorder(study) as recorder:
+        ask = recorder.ask_confirmation()
+        assert ask is not None
+        assert recorder.rung(500, {ask.number: -1e9}) == set()
+
+
+@pytest.mark.parametrize("fields", [{"confirm": 0}, {"confirm": 3, "confirm_seeds": 2}])
+def test_how_many_is_said_by_the_study(fields: dict[str, int]):
+    study = searched(spec_of(**fields))
+    asked = confirm(study, dict.fromkeys(range(4), 1.0))
+    assert len(asked) == fields["confirm"]
+    assert all(len(seeds) == fields.get("confirm_seeds") for _, seeds in asked)
+
+
+def test_one_trial_was_not_chosen_and_needs_no_confirmation():
+    study = open_study(spec_of().model_copy(update={"trials": ({"learning_rate": 1e-3},), "n_trials": 1}))
+    with Recorder(study) as recorder:
+        ask = recorder.ask()
+        assert ask is not None
+        recorder.completed(ask.number, 1.0, {0: 0.0, 1: 2.0})
+    assert standing(study).complete
+
+
+@pytest.mark.parametrize("executor", ["inline", "population"])
+def test_a_search_confirms_its_best_and_a_second_run_finds_nothing_left(tmp_path: Any, executor: str):
+    options: dict[str, Any] = {
+        "env_steps": 128, "seeds": 1, "storage": f"sqlite:///{tmp_path}/s.db", "executor": executor, "n_jobs": 1,
+        "params": SMALL, "pruner": "none", "confirm": 2, "confirm_seeds": 2,
+    }  # fmt: skip
+    result = LRFinder("ppo", "CartPole-v1").grid(1e-3, 1e-1, 3, **options)
+    runs = result.study.confirmation_trials()
+    assert [set(trial.user_attrs["seed_values"]) for trial in runs] == [{"1", "2"}] * 2
+    assert [trial.user_attrs["configuration"]["seeds"] for trial in runs] == [[1, 2]] * 2
+    assert result.best.confirmed_by in (3, 4)
+    again = LRFinder("ppo", "CartPole-v1").grid(1e-3, 1e-1, 3, **options)
+    assert len(again.study.all_trials()) == 5

@@ -1,0 +1,204 @@
+"""Tables of finished runs, policies, and what a replay says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.errors import StudyError
+from studies.policies import POLICIES, Decision, Problem, Round, Values, make_policy
+from studies.replay import replay, replay_often, run_policy
+from studies.run_table import RunTable
+
+
+def frame_of(
+    values: np.ndarray, params: list[dict[str, Any]] | None = None, marks: tuple[int, ...] = (50, 100)
+) -> pd.DataFrame:
+    rows = [
+        {
+            "config": f"c{c}",
+            "seed": s,
+            "env_steps": marks[t],
+            "return": values[c, s, t],
+            **(params[c] if params else {}),
+        }
+        for c in range(values.shape[0])
+        for s in range(values.shape[1])
+        for t in range(values.shape[2])
+    ]
+    return pd.DataFrame(rows)
+
+
+def table_of(values: Any, **kwargs: Any) -> RunTable:
+    return RunTable.of_frame(frame_of(np.asarray(values, np.float64), **kwargs))
+
+
+def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTable:
+    """Two optimizers, nine rates each, best at 1e-3 of the first one; higher rates look better early on."""
+    rng = np.random.default_rng(seed)
+    marks = tuple(range(5, 101, 5))
+    shares = np.array(marks) / 100
+    values, params = [], []
+    for optimizer, top in (("adam", 100.0), ("sgd", 60.0)):
+        for power in np.arange(-5, -0.9, 0.5):
+            end = top - 20 * (power + 3) ** 2
+            early = top - 20 * (power + 2.5) ** 2
+            curve = (1 - shares) * early * 0.6 + shares * end
+            values.append(curve[None] + noise * rng.normal(size=(n_seeds, 1)) + 0 * shares[None])
+            params.append({"optimizer": optimizer, "learning_rate": float(10**power)})
+    return table_of(np.array(values), params=params, marks=marks)
+
+
+# --- tables
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_is_read_from_a_file(tmp_path: Path, suffix: str):
+    frame = frame_of(np.arange(12.0).reshape(2, 3, 2), [{"lr": 0.1}, {"lr": 0.2}]).sample(frac=1, random_state=0)
+    path = tmp_path / f"runs.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    table = RunTable.read(path)
+    assert sorted(table.configs) == ["c0", "c1"]
+    assert table.seeds == (0, 1, 2)
+    assert table.marks == (50, 100)
+    at = table.configs.index("c1")
+    np.testing.assert_array_equal(table.values[at], np.arange(6.0, 12.0).reshape(3, 2))
+    assert table.params[at] == {"lr": 0.2}
+
+
+def test_runs_that_diverged_count_as_the_worst_at_that_mark():
+    table = table_of([[[1.0, np.nan]], [[5.0, 7.0]], [[3.0, np.inf]], [[0.0, 9.0]]])
+    np.testing.assert_array_equal(table.values[:, 0, 1], [7.0, 7.0, 7.0, 9.0])
+
+
+BAD = [
+    (lambda frame: frame.drop(columns="seed"), "no column 'seed'"),
+    (lambda frame: frame.iloc[:0], "has no rows"),
+    (lambda frame: frame.iloc[1:], "11 rows, not 12"),
+    (lambda frame: pd.concat([frame, frame.iloc[:1]]), "says twice what 'c0' was worth with seed 0 after 50"),
+    (lambda frame: frame.assign(**{"return": np.nan}), "no return that is a number"),
+    (lambda frame: frame.assign(lr=range(len(frame))), "column 'lr' is not the same on all rows of 'c0'"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "told"), BAD)
+def test_what_is_no_table_is_refused(spoil: Any, told: str):
+    frame = frame_of(np.arange(12.0).reshape(2, 3, 2))
+    with pytest.raises(StudyError, match=told):
+        RunTable.of_frame(spoil(frame))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path):
+    with pytest.raises(StudyError, match="there is no table"):
+        RunTable.read(tmp_path / "nothing.csv")
+    with pytest.raises(StudyError, match=r"neither a .csv nor a .parquet"):
+        RunTable.read(tmp_path / "runs.xlsx")
+    (tmp_path / "text.parquet").write_text("no table")
+    with pytest.raises(StudyError, match="cannot be read"):
+        RunTable.read(tmp_path / "text.parquet")
+
+
+# --- what a policy may do, and what it costs
+
+
+def test_costs_are_counted_in_whole_runs_and_only_once():
+    table = table_of(np.zeros((3, 4, 2)))
+
+    def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+        assert problem.shares == (0.5, 1.0)
+        yield Round(runs=[(0, 0), (1, 0)], mark=0)
+        yield Round(runs=[(1, 0)], mark=1)
+        yield Round(runs=[(1, 0), (2, 3)], mark=1)  # the first is at its end and costs nothing more
+        return Decision(pick=1)
+
+    decision, cost = run_policy(table, policy, budget=10, rng=np.random.default_rng(0))
+    assert decision.pick == 1
+    assert cost == pytest.approx(0.5 + 0.5 + 0.5 + 1.0)
+    with pytest.raises(StudyError, match=r"spent 2.5 whole runs, and may spend 2.0"):
+        run_policy(table, policy, budget=2, rng=np.random.default_rng(0))
+
+
+def test_a_run_that_was_given_up_does_not_come_back():
+    def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+        yield Round(runs=[(0, 0), (1, 0)], mark=0)
+        yield Round(runs=[(1, 0)], mark=1)
+        yield Round(runs=[(0, 0)], mark=1)
+        return Decision(pick=0)
+
+    with pytest.raises(StudyError, match="goes on with config 0 on seed 0, which it gave up"):
+        run_policy(table_of(np.zeros((2, 2, 2))), policy, budget=10, rng=np.random.default_rng(0))
+
+
+def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
+    values = np.zeros((3, 4, 1))
+    values[0] = 10.0
+    values[1] = 9.0
+    seen: list[float] = []
+
+    def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+        assert problem.n_seeds == 2
+        told = yield Round(runs=[(1, 0), (1, 1)], mark=0)
+        seen.extend(told.values())
+        return Decision(pick=1, interval=(8.0, 8.5))
+
+    result = replay(table_of(values, marks=(100,)), policy, budget=2, rng=np.random.default_rng(0))
+    assert seen == [9.0, 9.0]
+    assert result.regret == pytest.approx(0.1)
+    assert result.covered is False
+    assert np.isnan(result.decades)
+
+
+def test_the_distance_to_the_best_rate_is_told_in_decades():
+    table = rates_table(noise=0.0)
+
+    def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+        yield Round(runs=[(0, 0)], mark=0)
+        return Decision(pick=table.configs.index("c6"))  # adam at 1e-2
+
+    assert replay(table, policy, budget=1, rng=np.random.default_rng(0)).decades == pytest.approx(1.0)
+
+
+# --- the policies
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("budget", [1.0, 3.7, 18.0, 90.0])
+def test_policies_keep_to_their_budget(name: str, budget: float):
+    table = rates_table()
+    for result in replay_often(table, make_policy(name), budget=budget, n=5):
+        assert result.cost <= budget + 1e-6
+        assert 0 <= result.decision.pick < len(table.configs)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_policies_do_without_learning_rates(name: str):
+    table = table_of(np.arange(24.0).reshape(6, 4, 1).repeat(2, axis=2))
+    for result in replay_often(table, make_policy(name), budget=9.0, n=5):
+        assert result.cost <= 9.0 + 1e-6
+
+
+@pytest.mark.parametrize("name", ["grid", "race", "keep-top", "halving"])
+def test_with_a_large_budget_and_no_noise_the_best_is_found(name: str):
+    table = rates_table(noise=0.0)
+    for result in replay_often(table, make_policy(name), budget=90.0, n=3):
+        assert table.params[result.decision.pick] == {"optimizer": "adam", "learning_rate": pytest.approx(1e-3)}
+        assert result.regret == pytest.approx(0.0)
+
+
+def test_the_race_beats_chance_where_there_is_noise():
+    table = rates_table(noise=8.0)
+
+    def regret(name: str) -> float:
+        return float(np.mean([each.regret for each in replay_often(table, make_policy(name), budget=18.0, n=60)]))
+
+    assert regret("race") < 0.5 * regret("random")
+
+
+def test_an_unknown_policy_names_the_nearest():
+    with pytest.raises(StudyError, match="race"):
+        make_policy("rase")

@@ -1,0 +1,88 @@
+"""Interquartile means, intervals of few seeds, and who may be the best."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from studies.statistics import PRIOR_DF, estimate, probability_of_improvement
+
+
+def test_probability_of_improvement_counts_pairs():
+    assert probability_of_improvement([1, 2], [0, 2]) == pytest.approx(2.5 / 4)
+    assert probability_of_improvement([3], [1, 2]) == 1.0
+    assert probability_of_improvement([1, 2], [1, 2]) == 0.5
+
+
+def test_variances_are_drawn_towards_those_of_candidates_that_do_as_well():
+    # Two candidates at the same place with variances 2 and 0, two seeds each: their mean variance, 1, for both.
+    told = estimate([[9.0, 11.0], [10.0, 10.0]])
+    np.testing.assert_allclose(told.centers, [10.0, 10.0])
+    np.testing.assert_allclose(told.df, [2, 2])
+    np.testing.assert_allclose(told.errors, np.sqrt([1 / 2, 1 / 2]))
+
+
+def test_what_the_others_say_counts_for_a_few_degrees_of_freedom_at_most():
+    told = estimate([[9.0, 11.0], *[[10.0, 10.0]] * 8])  # the eight others have 8 degrees of freedom
+    assert told.df[0] == PRIOR_DF + 1
+    assert told.errors[0] == pytest.approx(np.sqrt(1 * 2 / (PRIOR_DF + 1) / 2))
+
+
+def test_the_variance_of_those_who_do_otherwise_does_not_matter():
+    told = estimate([[0.0, 2.0], [1000.0, 1060.0], [500.0, 500.0]])
+    alone = estimate([[0.0, 2.0]])
+    assert told.errors[0] == pytest.approx(alone.errors[0], rel=1e-4)
+
+
+def test_one_seed_each_says_only_how_far_apart_they_are():
+    told = estimate([[0.0], [8.0], [4.0]])
+    assert (told.errors > 0).all()
+    low, high = told.interval()
+    assert (low < told.centers).all()
+    assert (told.centers < high).all()
+
+
+@pytest.mark.parametrize("n_seeds", [3, 5, 10])
+def test_intervals_of_normal_values_cover(n_seeds: int):
+    rng = np.random.default_rng(n_seeds)
+    truth = np.repeat(np.linspace(0, 100, 10), 2)
+    covered = []
+    for _ in range(300):
+        values = truth[:, None] + rng.normal(size=(20, n_seeds)) * 10
+        low, high = estimate(values.tolist()).interval()
+        covered.append((low <= truth) & (truth <= high))
+    assert 0.93 <= np.mean(covered) <= 0.975
+
+
+@pytest.mark.parametrize(("n", "n_seeds"), [(2, 3), (2, 10), (12, 3)])
+def test_equal_candidates_seldom_have_a_winner(n: int, n_seeds: int):
+    rng = np.random.default_rng(n)
+    won = [estimate(rng.normal(size=(n, n_seeds)).tolist()).may_be_best().sum() == 1 for _ in range(300)]
+    assert np.mean(won) <= 0.07  # 5%, and what 300 tries may add
+
+
+def test_a_clear_winner_is_alone():
+    told = estimate([[0.0, 1.0, 2.0], [50.0, 51.0, 52.0], [3.0, 4.0, 5.0]])
+    assert told.may_be_best().tolist() == [False, True, False]
+    assert told.probability_best()[1] > 0.99
+    assert told.seeds_to_settle(3) == 3
+
+
+def test_the_best_one_is_nearly_always_among_those_that_may_be():
+    rng = np.random.default_rng(0)
+    truth = np.linspace(0, 2, 8)
+    kept = [estimate((truth[:, None] + rng.normal(size=(8, 3))).tolist()).may_be_best()[-1] for _ in range(300)]
+    assert np.mean(kept) >= 0.93
+
+
+def test_how_many_seeds_would_settle_it():
+    close = estimate([[10.0, 12.0, 14.0], [11.0, 13.0, 15.0]])
+    assert close.may_be_best().all()
+    needed = close.seeds_to_settle(3)
+    assert needed is not None
+    assert 10 < needed < 100
+    assert estimate([[1.0, 2.0], [1.0, 2.0]]).seeds_to_settle(2) is None
+
+
+def test_probabilities_sum_to_one_even_among_equals():
+    assert estimate([[5.0, 5.0], [5.0, 5.0], [1.0, 1.0]]).probability_best().sum() == pytest.approx(1.0)

@@ -1,0 +1,52 @@
+"""What a run is worth, from its episodes, and several seeds together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from studies.errors import StudyError
+from studies.values import iqm, last_part_return, windowed_mean
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([7.0], 7.0), ([1.0, 2.0, 6.0], 3.0), ([100.0, 2.0, 3.0, 1.0], 2.5), ([0, 0, 2, 4, 6, 8, 9, 99], 5.0)],
+)
+def test_the_interquartile_mean_leaves_out_a_quarter_at_both_ends(values: list[float], expected: float) -> None:
+    assert iqm(values) == pytest.approx(expected)
+
+
+def test_the_interquartile_mean_along_the_last_axis() -> None:
+    np.testing.assert_allclose(iqm(np.array([[1.0, 2.0, 3.0, 100.0], [0.0, 0.0, 0.0, 0.0]])), [2.5, 0.0])
+
+
+def test_last_part_return_by_hand() -> None:
+    steps, returns = [10, 79, 80, 81, 100, 104], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    assert last_part_return(steps, returns, budget=100) == (8 + 16 + 32) / 3
+    assert last_part_return(steps, returns, budget=100, part=1.0) == sum(returns) / 6
+    assert last_part_return(steps[::-1], returns[::-1], budget=100) == (8 + 16 + 32) / 3
+    assert math.isnan(last_part_return([10], [5.0], budget=100))
+    assert math.isnan(last_part_return([], [], budget=100))
+
+
+def test_last_part_return_refuses_nonsense() -> None:
+    with pytest.raises(StudyError, match="budget is 0"):
+        last_part_return([1], [1.0], budget=0)
+    for part in (0.0, 1.5):
+        with pytest.raises(StudyError, match="part is"):
+            last_part_return([1], [1.0], budget=10, part=part)
+    with pytest.raises(StudyError, match="one length"):
+        last_part_return([1, 2], [1.0], budget=10)
+
+
+def test_windowed_mean_by_hand() -> None:
+    steps, values = [10, 20, 30, 40], [1.0, 2.0, 3.0, 4.0]
+    assert windowed_mean(steps, values, at=30, width=20) == 2.5  # 20 < 30 <= 30 and 10 is outside
+    assert windowed_mean(steps, values, at=30, width=21) == 2.0
+    assert windowed_mean(steps, values, at=39, width=10) == 3.0
+    assert math.isnan(windowed_mean(steps, values, at=5, width=5))
+    with pytest.raises(StudyError, match="width is 0"):
+        windowed_mean(steps, values, at=5, width=0)
