@@ -17,6 +17,10 @@ from studies.values import iqm
 Array = np.ndarray[Any, Any]
 
 
+_PLATEAU = 0.02
+"""Share of the range of all candidates within which neighbouring learning rates are equally good."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """What came of one replay.
@@ -27,8 +31,8 @@ class Replayed:
         regret: Interquartile mean of the best candidate minus that of the pick, on the seeds that the policy did not
             see, as a share of the range of all candidates. The best is the one with the highest interquartile mean over
             all seeds of the table. Negative where the pick did better on these seeds.
-        decades: Decimal logarithm of the pick's learning rate over that of the best candidate of the same group;
-            NaN where there is none.
+        decades: Decimal logarithm of the pick's learning rate over the best one of its group, which is the middle of
+            the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
         covered: Whether the interquartile mean of the pick over all seeds lies in the interval that was stated; None
             where none was.
     """
@@ -136,6 +140,12 @@ def _decades(table: RunTable, pick: int, worth: Array) -> float:
     groups, positions = groups_of(table)
     if not groups:
         return math.nan
-    same = [i for i, group in enumerate(groups) if group == groups[pick]]
-    best = max(same, key=lambda i: worth[i])
-    return positions[pick] - positions[best]
+    same = sorted((i for i, group in enumerate(groups) if group == groups[pick]), key=lambda i: positions[i])
+    best = max(range(len(same)), key=lambda k: worth[same[k]])
+    enough = worth[same[best]] - _PLATEAU * (float(np.ptp(worth)) or 1.0)
+    first = last = best
+    while first > 0 and worth[same[first - 1]] >= enough:
+        first -= 1
+    while last + 1 < len(same) and worth[same[last + 1]] >= enough:
+        last += 1
+    return positions[pick] - (positions[same[first]] + positions[same[last]]) / 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agents.errors import ConfigurationError
-from finder.cli.console import print_json, results, table
+from finder.cli.console import errors, print_json, results, table
 from finder.cli.parameters import Json
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def replay(  # noqa: PLR0917 - a command's flags
         return 0
     listed = table(
         "policy",
-        "within 5%",
+        "close",
         "regret",
         "runs",
-        "within a factor of 3",
+        "rate",
         "covered",
         "picks most often",
-        numbers="within 5% regret runs",
+        numbers="close regret runs rate covered",
     )
     for row in rows:
         listed.add_row(
@@ -76,6 +76,11 @@ def replay(  # noqa: PLR0917 - a command's flags
             f"{row['pick']} ({row['pick_share']:.0%})",
         )
     results().print(listed)
+    errors().print(
+        "close: picks within 5% of the best on seeds that were not seen · regret: their mean distance from it, of the "
+        "range of all candidates · runs: whole ones that were spent · rate: picks within a factor of 3 of the best "
+        "learning rate · covered: stated 95% intervals that hold"
+    )
     return 0
 
 

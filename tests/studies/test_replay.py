@@ -153,6 +153,18 @@ def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
     assert np.isnan(result.decades)
 
 
+def test_where_neighbours_are_as_good_the_best_rate_is_in_their_middle():
+    params = [{"learning_rate": 10.0**power} for power in (-5, -4, -3, -2, -1)]
+    values = np.array([0.0, 99.5, 99.0, 100.0, 50.0])[:, None, None].repeat(4, axis=1)  # as good from 1e-4 to 1e-2
+
+    def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+        yield Round(runs=[(0, 0)], mark=0)
+        return Decision(pick=1)
+
+    table = table_of(values, params=params, marks=(100,))
+    assert replay(table, policy, budget=1, rng=np.random.default_rng(0)).decades == pytest.approx(-1.0)
+
+
 def test_the_distance_to_the_best_rate_is_told_in_decades():
     table = rates_table(noise=0.0)
 

@@ -1,0 +1,57 @@
+"""The command `replay`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def path(finder: Any) -> str:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"config": f"c{c}", "learning_rate": 10.0**-c, "seed": s, "env_steps": steps, "return": 10 * c * steps + noise}
+        for c in range(1, 5)
+        for s in range(6)
+        for noise in [rng.normal()]
+        for steps in (50, 100)
+    ]
+    pd.DataFrame(rows).to_csv(finder.folder / "runs.csv", index=False)
+    return "runs.csv"
+
+
+def test_policies_are_compared(finder: Any, path: str) -> None:
+    ran = finder("replay", path, "--policy", "grid", "--policy", "random", "--budget", "4", "--replays", "5")
+    assert ran.code == 0, ran.err
+    head, grid, random = ran.out.splitlines()
+    assert head.split()[:4] == ["policy", "close", "regret", "runs"]
+    assert grid.split()[:4] == ["grid", "100%", "0.0%", "4.0"]
+    assert "c4 (100%)" in random
+    assert "close: picks within 5% of the best" in ran.err
+
+
+def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None:
+    told = finder("replay", path, "--budget", "50%", "--replays", "3", "--json").json
+    assert (told["budget"], told["replays"]) == (12.0, 3)
+    (row,) = told["policies"]
+    assert (row["policy"], row["pick"]) == ("race", "c4")
+    assert row["mean_cost"] <= 12.0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nothing.csv",), "there is no table"),
+        (("runs.csv", "--policy", "rase"), "Did you mean 'race'"),
+        (("runs.csv", "--budget", "much"), "--budget must be a share such as 10% or a number of runs > 0, got 'much'"),
+        (("runs.csv", "--budget", "0%"), "--budget must be"),
+        (("runs.csv", "--replays", "0"), "--replays"),
+    ],
+)
+def test_mistakes_are_told(finder: Any, path: str, words: tuple[str, ...], told: str) -> None:
+    ran = finder("replay", *words)
+    assert ran.code == 2
+    assert told in ran.err
