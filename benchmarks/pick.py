@@ -72,8 +72,8 @@ def text(rows: list[Row], replays: int, share: float) -> str:
         "# How good are the picks?",
         "",
         f"Made by `python benchmarks/pick.py`: {replays} replays of every policy over every table, each on other "
-        f"seeds. A policy may spend {share:.0%} of what all runs of the table cost, sees half of the seeds, and is judged on "
-        "the others.",
+        f"seeds. A policy may spend {share:.0%} of what all runs of the table cost, sees half of the seeds, and is "
+        "judged on the others.",
         "",
         "## Close to the best",
         "",
