@@ -199,5 +199,34 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
     return estimates.seeds_to_settle(min(each.n_seeds for each in known))
 
 
+def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float]:
+    """Returns the values of a parameter that cannot be told from the best one's, and what choosing wrongly may cost.
+
+    Each value of the parameter is judged by the best candidate that has it.
+
+    Args:
+        ranked: What `rank` returned.
+        name: The parameter, such as `optimizer`.
+
+    Returns:
+        The values, best first, and the greatest difference between two of them that is within the 95% intervals, as a
+        share of the range of all candidates; NaN where nothing is known of the spread.
+    """
+    best: dict[str, Ranked] = {}
+    for each in ranked:
+        if name in each.params and not math.isnan(each.value):
+            best.setdefault(str(each.params[name]), each)
+    level = [each for each in best.values() if each.tied]
+    values = [each.value for each in ranked if not math.isnan(each.value)]
+    span = max(values, default=0.0) - min(values, default=0.0)
+    costs = [
+        (abs(one.value - other.value) + math.hypot(one.high - one.low, other.high - other.low) / 2) / (span or 1.0)
+        for one in level
+        for other in level
+        if one is not other
+    ]
+    return [each.params[name] for each in level], max(costs, default=0.0)
+
+
 def _or_infinite(spread: float) -> float:
     return math.inf if math.isnan(spread) else spread

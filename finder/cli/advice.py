@@ -36,7 +36,7 @@ class Doubt(NamedTuple):
 def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
     from studies.confirmation import confirmations
-    from studies.reports.answer import how_sure
+    from studies.reports.answer import how_sure, which_matters
     from studies.reports.facts import ranking
 
     if study.spec.kind == "range-test":
@@ -46,6 +46,8 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
         judged = [each.together for each in confirmations(study)] or ranking(study).ranked
         tie = how_sure(judged, study.direction, pick.trial)
         found.append(Doubt(tie[:1].lower() + tie[1:]))
+    if matters := which_matters(ranking(study).ranked, study.spec.search_space()):
+        found.append(Doubt(matters[:1].lower() + matters[1:]))
     if len(study.spec.seeds) == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from studies.confirmation import confirmations
 from studies.pick import Pick, best, why_no_pick
-from studies.ranking import Direction, Ranked, seeds_to_settle
-from studies.reports.facts import ranking
+from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
+from studies.reports.facts import LABEL_PARAMS, ranking
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text
@@ -17,6 +18,9 @@ from studies.words import counted, interval_text, number_text, params_text, rate
 if TYPE_CHECKING:
     from studies.study import OpenStudy
 
+
+LITTLE = 0.1
+"""Share of the range of all trials below which a choice does not matter."""
 
 MANY_SEEDS = 100
 """Seeds each beyond which a difference is of no use to anybody."""
@@ -38,6 +42,7 @@ def answer(study: OpenStudy) -> str:
         ranked = ranking(study).ranked
         confirmed = [each.together for each in confirmations(study)]
         sentences.append(how_sure(confirmed or ranked, study.direction, pick.trial))
+        sentences.append(which_matters(ranked, study.spec.search_space()))
         if len(ranked) > 1 and not confirmed:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
@@ -121,6 +126,25 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
         more = " They are as good as equal: more seeds would not tell them apart."
     chosen_for = "the best of them so far" if chosen is ranked[0] else "the one whose neighbours do well too"
     return f"{lead}; the pick is {chosen_for}.{more}"
+
+
+def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
+    """Says which optimizers or agents cannot be told apart, and whether the choice matters; "" if one is the best."""
+    told = []
+    for name in LABEL_PARAMS:
+        if name not in searched:
+            continue
+        level, cost = worst_choice(ranked, name)
+        if len(level) < 2 or math.isnan(cost):
+            continue
+        named = f"{', '.join(map(str, level[:-1]))} and {level[-1]}"
+        if cost <= LITTLE:
+            told.append(
+                f"Which {name} does not matter here: {named} are level, to {cost:.0%} of the range of all trials."
+            )
+        else:
+            told.append(f"Of the {name}s, {named} cannot be told apart, each at its own best settings.")
+    return " ".join(told)
 
 
 def _range_test_sentence(study: OpenStudy) -> str:

@@ -44,6 +44,16 @@ def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) ->
     assert "On further seeds 104.0 to 114.0 is to be expected (95%)." in answer(opened)  # 109 ± 4.30 * 1.155
 
 
+def test_a_choice_that_does_not_matter_is_called_so(storage: StudyStorage, make_spec: Make) -> None:
+    rows = [{"optimizer": name} for name in ("adam", "rmsprop", "sgd")]
+    opened = open_study(make_spec(kind="opt", params={}, trials=rows), storage)
+    with Recorder(opened) as recorder:
+        for first in (100.0, 99.5, 0.0):
+            seeds = {0: first, 1: first + 1, 2: first + 2}
+            recorder.completed(recorder.ask().number, first + 1, seeds)  # type: ignore[union-attr]
+    assert "Which optimizer does not matter here: adam and rmsprop are level, to " in answer(opened)
+
+
 def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(), storage)
     with Recorder(opened) as recorder:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, rank, recommended, seeds_to_settle
+from studies.ranking import Candidate, rank, recommended, seeds_to_settle, worst_choice
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
@@ -93,3 +93,21 @@ def test_nothing_to_recommend() -> None:
     assert recommended(rank([entry("unknown", math.nan)])) is None
     assert recommended(rank([entry("one", 1.0), entry("other", 2.0, number=1)])).label == "other"  # type: ignore[union-attr]
     assert seeds_to_settle(rank([entry("one", 1.0), entry("other", 2.0)])) is None
+
+
+def test_whether_a_choice_matters() -> None:
+    def of(optimizer: str, number: int, *values: float) -> Candidate:
+        return Candidate(label=optimizer, params={"optimizer": optimizer}, seed_values=values, number=number)
+
+    entries = [
+        of("adam", 0, 98, 99, 100),
+        of("rmsprop", 1, 97, 99, 100),
+        of("sgd", 2, 0, 1, 2),
+        of("adam", 3, 50, 51, 52),
+    ]
+    level, cost = worst_choice(rank(entries), "optimizer")
+    assert level == ["adam", "rmsprop"]
+    assert 0.02 < cost < 0.06  # 0.3 apart, and 95% intervals of 2.2 on each side, of a range of 98
+    assert worst_choice(rank(entries[1:]), "gamma") == ([], 0.0)
+    level, _ = worst_choice(rank([entries[0], entries[2]]), "optimizer")
+    assert level == ["adam"]
