@@ -45,6 +45,11 @@ class WithoutLiveNumbers:
         self._config = config
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("learning_rate", "optimizer_kwargs", "optimizers") or name in self._config.acting_values():
+            raise ConfigurationError(
+                f"loss() reads self.config.{name}, which may change, and differ between the members of a population, "
+                f"without the loss being compiled again: let prepare() put it into the data."
+            )
         if name in self._config.live_values():
             raise ConfigurationError(
                 f"loss() reads self.config.{name}, which would be fixed for good when the loss is compiled: "

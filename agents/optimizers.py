@@ -176,10 +176,11 @@ class OptimizerSpec:
     def _of_serialised(cls, value: Mapping[str, Any]) -> Self:
         config = dict(value.get("config", {}))
         class_name = str(value["class_name"])
-        if class_name.lower() in KERAS_OPTIMIZERS:
+        module = str(value.get("module") or "")
+        if class_name.lower() in KERAS_OPTIMIZERS and (not module or module.partition(".")[0] == "keras"):
             name = class_name.lower()
         else:
-            name = f"{value.get('module') or '__main__'}:{class_name.rpartition('>')[2]}"
+            name = f"{module or '__main__'}:{class_name.rpartition('>')[2]}"
         rate = config.pop("learning_rate", 1e-3)
         config.pop("name", None)
         return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from agents.callbacks import Episode
+from agents.errors import ConfigurationError
 
 
 @dataclass
@@ -76,3 +77,28 @@ class Run:
         for episode in episodes:
             run.history.add(Episode(*episode))
         return run
+
+
+class TrainingResult(NamedTuple):
+    """How a call of `Trainer.train` ended."""
+
+    reason: str  # why it stopped
+    env_steps: int  # of the whole run so far
+    gradient_steps: int
+    history: History
+    wall_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How long to train; counted from the beginning of the run. None means without limit."""
+
+    env_steps: int | None = None
+    episodes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses budgets below one."""
+        for name in ("env_steps", "episodes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{name} must be >= 1, got {value}.")

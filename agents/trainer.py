@@ -20,8 +20,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -33,32 +32,8 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, MembersFailedError, NonFiniteError
 from agents.learner import Learner
 from agents.replay import Batches
-from agents.run import History, Run
-
-
-class TrainingResult(NamedTuple):
-    """How a call of `Trainer.train` ended."""
-
-    reason: str  # why it stopped
-    env_steps: int  # of the whole run so far
-    gradient_steps: int
-    history: History
-    wall_seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """How long to train; counted from the beginning of the run. None means without limit."""
-
-    env_steps: int | None = None
-    episodes: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses budgets below one."""
-        for name in ("env_steps", "episodes"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name} must be >= 1, got {value}.")
+from agents.replay.join import concatenate, split
+from agents.run import Budget, History, Run, TrainingResult
 
 
 class Trainer:
@@ -303,7 +278,9 @@ class Trainer:
             self.callbacks.call("on_episode_begin", self, environment, run.member)
 
     def _update(self) -> None:
-        data = self.agent.prepare(self.memory.take())
+        data = self._prepared(self.memory.take())
+        if data is None:
+            return
         batches = self.memory.batches(data)
         if not self.callbacks.every_gradient_step:
             self._apply(batches)
@@ -312,6 +289,23 @@ class Trainer:
             self._apply(batches.of_step(k))
             if all(run.over for run in self._present):
                 return
+
+    def _prepared(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        """The data as the agent prepares them. A member that fails at that leaves, and the others learn from theirs."""
+        while True:
+            try:
+                prepared: dict[str, Any] = self.agent.prepare(data)
+                return prepared
+            except MembersFailedError as failure:
+                self._failed(failure.errors)
+                staying = [i for i in range(len(self._present)) if i not in failure.errors]
+                if not staying:
+                    return None
+                parts = split(data, len(self._present), self.memory.member_axis)
+                data = concatenate([parts[i] for i in staying], self.memory.member_axis)
+                for position in failure.errors:
+                    self.callbacks.call("on_run_end", self, self._present[position])
+                self._keep(staying)
 
     def _apply(self, batches: Batches) -> None:
         self.callbacks.call("on_update_begin", self)

@@ -8,17 +8,22 @@ and one that is pruned is pruned for all of its seeds and frees their time.
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from finder.runs import Group, TrialRun, Workshops, make_groups, of_equal_structure
+from agents.errors import NonFiniteError
+from finder.runs import Group, TrialRun, Workshops, each_alone, make_groups, of_equal_structure
 from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.records import EpisodeRecord
 from studies.values import iqm
+
+log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.5
 """How often episodes are handed to the listener between reports."""
@@ -108,11 +113,15 @@ class _Cohort:
 
     def _advance(self, mark: int) -> None:
         """Trains all runs on to this environment step, and compares the trials there."""
-        for group in self._groups_running():
+        groups = deque(self._groups_running())
+        while groups:
+            group = groups.popleft()
             while group.behind(mark):
                 group.step()
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
+            if group.not_mappable:
+                groups.extend(self._each_alone(group))
         if not self._flush():
             return
         for number, trial in self._running():
@@ -128,6 +137,20 @@ class _Cohort:
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
+
+    def _each_alone(self, group: Group) -> list[Group]:
+        """Begins the trials of a group again, each run by itself: they do what no member of a population can."""
+        log.warning("It cannot be trained in a population, so each run is trained alone: %s", group.error)
+        trials = [trial for trial in group.trials if not trial.ended]
+        group.close(self._workshops)
+        try:
+            made = list(each_alone(trials))
+        except Exception as error:  # noqa: BLE001 - as in `_build`
+            made = []
+            for trial in trials:
+                trial.error = error
+        self._groups = [*(other for other in self._groups if other is not group), *made]
+        return made
 
     def _flush(self) -> bool:
         """Hands new episodes over; False when everything is to end."""
@@ -158,7 +181,8 @@ class _Cohort:
             self._listener.episodes({number: fresh})
         told = "".join(traceback.format_exception(error))
         reason = f"{type(error).__name__}: {error}"
-        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=told)
+        diverged = isinstance(error, NonFiniteError)
+        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=told, diverged=diverged)
 
     def _end_stopped(self, number: int, reason: str, env_steps: int | None, value: float | None) -> None:
         trial = self._trials[number]
@@ -177,6 +201,7 @@ class _Cohort:
         *,
         reason: str = "",
         traceback: str = "",
+        diverged: bool = False,
     ) -> None:
         trial = self._trials[number]
         trial.ended = True
@@ -190,6 +215,7 @@ class _Cohort:
             wall_seconds=time.perf_counter() - self._began,
             reason=reason,
             traceback=traceback,
+            diverged=diverged,
         )
         self._listener.ended(number, outcome)
 

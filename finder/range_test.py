@@ -17,8 +17,9 @@ import numpy as np
 from agents.agent import Agent, UpdateMetrics
 from agents.callbacks import Callback, Episode
 from agents.errors import ConfigurationError
+from agents.run import Budget
 from agents.schedules import ExponentialSchedule
-from agents.trainer import Budget, Trainer
+from agents.trainer import Trainer
 from finder.divergence import CollapseGuard, DivergenceGuard
 from finder.evidence import LEVEL, p_value
 from finder.suggestion import Suggestion, minimum, smooth, steepest, unreadable

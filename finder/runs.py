@@ -11,8 +11,9 @@ from agents.agent import Agent
 from agents.callbacks import Callback, Episode
 from agents.errors import NotMappableError
 from agents.population import Population, Workshop
+from agents.run import Budget
 from agents.spec import AgentSpec
-from agents.trainer import Budget, Trainer
+from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
 from studies.records import EpisodeRecord
 from studies.values import iqm, last_part_return, windowed_mean
@@ -112,6 +113,7 @@ class SeedRun:
 
     def __init__(self, trial: TrialRun, seed: int, group: Group, member: int) -> None:
         self.seed = seed
+        self.trial = trial
         self.group = group
         self.member = member
         self._spec = trial.spec
@@ -216,6 +218,16 @@ class Group(Callback):
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
 
+    @property
+    def not_mappable(self) -> bool:
+        """Whether it was found while training that the agent cannot be trained in a population."""
+        return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
+
+    @property
+    def trials(self) -> list[TrialRun]:
+        """The trials whose runs these are."""
+        return list(dict.fromkeys(run.trial for run in self.runs))
+
     def leave(self, member: int, reason: str) -> None:
         """A member's trial has ended."""
         if not self.finished and not self.trainer.runs[member].over:
@@ -243,14 +255,21 @@ def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
 
 def make_groups(trials: Sequence[TrialRun], workshops: Workshops) -> Iterator[Group]:
     """The group of a population; where there can be none, a group for each seed of each trial."""
-    members = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
     agent = trials[0].spec.agent
+    members = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
     try:
         workshop = workshops.take(agent, len(members))
         hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in members]
         population = Population(agent, hyperparameters, workshop=workshop)
     except NotMappableError:
-        for trial, seed in members:
-            yield Group([(trial, seed)], trial.spec.agent.build(seed), None)
+        yield from each_alone(trials)
     else:
         yield Group(members, population, workshop)
+
+
+def each_alone(trials: Sequence[TrialRun]) -> Iterator[Group]:
+    """A group for each seed of each trial, without what they had before."""
+    for trial in trials:
+        trial.runs.clear()
+        for seed in trial.spec.seeds:
+            yield Group([(trial, seed)], trial.spec.agent.build(seed), None)

@@ -199,7 +199,7 @@ class Search:
         elif outcome.state == "pruned":
             self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
         elif outcome.state == "failed":
-            self.recorder.failed(number, outcome.reason, outcome.traceback, extra)
+            self.recorder.failed(number, outcome.reason, outcome.traceback, extra, diverged=outcome.diverged)
         else:
             self.recorder.interrupted(number)
         if self._observer:

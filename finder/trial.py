@@ -79,6 +79,7 @@ class Outcome:
     wall_seconds: float = 0.0
     reason: str = ""
     traceback: str = ""
+    diverged: bool = False  # it failed because of what it tried, not because something is broken
 
 
 def configuration_of(spec: TrialSpec, agent: Agent, vectorization: str) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 The winner among many noisy candidates is a lucky one: its value on the seeds that chose it is too good. On further
 seeds it is what it is. The difference is the selection bias, and it is told.
+
+So the further seeds must not choose either. The pick of the search stands, unless all seeds together tell it from a
+better finalist, or it fails on the further seeds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.ranking import Candidate, Ranked, rank, recommended
+from studies.attributes import CONFIRMS_ATTR
+from studies.ranking import Candidate, Left, Ranked, rank, recommended
 
 if TYPE_CHECKING:
     from studies.spec import StudySpec
@@ -29,7 +33,6 @@ class Confirmed:
         run: The trial that ran it on further seeds.
         tuning: The finalist on the seeds of the search.
         held_out: The same on further seeds.
-        together: The same on both, beside the other finalists.
         bias: By how much the value of the search is better than that on further seeds; negative where it is worse.
     """
 
@@ -37,8 +40,37 @@ class Confirmed:
     run: FrozenTrial
     tuning: Ranked
     held_out: Ranked
-    together: Ranked
     bias: float
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the bias is more than what seeds differ by, with 95% confidence."""
+        ends = (self.tuning.low, self.tuning.high, self.held_out.low, self.held_out.high)
+        reach = math.hypot(ends[1] - ends[0], ends[3] - ends[2]) / 2
+        return self.bias > reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a study says of its complete trials.
+
+    Attributes:
+        pick: The trial to use, on the seeds of the search; None if nothing has a value.
+        ranked: All complete trials on all seeds that each of them has, best first: who is level with whom.
+        confirmed: The finalists that were run on further seeds, the pick first, then the best.
+        refuted: Numbers of finalists that failed on further seeds, and why.
+    """
+
+    pick: Ranked | None
+    ranked: list[Ranked]
+    confirmed: list[Confirmed]
+    refuted: dict[int, str]
+
+    @property
+    def confirmation(self) -> Confirmed | None:
+        """That of the pick, None if it was not confirmed."""
+        first = self.confirmed[0] if self.confirmed else None
+        return first if first is not None and self.pick is not None and first.number == self.pick.number else None
 
 
 def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
@@ -49,15 +81,16 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
 
 def finalists(study: OpenStudy) -> list[Ranked]:
     """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
-    ranked = [each for each in _ranked(study) if not math.isnan(each.value)]
-    if len(ranked) < 2:  # nothing was chosen
+    ranked = [each for each in rank(_candidates(study), study.direction) if not math.isnan(each.value)]
+    first = recommended(ranked, study.direction, _left(study))
+    if first is None or len(ranked) < 2:  # nothing was chosen
         return []
-    return _recommended_first(ranked, study)[: study.spec.confirm]
+    return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
 
 
 def unconfirmed(study: OpenStudy) -> list[FrozenTrial]:
     """Returns the finalists that are still to be confirmed; one whose confirmation failed is not tried again."""
-    from studies.study import CONFIRMS_ATTR, is_interrupted
+    from studies.study import is_interrupted
 
     tried = {
         trial.user_attrs[CONFIRMS_ATTR]
@@ -68,62 +101,73 @@ def unconfirmed(study: OpenStudy) -> list[FrozenTrial]:
     return [by_number[each.number] for each in finalists(study) if each.number not in tried]
 
 
-def confirmations(study: OpenStudy) -> list[Confirmed]:
-    """Returns the finalists that were confirmed, best first by all of their seeds together."""
-    from studies.study import CONFIRMS_ATTR
+def verdict(study: OpenStudy) -> Verdict:
+    """Returns which trial to use, who is level with it, and what further seeds said."""
+    from studies.pick import seed_values
+    from studies.study import is_interrupted
 
-    runs = {
-        trial.user_attrs[CONFIRMS_ATTR]: trial
-        for trial in study.confirmation_trials()
-        if trial.state == TrialState.COMPLETE
+    ended = {trial.user_attrs[CONFIRMS_ATTR]: trial for trial in study.confirmation_trials()}
+    runs = {number: trial for number, trial in ended.items() if trial.state == TrialState.COMPLETE}
+    refuted = {
+        number: str(trial.user_attrs.get("reason", "no reason was recorded"))
+        for number, trial in ended.items()
+        if trial.state == TrialState.FAIL and not is_interrupted(trial)
     }
-    tuning = {each.number: each for each in _ranked(study) if each.number in runs}
-    if not tuning:
-        return []
-    held_out = {each.number: each for each in rank(_candidates(study, runs), study.direction)}
-    together = [
-        Candidate(
-            label=each.label,
-            params=each.params,
-            seed_values=each.seed_values + held_out[number].seed_values,
-            number=number,
-        )
-        for number, each in tuning.items()
-    ]
+    candidates = _candidates(study)
+    further = {number: tuple(seed_values(trial).values()) for number, trial in runs.items()}
+    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in candidates]
+    ranked = rank(together, study.direction)
+    tuning = {each.number: each for each in rank(candidates, study.direction)}
+    held_out = rank(
+        [replace(each, seed_values=further[each.number]) for each in candidates if each.number in further],
+        study.direction,
+    )
+    sound = [each for each in tuning.values() if each.number not in refuted]
+    pick = _pick(study, sound, [each for each in ranked if each.number in further])
     sign = 1.0 if study.direction == "maximize" else -1.0
-    return [
+    confirmed = [
         Confirmed(
             number=each.number,
             run=runs[each.number],
             tuning=tuning[each.number],
-            held_out=held_out[each.number],
-            together=each,
-            bias=sign * (tuning[each.number].value - held_out[each.number].value),
+            held_out=each,
+            bias=sign * (tuning[each.number].value - each.value),
         )
-        for each in _recommended_first(rank(together, study.direction), study)
+        for each in held_out
     ]
+    confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
+    return Verdict(pick=pick, ranked=ranked, confirmed=confirmed, refuted=refuted)
 
 
-def _recommended_first(ranked: Sequence[Ranked], study: OpenStudy) -> list[Ranked]:
-    first = recommended(ranked, study.direction)
-    return list(ranked) if first is None else [first, *(each for each in ranked if each is not first)]
+def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Ranked]) -> Ranked | None:
+    """The pick of the search, unless a finalist is better beyond doubt on all seeds together."""
+    first = recommended(sound, study.direction, _left(study))
+    if first is None or not confirmed:
+        return first
+    again = rank([_as_candidate(each) for each in confirmed], study.direction)
+    own = next((each for each in again if each.number == first.number), None)
+    if own is not None and not own.tied:
+        return next(each for each in sound if each.number == again[0].number)
+    return first
 
 
-def _candidates(study: OpenStudy, runs: dict[int, FrozenTrial]) -> list[Candidate]:
-    from studies.pick import seed_values
-
-    return [
-        Candidate(
-            label=f"#{trial.number}",
-            params=study.params(trial),
-            seed_values=tuple(seed_values(trial).values()),
-            number=number,
-        )
-        for number, trial in runs.items()
-    ]
-
-
-def _ranked(study: OpenStudy) -> list[Ranked]:
+def _candidates(study: OpenStudy) -> list[Candidate]:
     from studies.pick import candidate
 
-    return rank([candidate(study, each) for each in study.trials(TrialState.COMPLETE)], study.direction)
+    return [candidate(study, each) for each in study.trials(TrialState.COMPLETE)]
+
+
+def _as_candidate(each: Ranked) -> Candidate:
+    return Candidate(label=each.label, params=each.params, seed_values=each.seed_values, number=each.number)
+
+
+def _left(study: OpenStudy) -> list[Left]:
+    """What was pruned or failed: it says what the neighbours of a candidate are worth."""
+    from studies.study import is_interrupted
+
+    pruned = [
+        Left(params=study.params(trial), value=math.nan if trial.value is None else trial.value)
+        for trial in study.trials(TrialState.PRUNED)
+    ]
+    failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
+    return pruned + [Left(params=study.params(trial), value=math.nan) for trial in failed]

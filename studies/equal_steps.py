@@ -11,6 +11,8 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from studies.attributes import is_confirmation
+
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
@@ -62,7 +64,7 @@ class EqualStepsPruner(BasePruner):
         step = trial.last_step
         if step is None or (self._n_warmup_steps is not None and step < self._n_warmup_steps):
             return False
-        trials = study.get_trials(deepcopy=False, states=_STATES)
+        trials = [other for other in study.get_trials(deepcopy=False, states=_STATES) if not is_confirmation(other)]
         if self._n_warmup_steps is None and step < _half_of_the_usual_length(trials):
             return False
         others = [_value_at(other, step) for other in trials if other.number != trial.number]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 
+from studies.attributes import is_confirmation
+
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
@@ -50,7 +52,7 @@ class HalvingPruner(BasePruner):
             return True
         values = []
         for other in study.get_trials(deepcopy=False):
-            at = _first_at(other, rung)
+            at = None if is_confirmation(other) else _first_at(other, rung)
             if at is not None and not math.isnan(other.intermediate_values[at]):
                 values.append(other.intermediate_values[at])
         if study.direction == StudyDirection.MINIMIZE:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.confirmation import confirmations
+from studies.confirmation import verdict
 from studies.errors import StudyError, nearest
-from studies.ranking import Candidate, Direction, Ranked, rank, recommended, seeds_to_settle
+from studies.ranking import Candidate, Direction, Ranked, seeds_to_settle
 from studies.spaces import Json
 from studies.words import counted, params_text, spread_text
 
@@ -40,8 +40,8 @@ class Pick:
         value: Interquartile mean over seeds: over the further ones where the trial was confirmed, so that choosing it
             has made it no better. NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
-        low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN where
-            nothing is known of the spread.
+        low: Lower end of the interval in which the expected value lies with 95% probability; NaN where nothing is known
+            of the spread.
         high: Its upper end.
         probability_best: How probable it is that no other complete trial has a better expected value.
         tied: Numbers of the other trials that cannot be told from the best one.
@@ -115,14 +115,14 @@ def best(study: OpenStudy) -> Pick:
         trial, params = tested[-1]
         winner, told, judged, run = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
     else:
-        complete = _complete(study)
-        judged = rank([candidate(study, each) for each in complete], study.direction)
-        winner = told = recommended(judged, study.direction) or judged[0]
-        confirmed, run = confirmations(study), None
-        if confirmed:
-            winner, told, run = confirmed[0].tuning, confirmed[0].held_out, confirmed[0].run
-            judged = [each.together for each in confirmed]
-        trial, params = next(each for each in complete if each.number == winner.number), dict(winner.params)
+        found = verdict(study)
+        judged, confirmation = found.ranked, found.confirmation
+        winner = told = found.pick or judged[0]
+        run = None
+        if confirmation is not None:
+            told, run = confirmation.held_out, confirmation.run
+        trial = next(each for each in _complete(study) if each.number == winner.number)
+        params = dict(winner.params)
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,

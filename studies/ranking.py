@@ -46,8 +46,8 @@ class Ranked:
             finite.
         spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds, because one
             seed says nothing about spread.
-        low: Lower end of the interval in which the value on further seeds is expected with 95% probability; NaN if the
-            value is unknown or nothing is known of the spread of any candidate.
+        low: Lower end of the interval in which the expected value lies with 95% probability, that is the interquartile
+            mean over ever more seeds; NaN if the value is unknown or nothing is known of the spread of any candidate.
         high: Its upper end.
         probability_best: How probable it is that no other candidate has a better expected value.
         tied: Whether it cannot be told from the best, with 95% confidence over all candidates.
@@ -120,59 +120,84 @@ def _unknown(each: Candidate) -> Ranked:
     )  # fmt: skip
 
 
-def recommended(ranked: Sequence[Ranked], direction: Direction = "maximize") -> Ranked | None:
+def recommended(
+    ranked: Sequence[Ranked], direction: Direction = "maximize", left: Sequence[Left] = ()
+) -> Ranked | None:
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
 
     That is the one which does well with its neighbours: the mean of its value, twice, and those of the next lower and
     the next higher learning rate with everything else the same. So it is not at the edge of a cliff, and less a matter
-    of luck. Of several that are equal it is the one in their middle. Without learning rates it is the best one.
+    of luck. Of several that are equal it is the one in the middle of its kind. Without learning rates it is the best
+    one.
 
     Args:
         ranked: What `rank` returned.
         direction: Whether a high or a low value is good. Defaults to `maximize`.
+        left: What was tried but did not come to its end: neighbours too.
 
     Returns:
         None if nothing has a value.
     """
     tied = [each for each in ranked if each.tied]
-    rate_name = _rate_name(ranked)
+    points: list[Point] = [*ranked, *left]
+    rate_name = _rate_name(points)
     if len(tied) < 2 or rate_name is None or math.isnan(tied[0].low):
         return ranked[0] if ranked and not math.isnan(ranked[0].value) else None
     sign = 1.0 if direction == "maximize" else -1.0
-    rates = sorted(_log_rate(each, rate_name) for each in tied)
-    middle = (rates[0] + rates[-1]) / 2
+    worst = min(sign * each.value for each in points if not math.isnan(each.value))
+
+    def worth(point: Point) -> float:
+        return worst if math.isnan(point.value) else sign * point.value
 
     def robustness(entry: Ranked) -> tuple[float, float, float, int]:
-        near = [each.value for each in _neighbours(entry, ranked, rate_name)]
-        around = (2 * entry.value + sum(near) + (2 - len(near)) * entry.value) / 4
-        off_middle = abs(_log_rate(entry, rate_name) - middle)
-        return round(sign * around, 9), -off_middle, -_or_infinite(entry.spread), -entry.number
+        near = [worth(each) for each in _neighbours(entry, points, rate_name)]
+        around = (2 * worth(entry) + sum(near) + (2 - len(near)) * worth(entry)) / 4
+        alike = sorted(_log_rate(each, rate_name) for each in tied if _kind(each, rate_name) == _kind(entry, rate_name))
+        off_middle = abs(_log_rate(entry, rate_name) - (alike[0] + alike[-1]) / 2)
+        return round(around, 9), -round(off_middle, 9), -_or_infinite(entry.spread), -entry.number
 
     return max(tied, key=robustness)
 
 
-def _rate_name(ranked: Sequence[Ranked]) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that was tried and did not come to its end.
+
+    Attributes:
+        params: Its parameters.
+        value: Its last value, where it was pruned; NaN where it failed, which counts as the worst value of all.
+    """
+
+    params: Mapping[str, Json]
+    value: float
+
+
+Point = Ranked | Left
+
+
+def _rate_name(points: Sequence[Point]) -> str | None:
     """The one parameter that is a learning rate, None if there is none or there are several."""
-    names = {name for each in ranked for name in each.params if name.endswith("learning_rate")}
+    names = {name for each in points for name in each.params if name.endswith("learning_rate")}
     if len(names) != 1:
         return None
     [name] = names
-    rates = [each.params.get(name) for each in ranked]
+    rates = [each.params.get(name) for each in points]
     return name if all(isinstance(rate, int | float) and rate > 0 for rate in rates) else None
 
 
-def _log_rate(entry: Ranked, name: str) -> float:
-    rate = entry.params[name]
+def _log_rate(point: Point, name: str) -> float:
+    rate = point.params[name]
     return math.log10(rate) if isinstance(rate, int | float) else 0.0
 
 
-def _neighbours(entry: Ranked, ranked: Sequence[Ranked], name: str) -> list[Ranked]:
-    """The candidates with the next lower and the next higher rate and everything else the same."""
+def _kind(point: Point, name: str) -> dict[str, Json]:
+    """All parameters but the rate."""
+    return {key: value for key, value in point.params.items() if key != name}
 
-    def rest(each: Ranked) -> dict[str, Json]:
-        return {key: value for key, value in each.params.items() if key != name}
 
-    group = [each for each in ranked if rest(each) == rest(entry) and not math.isnan(each.value)]
+def _neighbours(entry: Ranked, points: Sequence[Point], name: str) -> list[Point]:
+    """The next lower and the next higher rate with everything else the same."""
+    group = [each for each in points if _kind(each, name) == _kind(entry, name)]
     own = _log_rate(entry, name)
     below = [each for each in group if _log_rate(each, name) < own]
     above = [each for each in group if _log_rate(each, name) > own]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from studies.attributes import CONFIRMS_ATTR
 from studies.confirmation import held_out_seeds, unconfirmed
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
@@ -21,7 +22,6 @@ from studies.records import EpisodeRecord
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
 from studies.standing import planned_row, rows_left
 from studies.study import (
-    CONFIRMS_ATTR,
     INTERRUPTED,
     REASON_ATTR,
     RUNNER_ATTR,
@@ -142,12 +142,22 @@ class Recorder:
             if not self._unconfirmed:
                 return None
             finalist = self._unconfirmed.pop(0)
-            self._study.study.enqueue_trial(finalist.params, user_attrs={CONFIRMS_ATTR: finalist.number})
-            trial = self._ask_optuna(finalist.params)
+            trial = self._begin_again(finalist)
             self._running[trial.number] = trial
             self._reported[trial.number] = set()
             self._confirming[trial.number] = finalist
             return Ask(trial.number, self._params(trial), held_out_seeds(self._spec), finalist.number)
+
+    def _begin_again(self, finalist: FrozenTrial) -> Trial:
+        """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""
+        study = self._study.study
+        template = create_trial(
+            state=TrialState.RUNNING,
+            params=finalist.params,
+            distributions=finalist.distributions,
+            user_attrs={CONFIRMS_ATTR: finalist.number},
+        )
+        return Trial(study, self._study.storage.optuna.create_new_trial(study._study_id, template_trial=template))
 
     def _params(self, trial: Trial) -> dict[str, Json]:
         return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
@@ -283,7 +293,15 @@ class Recorder:
             self._end(number, TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)})
             self._failures = 0
 
-    def failed(self, number: int, reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None) -> None:
+    def failed(
+        self,
+        number: int,
+        reason: str,
+        traceback: str = "",
+        extra: Mapping[str, Json] | None = None,
+        *,
+        diverged: bool = False,
+    ) -> None:
         """Ends a trial that raised, diverged or lost its process. It is told FAIL, never PRUNED.
 
         Args:
@@ -291,12 +309,17 @@ class Recorder:
             reason: One sentence for a person.
             traceback: The traceback; its last 8 KB are kept, where the cause is.
             extra: Small JSON attributes.
+            diverged: Whether it failed because of what it tried, such as a learning rate that is too high. That does
+                not count towards `max_failures_in_a_row` once a trial of the study was completed or pruned.
 
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._entered():
-            self._fail(number, reason, traceback, extra)
+            self._fail(number, reason, traceback, extra, counts=not (diverged and self._something_works()))
+
+    def _something_works(self) -> bool:
+        return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())
 
     def interrupted(self, number: int) -> None:
         """Ends a trial that was stopped from outside (Ctrl-C). A plan runs it again; it does not count to `n_trials`.
@@ -397,13 +420,15 @@ class Recorder:
         at = f" with {value:.4g}" if math.isfinite(value) else ""
         return f"pruned: it had fallen behind{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
 
-    def _fail(self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None) -> None:
+    def _fail(
+        self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None, *, counts: bool = True
+    ) -> None:
         attrs: dict[str, Json] = dict(extra or {})
         attrs[REASON_ATTR] = reason[:REASON_CHARACTERS]
         if traceback:
             attrs[TRACEBACK_ATTR] = _end_of(traceback)
         self._end(number, TrialState.FAIL, None, attrs)
-        self._failures += 1
+        self._failures += counts
         if self._failures >= self._spec.max_failures_in_a_row and self._stop_reason is None:
             self._stop_reason = f"{self._failures} trials failed in a row; the last one: {attrs[REASON_ATTR]}"
 

@@ -144,18 +144,19 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
 def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
     """[C] the variance of the other candidates that do about as well, and its degrees of freedom.
 
-    Each counts the more the nearer it is; together they count for `PRIOR_DF` at most. A candidate of one seed without
-    any nearby takes the mean variance of all, for one degree of freedom.
+    Each counts the more the nearer it is; together they count for `PRIOR_DF` at most. Where they count for less than
+    one degree of freedom, the mean variance of all candidates makes up for it: three seeds that are exactly equal are
+    no proof that there is no spread.
     """
-    spread, nothing = float(np.ptp(centers)), np.finfo(np.float64).tiny
-    width = max(_NEAR * spread, nothing)
+    spread, nothing = float(np.ptp(centers)), float(np.finfo(np.float64).tiny)
+    known = float(df.sum())
+    # One seed each: nothing is known but how far apart they are.
+    everywhere = float(df @ variances) / known if known else (spread / 4) ** 2
+    width = max(_NEAR * spread, math.sqrt(everywhere / (1 + known / len(df))), nothing)
     weights = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
     np.fill_diagonal(weights, 0.0)
     total = weights.sum(axis=1)
     nearby = (weights @ variances) / np.maximum(total, nothing)
-    known = df.sum()
-    # One seed each: nothing is known but how far apart they are.
-    everywhere = (df @ variances) / known if known else (spread / 4) ** 2
     counts = np.minimum(PRIOR_DF, total)
-    lonely = (df + counts) < 1
-    return np.where(lonely, everywhere, nearby), np.where(lonely, 1.0, counts)
+    missing = np.maximum(0.0, 1.0 - counts)
+    return (counts * nearby + missing * everywhere) / (counts + missing), counts + missing

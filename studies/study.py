@@ -15,6 +15,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.attributes import is_confirmation
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
 from studies.lease import is_running_elsewhere
@@ -35,9 +36,6 @@ EPISODES_ATTR = "finder_episodes"
 
 RUNNER_ATTR = "finder_runner"
 """Study attribute: the process that runs the study (`studies.lease`)."""
-
-CONFIRMS_ATTR = "confirms"
-"""Trial attribute: the number of the trial that this one ran again on further seeds (`studies.confirmation`)."""
 
 REASON_ATTR = "reason"
 TRACEBACK_ATTR = "traceback"
@@ -257,11 +255,6 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
         _refuse_if_running(opened, study_id, name)
         _delete(opened, study_id)
         return n_trials
-
-
-def is_confirmation(trial: FrozenTrial) -> bool:
-    """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
-    return CONFIRMS_ATTR in trial.user_attrs
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:

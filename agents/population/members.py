@@ -44,11 +44,22 @@ class _NotHere(Mapping[str, Any]):
         return len(self._names)
 
 
+class _LiveNotHere:
+    """Stands where an agent alone has its live numbers as variables."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotMappableError(
+            f"it reads self.live.{name} outside of the loss, where a population keeps those of all members together: "
+            f"use self.number({name!r})."
+        )
+
+
 def _without_networks(agent: KerasAgent) -> KerasAgent:
     member = copy.copy(agent)
     use = "use self.infer(name, observations)."
     member.networks = _NotHere("network", list(agent.networks), use)  # type: ignore[assignment]
     member._optimizers = _NotHere("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
+    member.live = _LiveNotHere()  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
     member._forwards = {}
     return member
@@ -104,11 +115,12 @@ class RowNumbers:
         return np.repeat(values, self._n_envs)
 
 
-def bind(member: KerasAgent, inference: MemberInference, position: int | None) -> None:
-    """Gives a member its forward passes: those of one member, or of all."""
+def bind(member: KerasAgent, inference: MemberInference, position: int | None, n_rows: int | None = None) -> None:
+    """Gives a member its forward passes: those of one member, or of all, `n_rows` of each (by default its copies)."""
+    rows = n_rows or member.config.n_envs
     for name in inference.networks:
         member._forwards[name] = (
-            AllMembers(inference, name, member.config.n_envs) if position is None else inference.of_one(name, position)
+            AllMembers(inference, name, rows) if position is None else inference.of_one(name, position)
         )
 
 

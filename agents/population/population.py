@@ -7,7 +7,8 @@ an agent alone would give with its seed and hyperparameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,16 @@ from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
 from agents.keras_agent import KerasAgent, assign_all, values_of
-from agents.learning import GradientSteps
-from agents.population.inference import MemberInference
 from agents.population.members import (
     MemberSpec,
     RowNumbers,
     all_members,
     bind,
-    check_mappable,
     check_same_structure,
     one_member,
 )
-from agents.population.stacks import Stacks, Values
-from agents.population.update import MemberUpdate
+from agents.population.stacks import Values
+from agents.population.workshop import Workshop
 from agents.replay import Batches, Memory, join
 from agents.replay.join import concatenate, split
 from agents.spec import AgentSpec, start_from
@@ -43,37 +41,6 @@ _PROBES = 8
 
 _AGREES = 0.98
 """Share of actions that must be the same; some may differ where two actions are equally good but for rounding."""
-
-
-class Workshop:
-    """One built and compiled agent in whose variables all members are trained, and room for their rows.
-
-    Args:
-        spec: The agent; its live numbers do not matter.
-        capacity: Most members that there will be at a time.
-
-    Raises:
-        NotMappableError: The agent cannot be trained this way.
-    """
-
-    def __init__(self, spec: AgentSpec, capacity: int) -> None:
-        # Weights that the agent may start from are the members' business.
-        built = AgentSpec(spec.agent, spec.environment, spec.config).build()
-        if not isinstance(built, KerasAgent):
-            raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
-        check_mappable(built)
-        self.agent = built
-        self.stacks = Stacks(built.state_variables(), capacity)
-        acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
-        self.inference = MemberInference(acting, self.stacks)
-        watched = [self.stacks.index(variable) for variable in self.inference.watched]
-        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, watched, **built.compilation())
-        self.structure = spec.structure()
-
-    @property
-    def capacity(self) -> int:
-        """Most members that there will be at a time."""
-        return self.stacks.capacity
 
 
 class Population:
@@ -191,9 +158,12 @@ class Population:
         """See `Agent.prepare`."""
         if type(self.agent).prepare is Agent.prepare:
             return data
-        if self._all is not None:
-            return self._all.prepare(data)
         axis = self._member_axis
+        if self._all is not None:
+            if axis == 1:  # [T, P * N]: the rows that act
+                return self._all.prepare(data)
+            with self._rows_of_members(len(next(iter(data.values()))) // len(self._members)):
+                return self._all.prepare(data)
         parts = split(data, len(self._actors), axis)
         return concatenate(self._one_by_one(lambda i: self._actors[i].prepare(parts[i])), axis)
 
@@ -201,6 +171,8 @@ class Population:
         """Makes the gradient steps of all members."""
         values, watched = self._workshop.update(len(self._members), batches)
         self.gradient_steps += batches.indices.shape[-2]
+        for actor in self._actors:
+            actor.gradient_steps = self.gradient_steps
         self._load(watched)
         if self._all is None:
             self._bind()
@@ -265,7 +237,7 @@ class Population:
             generator.bit_generator.state = own
         for actor, extra in zip(self._actors, state["extra"], strict=True):
             actor.set_extra_state(extra)
-            actor.env_steps = state["env_steps"]
+            actor.env_steps, actor.gradient_steps = state["env_steps"], state["gradient_steps"]
         self.gradient_steps = state["gradient_steps"]
         self._set_values(state["values"])
         self._tell_actors()
@@ -330,6 +302,17 @@ class Population:
         for position, actor in enumerate(self._actors):
             bind(actor, self._workshop.inference, None if self._all is not None else position)
 
+    @contextmanager
+    def _rows_of_members(self, n_rows: int) -> Generator[None]:
+        """For as long as the block lasts, who acts for all takes `n_rows` rows of each member, member after member."""
+        assert self._all is not None
+        self._all.number = RowNumbers(self._members, n_rows)  # type: ignore[method-assign]
+        bind(self._all, self._workshop.inference, None, n_rows)
+        try:
+            yield
+        finally:
+            self._tell_actors()
+
     def _actor_of(self, position: int) -> KerasAgent:
         return self._actors[0 if self._all is not None else position]
 
@@ -369,7 +352,7 @@ class Population:
         agrees = [
             np.isclose(one, alone, rtol=1e-3, atol=1e-4).mean() for one, alone in zip(seen, expected, strict=True)
         ]
-        if np.mean(agrees) < _AGREES:
+        if min(agrees) < _AGREES:
             raise NotMappableError(
                 "as a member of a population it acts otherwise than alone: act() probably uses something that is not "
                 "the member's own. Networks are used with self.infer(name, observations) there, and whatever else it "

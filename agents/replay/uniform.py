@@ -151,9 +151,10 @@ class UniformReplay(Memory):
 
     def keep(self, positions: Sequence[int]) -> None:
         columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
+        # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.
         for name in self._arrays:
-            self._arrays[name] = self._arrays[name][:, columns]
-        self._ended = self._ended[:, columns]
+            self._arrays[name] = self._arrays[name].take(columns, axis=1)
+        self._ended = self._ended.take(columns, axis=1)
         self._rngs = [self._rngs[i] for i in positions]
         self.gammas = self.gammas[list(positions)]
 

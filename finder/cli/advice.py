@@ -35,7 +35,7 @@ class Doubt(NamedTuple):
 
 def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
-    from studies.confirmation import confirmations
+    from studies.confirmation import verdict
     from studies.reports.answer import how_sure, which_matters
     from studies.reports.facts import ranking
 
@@ -43,8 +43,7 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
         return []
     found = [unfinished(study), _edge(study, pick)]
     if pick.tied:
-        judged = [each.together for each in confirmations(study)] or ranking(study).ranked
-        tie = how_sure(judged, study.direction, pick.trial)
+        tie = how_sure(verdict(study).ranked, study.direction, pick.trial)
         found.append(Doubt(tie[:1].lower() + tie[1:]))
     if matters := which_matters(ranking(study).ranked, study.spec.search_space()):
         found.append(Doubt(matters[:1].lower() + matters[1:]))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from studies.confirmation import confirmations
+from studies.confirmation import verdict
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
 from studies.reports.facts import LABEL_PARAMS, ranking
@@ -40,10 +40,14 @@ def answer(study: OpenStudy) -> str:
     sentences.append(f"Of {counts_text(study)}.")
     if pick is not None and study.spec.kind != "range-test":
         ranked = ranking(study).ranked
-        confirmed = [each.together for each in confirmations(study)]
-        sentences.append(how_sure(confirmed or ranked, study.direction, pick.trial))
+        found = verdict(study)
+        sentences.append(how_sure(found.ranked, study.direction, pick.trial))
+        if found.refuted:
+            number, reason = next(iter(found.refuted.items()))
+            more = f" and {counted(len(found.refuted) - 1, 'other')}" if len(found.refuted) > 1 else ""
+            sentences.append(f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}.")
         sentences.append(which_matters(ranked, study.spec.search_space()))
-        if len(ranked) > 1 and not confirmed:
+        if len(ranked) > 1 and not found.confirmed:
             sentences.append(
                 f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
             )
@@ -70,7 +74,7 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     interval = interval_text(pick.low, pick.high)
-    expected = f" On further seeds {interval} is to be expected (95%)." if interval else ""
+    expected = f" Its expected value lies in {interval} (95%)." if interval else ""
     return (
         f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
@@ -80,11 +84,13 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
 
 def _bias_sentence(study: OpenStudy, pick: Pick) -> str:
     """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
-    if pick.confirmed_by is None:
+    confirmation = verdict(study).confirmation
+    if confirmation is None:
         return ""
-    bias = pick.tuning_value - pick.value if study.direction == "maximize" else pick.value - pick.tuning_value
     told = f" On the seeds of the search it was {number_text(pick.tuning_value)}"
-    return f"{told}: choosing it flattered it by {number_text(bias)}." if bias > 0 else f"{told}, so it holds."
+    if confirmation.beyond_noise:
+        return f"{told}: choosing it flattered it by {number_text(confirmation.bias)}."
+    return f"{told}, which is within what seeds differ by."
 
 
 def counts_text(study: OpenStudy) -> str:
@@ -112,20 +118,21 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
     others = [each for each in ranked if each.tied and each.number != pick]
     if len(ranked) < 2:
         return ""
-    if not others:
-        return "No other trial may be as good, with 95% confidence."
     if math.isnan(chosen.low):
         return "One seed each cannot tell trials apart: which is the best is open."
+    if not others:
+        return "No other complete trial may be as good, with 95% confidence."
     first = others[0]
     shown = f"trial #{first.number}, {params_text(dict(first.params))}: {spread_text(first.value, first.spread)}"
     following = shown if len(others) == 1 else f"first {shown}"
-    lead = f"This is a tie with {counted(len(others), 'other trial')} ({following})"
+    best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
+    chosen_for = "the best of them so far" if chosen.value == best.value else "the one whose neighbours do well too"
     needed = seeds_to_settle(ranked, direction)
-    more = "" if needed is None else f" About {needed:,} seeds each would tell them apart."
-    if needed is None or needed > MANY_SEEDS:
-        more = " They are as good as equal: more seeds would not tell them apart."
-    chosen_for = "the best of them so far" if chosen is ranked[0] else "the one whose neighbours do well too"
-    return f"{lead}; the pick is {chosen_for}.{more}"
+    if needed is not None and needed <= MANY_SEEDS:
+        more = f"about {needed:,} seeds each would tell them apart."
+    else:
+        more = f"even {MANY_SEEDS} seeds each would not tell all of them apart, if they go on as they did."
+    return f"This is a tie with {counted(len(others), 'other trial')} ({following}); the pick is {chosen_for}; {more}"
 
 
 def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.confirmation import confirmations
+from studies.confirmation import verdict
 from studies.pick import candidate, why_no_pick
-from studies.ranking import Ranked, rank, recommended
+from studies.ranking import Ranked, rank
 from studies.words import params_text
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def ranking(study: OpenStudy) -> Ranking:
     trials = study.trials()
     complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
     ranked = rank(complete, study.direction)
-    confirmed = confirmations(study)
-    first = confirmed[0].tuning if confirmed else recommended(ranked, study.direction)
+    first = verdict(study).pick
     pick = None if first is None or why_no_pick(study) else next(each for each in ranked if each.number == first.number)
     return Ranking(ranked, {trial.number: trial for trial in trials}, pick)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from studies.confirmation import confirmations
+from studies.confirmation import verdict
 from studies.errors import StudyError
 from studies.pick import Pick
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
@@ -132,7 +132,7 @@ def _ranking_table(study: OpenStudy) -> str:
 
 
 def _confirmation_table(study: OpenStudy) -> str:
-    found = confirmations(study)
+    found = verdict(study).confirmed
     if not found:
         return ""
     rows = "".join(
@@ -147,7 +147,7 @@ def _confirmation_table(study: OpenStudy) -> str:
     seeds = counted(study.spec.confirm_seeds, "further seed")
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
-        f"<th>in the search</th><th>on further seeds</th><th>95% interval</th><th>flattered by</th></tr>{rows}"
+        f"<th>in the search</th><th>on further seeds</th><th>95% interval</th><th>difference</th></tr>{rows}"
         "</table></div>"
     )
 

@@ -540,3 +540,108 @@ def test_networks_that_are_not_dense_act_for_their_own_member():
     together = trained(spec, members, 128)
     for i, member in enumerate(members):
         assert_same_run(together, i, alone(spec, member, 128))
+
+
+# --- what members see of themselves
+
+
+class Counting(DQN):
+    """Notes the gradient steps that it knows of when it prepares."""
+
+    def start(self) -> None:
+        super().start()
+        self.seen: list[int] = []
+
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        self.seen.append(self.gradient_steps)
+        return data
+
+
+def test_members_know_how_many_gradient_steps_they_have_made():
+    population = Population(spec_of(Counting), [{"seed": 0}, {"seed": 1}])
+    Trainer(population).train(env_steps=40)
+    assert [actor.seen for actor in population._actors] == [[0, 1, 2, 3]] * 2
+
+
+class ReadsLive(DQN):
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {**data, "rewards": data["rewards"] * float(self.live.gamma.numpy())}
+
+
+def test_live_numbers_are_not_read_outside_of_the_loss():
+    with pytest.raises(NotMappableError, match=r"use self\.number\('gamma'\)"):
+        Trainer(Population(spec_of(ReadsLive), [{"seed": 0}])).train(env_steps=40)
+
+
+class ReadsActing(DQN):
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        return {"default": super().loss(batch)["default"] * self.config.exploration_final_eps}
+
+
+def test_a_loss_does_not_read_how_an_agent_acts():
+    trainer = Trainer(Population(spec_of(ReadsActing), [{"seed": 0}]))
+    with pytest.raises(ConfigurationError, match=r"loss\(\) reads self.config.exploration_final_eps"):
+        trainer.train(env_steps=40)
+
+
+class Values(DQN):
+    """Keeps what its own network says of the rows that it prepares; every row by itself."""
+
+    @property
+    def rowwise(self) -> bool:
+        return True
+
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        rows = self.infer("q", data["observations"])[:, 0] * self.number("gamma")
+        return {**data, "rewards": data["rewards"] + rows.astype(np.float32)}
+
+
+def test_rows_of_a_replay_go_through_the_network_of_their_own_member():
+    spec, members = spec_of(Values), [{"seed": 0, "gamma": 0.5}, {"seed": 1}, {"seed": 2, "gamma": 0.9}]
+    together = trained(spec, members, 80)
+    assert together.agent._all is not None
+    for i, member in enumerate(members):
+        assert_same_run(together, i, alone(spec, member, 80))
+
+
+class FailsToPrepare(PPO):
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        if self.seed == 1:
+            raise ValueError("no advantage in that")
+        return super().prepare(data)
+
+
+def test_a_member_that_cannot_prepare_leaves_and_the_others_learn_on():
+    spec = spec_of(FailsToPrepare)
+    together = Trainer(Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]))
+    together.train(env_steps=96)
+    assert "no advantage" in str(together.runs[1].error)
+    for position, seed in enumerate((0, 2)):
+        single = alone(spec, {"seed": seed}, 96)
+        assert together.runs[seed].history.returns == single.history.returns
+        for one, other in zip(weights_of(together.agent.extract(position)), weights_of(single.agent), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_all_members_may_fail_to_prepare():
+    trainer = Trainer(Population(spec_of(FailsToPrepare), [{"seed": 1}]))
+    trainer.train(env_steps=96)
+    assert "no advantage" in str(trainer.runs[0].error)
+
+
+def test_replays_stay_in_order_when_members_leave():
+    trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(4)]))
+    trainer.train(env_steps=40)
+    trainer._keep([0, 2])
+    assert all(array.flags.c_contiguous for array in trainer.memory._arrays.values())
+
+
+class Adam(keras.optimizers.SGD):
+    """A user's own, called like one of Keras's."""
+
+
+def test_an_optimizer_of_ones_own_is_not_taken_for_kerass(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Adam, "__module__", __name__)
+    spec = OptimizerSpec.of(Adam(0.5, momentum=0.9))
+    assert spec.name == f"{__name__}:Adam"
+    assert OptimizerSpec.of(keras.optimizers.Adam(0.5)).name == "adam"

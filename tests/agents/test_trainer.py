@@ -17,7 +17,7 @@ from agents.collector import Collector
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.replay import RolloutMemory, UniformReplay
-from agents.trainer import Budget
+from agents.run import Budget
 
 
 class Steps(gym.Env):

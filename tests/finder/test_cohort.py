@@ -276,3 +276,27 @@ def test_an_agent_that_cannot_be_a_member_is_trained_alone():
     run_cohort([make_trial()], member)
     assert listener.outcomes[7].state == "complete"
     assert returns_of(listener) == returns_of(member)
+
+
+class UsesNetworksInPrepare(PPO):
+    """What no member can, as is found when it first learns."""
+
+    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+        self.networks["actor"](data["observations"][0])
+        return super().prepare(data)
+
+
+def test_an_agent_that_turns_out_not_to_be_mappable_is_trained_alone():
+    trials = [make_trial(number=number, params={"learning_rate": 10.0**-number}) for number in (2, 3)]
+    own = [
+        TrialSpec(**{**vars(trial), "agent": AgentSpec.of(UsesNetworksInPrepare, trial.agent.environment, SMALL_PPO)})
+        for trial in trials
+    ]
+    listener = Remembering()
+    run_cohort(own, listener)
+    for trial in own:
+        assert listener.outcomes[trial.number].state == "complete", listener.outcomes[trial.number].reason
+        with Trainer(trial.agent.build(1)) as single:
+            single.train(env_steps=320)
+        told = [value for seed, value in returns_of(listener, trial.number) if seed == 1]
+        assert told[-len(single.history.returns) :] == single.history.returns

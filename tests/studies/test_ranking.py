@@ -5,7 +5,7 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, rank, recommended, seeds_to_settle, worst_choice
+from studies.ranking import Candidate, Left, rank, recommended, seeds_to_settle, worst_choice
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
@@ -111,3 +111,22 @@ def test_whether_a_choice_matters() -> None:
     assert worst_choice(rank(entries[1:]), "gamma") == ([], 0.0)
     level, _ = worst_choice(rank([entries[0], entries[2]]), "optimizer")
     assert level == ["adam"]
+
+
+@pytest.mark.parametrize("value", [9.0, math.nan])
+def test_a_neighbour_that_did_not_come_to_its_end_is_a_cliff_too(value: float) -> None:
+    near = [rate(0, -4, 470, 480, 490), rate(1, -3, 470, 480, 490), rate(2, -2, 483, 493, 503), rate(3, -6, 9, 10, 11)]
+    ranked = rank(near)
+    assert recommended(ranked).number == 2  # type: ignore[union-attr]
+    left = [Left(params={"learning_rate": 0.1}, value=value)]
+    assert recommended(ranked, left=left).number in (0, 1)  # type: ignore[union-attr]
+
+
+def test_the_middle_of_equals_is_that_of_their_own_kind() -> None:
+    def of(number: int, optimizer: str, power: float) -> Candidate:
+        params = {"optimizer": optimizer, "learning_rate": 10**power}
+        return Candidate(label="", params=params, seed_values=(499.0, 500.0, 501.0), number=number)
+
+    adam = [of(i, "adam", -3 + i / 2) for i in range(3)]
+    sgd = [of(3 + i, "sgd", -1 + i / 2) for i in range(3)]
+    assert recommended(rank([*adam, *sgd])).number in (1, 4)  # type: ignore[union-attr]

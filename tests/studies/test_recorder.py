@@ -107,6 +107,23 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             assert (recorder.n_left, recorder.ask()) == (0, None)
 
+    def test_rates_that_diverge_do_not_stop_a_study_in_which_something_works(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        spec = make_spec(trials=[{"learning_rate": rate} for rate in RATES[:5]])
+        with Recorder(open_study(spec, storage)) as recorder:
+            recorder.completed(number_of(recorder), 1.0)
+            for _ in range(4):
+                recorder.failed(number_of(recorder), "the loss became nan", diverged=True)
+            assert recorder.stop_reason is None
+
+    def test_where_nothing_works_they_do(self, storage: StudyStorage, make_spec: Make) -> None:
+        spec = make_spec(trials=[{"learning_rate": rate} for rate in RATES[:5]])
+        with Recorder(open_study(spec, storage)) as recorder:
+            for _ in range(3):
+                recorder.failed(number_of(recorder), "the loss became nan", diverged=True)
+            assert recorder.stop_reason is not None
+
     def test_what_failed_is_tried_again_after_what_was_never_tried(
         self, storage: StudyStorage, make_spec: Make
     ) -> None:

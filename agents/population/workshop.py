@@ -1,0 +1,43 @@
+"""Where members are trained: one agent that is built and compiled, and room for the values of all of them."""
+
+from __future__ import annotations
+
+from agents.errors import NotMappableError
+from agents.keras_agent import KerasAgent
+from agents.learning import GradientSteps
+from agents.population.inference import MemberInference
+from agents.population.members import check_mappable
+from agents.population.stacks import Stacks
+from agents.population.update import MemberUpdate
+from agents.spec import AgentSpec
+
+
+class Workshop:
+    """One built and compiled agent in whose variables all members are trained, and room for their rows.
+
+    Args:
+        spec: The agent; its live numbers do not matter.
+        capacity: Most members that there will be at a time.
+
+    Raises:
+        NotMappableError: The agent cannot be trained this way.
+    """
+
+    def __init__(self, spec: AgentSpec, capacity: int) -> None:
+        # Weights that the agent may start from are the members' business.
+        built = AgentSpec(spec.agent, spec.environment, spec.config).build()
+        if not isinstance(built, KerasAgent):
+            raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
+        check_mappable(built)
+        self.agent = built
+        self.stacks = Stacks(built.state_variables(), capacity)
+        acting = {name: network for name, network in built.networks.items() if name not in built.target_networks}
+        self.inference = MemberInference(acting, self.stacks)
+        watched = [self.stacks.index(variable) for variable in self.inference.watched]
+        self.update = MemberUpdate(GradientSteps(built.learnable()), self.stacks, watched, **built.compilation())
+        self.structure = spec.structure()
+
+    @property
+    def capacity(self) -> int:
+        """Most members that there will be at a time."""
+        return self.stacks.capacity
