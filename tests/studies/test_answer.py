@@ -31,9 +31,8 @@ def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
-    assert re.search(
-        r"This is a tie with 1 other trial .*; about \d+ seeds each would tell them apart\.", answer(opened)
-    )
+    told = r"This is a tie with 1 other trial .*; about \d+ seeds each would tell them apart\."
+    assert re.search(told, answer(opened))
 
 
 def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) -> None:
