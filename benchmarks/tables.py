@@ -6,7 +6,7 @@
 A table is benchmarks/tables/CASE.parquet. Its columns are config, optimizer, learning_rate, seed, env_steps and return:
 what a run was worth after so many environment steps, at twenty marks, as a study would judge it: the mean return of the
 episodes that ended in the tenth of the budget before the mark, and at the last mark in the last fifth. A run that
-diverged has no return from then on.
+diverged has no return from then on, and one whose first episode has not ended has none yet.
 
 Every optimizer of a case is one part, made in a process of its own and kept in benchmarks/tables/parts/ until all are
 there, so that what was interrupted goes on.

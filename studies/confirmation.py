@@ -30,17 +30,22 @@ class Confirmed:
 
     Attributes:
         number: Its trial's number.
-        run: The trial that ran it on further seeds.
+        runs: The trials that ran it on further seeds.
         tuning: The finalist on the seeds of the search.
         held_out: The same on further seeds.
         bias: By how much the value of the search is better than that on further seeds; negative where it is worse.
     """
 
     number: int
-    run: FrozenTrial
+    runs: tuple[FrozenTrial, ...]
     tuning: Ranked
     held_out: Ranked
     bias: float
+
+    @property
+    def seed_values(self) -> dict[int, float]:
+        """Each further seed's value."""
+        return {seed: value for run in self.runs for seed, value in _seed_values(run).items()}
 
     @property
     def beyond_noise(self) -> bool:
@@ -88,47 +93,42 @@ def finalists(study: OpenStudy) -> list[Ranked]:
     return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
 
 
-def unconfirmed(study: OpenStudy) -> list[FrozenTrial]:
-    """Returns the finalists that are still to be confirmed; one whose confirmation failed is not tried again."""
-    from studies.study import is_interrupted
+def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+    """Returns the finalists that are still to be confirmed, and the seeds that each is to be run on.
 
-    tried = {
-        trial.user_attrs[CONFIRMS_ATTR]
-        for trial in study.confirmation_trials()
-        if trial.state != TrialState.RUNNING and not is_interrupted(trial)
-    }
+    One whose confirmation failed is not tried again; one that was confirmed on fewer seeds is run on the others.
+    """
+    runs, refuted = _runs(study)
     by_number = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
-    return [by_number[each.number] for each in finalists(study) if each.number not in tried]
+    left = []
+    for each in finalists(study):
+        known = {seed for run in runs.get(each.number, ()) for seed in _seed_values(run)}
+        missing = tuple(seed for seed in held_out_seeds(study.spec) if seed not in known)
+        if missing and each.number not in refuted:
+            left.append((by_number[each.number], missing))
+    return left
 
 
 def verdict(study: OpenStudy) -> Verdict:
     """Returns which trial to use, who is level with it, and what further seeds said."""
-    from studies.pick import seed_values
-    from studies.study import is_interrupted
-
-    ended = {trial.user_attrs[CONFIRMS_ATTR]: trial for trial in study.confirmation_trials()}
-    runs = {number: trial for number, trial in ended.items() if trial.state == TrialState.COMPLETE}
-    refuted = {
-        number: str(trial.user_attrs.get("reason", "no reason was recorded"))
-        for number, trial in ended.items()
-        if trial.state == TrialState.FAIL and not is_interrupted(trial)
-    }
+    runs, refuted = _runs(study)
     candidates = _candidates(study)
-    further = {number: tuple(seed_values(trial).values()) for number, trial in runs.items()}
+    further = {
+        number: tuple(value for run in own for value in _seed_values(run).values()) for number, own in runs.items()
+    }
     together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in candidates]
     ranked = rank(together, study.direction)
     tuning = {each.number: each for each in rank(candidates, study.direction)}
-    held_out = rank(
-        [replace(each, seed_values=further[each.number]) for each in candidates if each.number in further],
-        study.direction,
-    )
+    # Beside all others, whose spread tells what theirs may be.
+    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in candidates]
+    held_out = [each for each in rank(alone, study.direction) if each.number in further]
     sound = [each for each in tuning.values() if each.number not in refuted]
     pick = _pick(study, sound, [each for each in ranked if each.number in further])
     sign = 1.0 if study.direction == "maximize" else -1.0
     confirmed = [
         Confirmed(
             number=each.number,
-            run=runs[each.number],
+            runs=tuple(runs[each.number]),
             tuning=tuning[each.number],
             held_out=each,
             bias=sign * (tuning[each.number].value - each.value),
@@ -137,6 +137,27 @@ def verdict(study: OpenStudy) -> Verdict:
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
     return Verdict(pick=pick, ranked=ranked, confirmed=confirmed, refuted=refuted)
+
+
+def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
+    """The complete confirmations of each trial, and the trials whose confirmation failed with the reason."""
+    from studies.study import REASON_ATTR, is_interrupted
+
+    runs: dict[int, list[FrozenTrial]] = {}
+    refuted = {}
+    for trial in study.confirmation_trials():
+        number = trial.user_attrs[CONFIRMS_ATTR]
+        if trial.state == TrialState.COMPLETE:
+            runs.setdefault(number, []).append(trial)
+        elif trial.state == TrialState.FAIL and not is_interrupted(trial):
+            refuted[number] = str(trial.user_attrs.get(REASON_ATTR, "no reason was recorded"))
+    return runs, refuted
+
+
+def _seed_values(trial: FrozenTrial) -> dict[int, float]:
+    from studies.pick import seed_values
+
+    return seed_values(trial)
 
 
 def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Ranked]) -> Ranked | None:

@@ -113,16 +113,17 @@ def best(study: OpenStudy) -> Pick:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        winner, told, judged, run = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
+        winner, told, judged, confirmation = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
+        values = {}
     else:
         found = verdict(study)
         judged, confirmation = found.ranked, found.confirmation
         winner = told = found.pick or judged[0]
-        run = None
         if confirmation is not None:
-            told, run = confirmation.held_out, confirmation.run
+            told = confirmation.held_out
         trial = next(each for each in _complete(study) if each.number == winner.number)
         params = dict(winner.params)
+        values = seed_values(trial) if confirmation is None else confirmation.seed_values
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
     return Pick(
         study=study.name,
@@ -142,9 +143,9 @@ def best(study: OpenStudy) -> Pick:
         probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
         tied=[each.number for each in judged if each.tied and each.number != trial.number],
         seeds_to_settle=seeds_to_settle(judged, study.direction),
-        seed_values=seed_values(run or trial) if study.spec.kind != "range-test" else {},
+        seed_values=values,
         n_seeds=told.n_seeds or 1,
-        confirmed_by=None if run is None else run.number,
+        confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
         tuning_value=winner.value,
         direction=study.direction,
         configuration=configuration,

@@ -15,7 +15,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from studies.attributes import CONFIRMS_ATTR
-from studies.confirmation import held_out_seeds, unconfirmed
+from studies.confirmation import unconfirmed
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
 from studies.records import EpisodeRecord
@@ -74,7 +74,7 @@ class Recorder:
         self._running: dict[int, Trial] = {}
         self._rows: dict[int, dict[str, Json]] = {}
         self._confirming: dict[int, FrozenTrial] = {}
-        self._unconfirmed: list[FrozenTrial] | None = None
+        self._unconfirmed: list[tuple[FrozenTrial, tuple[int, ...]]] | None = None
         self._reported: dict[int, set[int]] = {}
         self._finished: set[int] = set()
         self._buffer: list[tuple[int, EpisodeRecord]] = []
@@ -141,12 +141,12 @@ class Recorder:
                 self._unconfirmed = unconfirmed(self._study)
             if not self._unconfirmed:
                 return None
-            finalist = self._unconfirmed.pop(0)
+            finalist, seeds = self._unconfirmed.pop(0)
             trial = self._begin_again(finalist)
             self._running[trial.number] = trial
             self._reported[trial.number] = set()
             self._confirming[trial.number] = finalist
-            return Ask(trial.number, self._params(trial), held_out_seeds(self._spec), finalist.number)
+            return Ask(trial.number, self._params(trial), seeds, finalist.number)
 
     def _begin_again(self, finalist: FrozenTrial) -> Trial:
         """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""

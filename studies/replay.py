@@ -12,6 +12,7 @@ import numpy as np
 from studies.errors import StudyError
 from studies.policies.policy import Decision, Policy, Problem
 from studies.run_table import RunTable
+from studies.statistics import estimate
 from studies.values import iqm
 
 Array = np.ndarray[Any, Any]
@@ -33,8 +34,8 @@ class Replayed:
             all seeds of the table. Negative where the pick did better on these seeds.
         decades: Decimal logarithm of the pick's learning rate over the best one of its group, which is the middle of
             the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
-        covered: Whether the interquartile mean of the pick over all seeds lies in the interval that was stated; None
-            where none was.
+        covered: Whether the interval that was stated agrees with the pick's interquartile mean on the seeds that were
+            not seen, whose own 95% interval is taken into account; None where none was stated.
     """
 
     decision: Decision
@@ -61,6 +62,8 @@ def replay(
     """
     total = len(table.seeds)
     seen = total // 2 if n_seeds is None else n_seeds
+    if budget < 1:
+        raise StudyError(f"the budget is {budget:g} whole runs: a search needs at least 1.")
     if not 0 < seen < total:
         raise StudyError(f"the policy may see {seen} of {total} seeds: at least one has to be left to judge it.")
     order = rng.permutation(total)
@@ -68,13 +71,13 @@ def replay(
     unseen, everything = iqm(table.values[:, order[seen:], -1]), iqm(table.values[:, :, -1])
     best = int(np.argmax(everything))
     span = float(np.ptp(everything)) or 1.0
-    interval, truth = decision.interval, everything[decision.pick]
+    interval = decision.interval
     return Replayed(
         decision=decision,
         cost=cost,
         regret=float(unseen[best] - unseen[decision.pick]) / span,
         decades=_decades(table, decision.pick, everything),
-        covered=None if interval is None else bool(interval[0] <= truth <= interval[1]),
+        covered=None if interval is None else _agrees(interval, table.values[:, order[seen:], -1], decision.pick),
     )
 
 
@@ -118,6 +121,14 @@ def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random
         if cost > budget + 1e-6:
             raise StudyError(f"the policy spent {cost:.1f} whole runs, and may spend {budget:.1f}.")
         values = {(config, seed): float(table.values[config, seed, wanted.mark]) for config, seed in runs}
+
+
+def _agrees(interval: tuple[float, float], unseen: Array, pick: int) -> bool:
+    """Whether two estimates of one number, each with an interval, differ by no more than both may be wrong."""
+    own = estimate(unseen.tolist())
+    low, high = own.interval()
+    apart = abs((interval[0] + interval[1]) / 2 - own.centers[pick])
+    return bool(apart <= math.hypot(interval[1] - interval[0], high[pick] - low[pick]) / 2 + 1e-9)
 
 
 def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]:

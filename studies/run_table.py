@@ -26,7 +26,8 @@ class RunTable:
         params: [C] the configuration of each: the further columns.
         seeds: [S] seeds.
         marks: [T] environment steps, ascending; the last one is the whole budget of a run.
-        values: [C, S, T] returns. A run that diverged counts as the worst that the table has at that mark.
+        values: [C, S, T] returns. A run without one (it diverged, or no episode had ended yet) counts as the worst that
+            the table has at that mark. Marks at which no run has one are left out.
     """
 
     configs: tuple[str, ...]
@@ -73,6 +74,9 @@ class RunTable:
             raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}.")
         if frame.empty:
             raise StudyError("the table has no rows.")
+        frame = frame.assign(**{name: _numbers(frame, name) for name in COLUMNS[1:]})
+        if not (frame["env_steps"] > 0).all():
+            raise StudyError("env_steps has a value that is not above 0.")
         keys = ["config", "seed", "env_steps"]
         repeated = frame[frame.duplicated(keys)]
         if len(repeated):
@@ -93,6 +97,10 @@ class RunTable:
         ordered = frame.assign(config=frame["config"].astype(str)).set_index(keys)["return"]
         index = [(config, seed, mark) for config in configs for seed in seeds for mark in marks]
         values = ordered.reindex(index).to_numpy(np.float64).reshape(len(configs), len(seeds), len(marks))
+        some = np.isfinite(values).any(axis=(0, 1))
+        if not some.any():
+            raise StudyError("the table has no return that is a number.")
+        marks, values = tuple(mark for mark, there in zip(marks, some, strict=True) if there), values[:, :, some]
         return cls(
             configs=configs, params=_params(frame, configs), seeds=seeds, marks=marks, values=_without_gaps(values)
         )
@@ -103,6 +111,17 @@ class RunTable:
         return RunTable(
             configs=self.configs, params=self.params, seeds=seeds, marks=self.marks, values=self.values[:, positions]
         )
+
+
+def _numbers(frame: Any, name: str) -> Any:
+    """A column as numbers; only a return may be missing."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(frame[name], errors="coerce")
+    wrong = frame[name][numbers.isna() & (frame[name].notna() | (name != "return"))]
+    if len(wrong):
+        raise StudyError(f"the column {name!r} has {wrong.iloc[0]!r}, which is no number.")
+    return numbers
 
 
 def _params(frame: Any, configs: tuple[str, ...]) -> tuple[Mapping[str, Json], ...]:
@@ -122,10 +141,6 @@ def _plain(value: Any) -> Json:
 
 
 def _without_gaps(values: Array) -> Array:
-    """Runs that diverged count as the worst of all at that mark."""
-    finite = np.where(np.isfinite(values), values, np.nan)
-    if np.isnan(finite).all():
-        raise StudyError("the table has no return that is a number.")
-    lowest = np.nanmin(finite)
-    worst = np.where(np.isnan(finite), np.inf, finite).min(axis=(0, 1))  # [T]
-    return np.where(np.isnan(finite), np.where(np.isinf(worst), lowest, worst), finite)
+    """Runs without a return count as the worst of all at that mark."""
+    worst = np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1))  # [T]
+    return np.where(np.isfinite(values), values, worst)

@@ -111,12 +111,13 @@ class Estimates:
         """
         first = int(np.argmax(self.centers))
         rivals = np.flatnonzero(self.may_be_best(level))
-        needed = n_seeds
+        needed = n_seeds + 1 if (rivals != first).any() else n_seeds
         for rival in rivals[rivals != first]:
             gap = self.centers[first] - self.centers[rival]
             if gap <= 0:
                 return None
-            reach = stats.norm.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1)) * np.hypot(
+            df = min(self.df[first], self.df[rival])
+            reach = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1), df) * np.hypot(
                 self.errors[first], self.errors[rival]
             )
             needed = max(needed, math.ceil(n_seeds * (reach / gap) ** 2))

@@ -50,7 +50,14 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     if len(study.spec.seeds) == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)
-        found.append(Doubt("one seed says nothing about luck.", flags, ("--seeds", "--study-name"), "three seeds"))
+        found.append(
+            Doubt(
+                "each trial was chosen by one seed, which says nothing about luck.",
+                flags,
+                ("--seeds", "--study-name"),
+                "three seeds",
+            )
+        )
     return [doubt for doubt in found if doubt is not None]
 
 
@@ -107,7 +114,8 @@ def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
     if len(tried) <= 2 or rate not in (tried[0], tried[-1]):
         return None
     side, neighbour = ("smallest", tried[1]) if rate == tried[0] else ("largest", tried[-2])
-    beyond = [rate * (rate / neighbour) ** steps for steps in (1, 2)]
+    step = min(max(rate / neighbour, 0.1), 10.0)  # however far apart they were: a decade at most
+    beyond = [rate * step**n for n in (1, 2)]
     rates = ",".join(rate_text(each) for each in sorted(beyond))
     text = f"{rate_text(rate)} is the {side} rate that was tried: the best may lie beyond it."
     return Doubt(text, ("--rates", rates), _RATE_FLAGS, "two rates beyond; they join the study")

@@ -95,7 +95,7 @@ def print_pick(pick: Pick, study: OpenStudy) -> None:
     value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, f'{further}seed')}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
     interval = interval_text(pick.low, pick.high)
-    expected = f"   expected: {interval} (95%)" if interval else ""
+    expected = f"   expected value: {interval} (95%)" if interval else ""
     results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
 
 

@@ -163,7 +163,7 @@ class SearchOptions:
         int | None,
         typer.Option(
             min=0,
-            help="How many of the best are run again on further seeds at the end (default 3).",
+            help="How many of the best are run again on further seeds at the end (default 3; agents: 0).",
             show_default=False,
             rich_help_panel=_BUDGET,
         ),

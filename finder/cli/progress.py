@@ -175,12 +175,16 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     where = "memory only" if study.storage.url == "memory" else study.storage.label
     lines = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
-        Text.assemble(("Plan  ", "dim"), f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}"),
+        Text.assemble(
+            ("Plan  ", "dim"), f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_then(study)}"
+        ),
         Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}", "dim"),
         *(Text(note) for note in study.notes),
     ]
     if n_left == 0 and standing(study).complete:
         lines.append(Text("Nothing left to run; showing what it found."))
+    elif n_left == 0:
+        lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:
         lines.append(
             Text(f"Going on: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
@@ -188,6 +192,15 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     if n_again:
         lines.append(Text(f"Trying {counted(n_again, 'failed trial')} again."))
     return lines
+
+
+def _then(study: OpenStudy) -> str:
+    """What follows the search."""
+    spec = study.spec
+    if not spec.confirm or spec.n_trials < 2:
+        return ""
+    best = "the best" if min(spec.confirm, spec.n_trials) == 1 else f"the best {min(spec.confirm, spec.n_trials)}"
+    return f", then {best} again on {counted(spec.confirm_seeds, 'further seed')}"
 
 
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome) -> Text:

@@ -10,6 +10,7 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli.console import errors, print_json, results, table
 from finder.cli.parameters import Json
+from studies.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +39,10 @@ def replay(  # noqa: PLR0917 - a command's flags
         str, typer.Option(help="What a search may spend: 10% of training all runs of the table, or a number of runs.")
     ] = "10%",
     replays: Annotated[int, typer.Option(min=1, help="Searches for each policy, with other seeds each.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the replays.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the replays.")] = 0,
     json: Json = False,
 ) -> int:
-    """Try a search policy on a table of finished runs, in milliseconds."""
+    """Try search policies on a table of finished runs; nothing is trained."""
     from studies.policies import make_policy
     from studies.replay import replay_often
     from studies.run_table import RunTable
@@ -75,11 +76,16 @@ def replay(  # noqa: PLR0917 - a command's flags
             "" if row["covered"] is None else f"{row['covered']:.0%}",
             f"{row['pick']} ({row['pick_share']:.0%})",
         )
+    errors().print(
+        f"{counted(len(runs.configs), 'config')} × {counted(len(runs.seeds), 'seed')}, of which each search sees "
+        f"{len(runs.seeds) // 2}; it may spend {spend:g} whole runs; {replays} replays a policy"
+    )
     results().print(listed)
     errors().print(
-        "close: picks within 5% of the best on seeds that were not seen · regret: their mean distance from it, of the "
-        "range of all candidates · runs: whole ones that were spent · rate: picks within a factor of 3 of the best "
-        "learning rate · covered: stated 95% intervals that hold"
+        "close: picks that are worse than the best by at most 5% of the range of all configs, on seeds that were not "
+        "seen · regret: by how much in the mean (below 0: better there) · runs: spent, in whole runs · rate: picks "
+        "within a factor of 3 of the middle of the best learning rates of their kind · covered: stated 95% intervals "
+        "that agree with the seeds that were not seen"
     )
     return 0
 

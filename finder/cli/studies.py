@@ -91,7 +91,7 @@ def delete(
 
     with open_storage(storage or DEFAULT_STORAGE, create=False) as opened:
         if not yes:
-            n_trials = len(load_study(opened, study).trials())
+            n_trials = len(load_study(opened, study).all_trials())
             question = f"Remove the study {study} with its {counted(n_trials, 'trial')} from {opened.label}?"
             if not sys.stdin.isatty():
                 raise ConfigurationError(f"{question} Nobody can be asked here: say --yes.")

@@ -44,7 +44,7 @@ def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Val
     values = yield Round(runs=[(config, 0) for config in chosen], mark=first)
     left = problem.budget - len(chosen) * problem.shares[first]
     n_kept = int(left / max(1e-9, 1 - problem.shares[first]) + 1e-9)
-    kept = sorted(values, key=lambda run: -values[run])[:n_kept]
+    kept = _best_runs(values, n_kept, rng)
     if kept:
         values = yield Round(runs=kept, mark=total)
     return best_of(values)
@@ -53,11 +53,13 @@ def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Val
 def successive_halving(
     problem: Problem, rng: np.random.Generator, reduction_factor: int = 3
 ) -> Generator[Round, Values, Decision]:
-    """Successive halving (Jamieson and Talwalkar 2016), one seed: a third of the candidates go on from each rung.
+    """Successive halving (Jamieson and Talwalkar 2016): a third of the candidates go on from each rung.
 
-    As many rungs as the budget allows for all candidates, each with about the same cost.
+    As many rungs as the marks allow, at most four. What is left of the budget pays for further brackets, each on
+    another seed.
     """
-    return (yield from _bracket(problem, rng, problem.budget, _rungs(problem, reduction_factor), reduction_factor))
+    asked = [_rungs(problem, reduction_factor)] * problem.n_seeds
+    return (yield from _brackets(problem, rng, asked, reduction_factor, share=1.0))
 
 
 def hyperband(
@@ -65,20 +67,34 @@ def hyperband(
 ) -> Generator[Round, Values, Decision]:
     """Hyperband (Li et al. 2018): successive halving with every number of rungs, an equal share of the budget each.
 
-    Brackets draw candidates anew, each on a seed of its own where there are enough.
+    Brackets draw candidates anew, each on a seed of its own; there are no more brackets than seeds.
     """
     n_rungs = _rungs(problem, reduction_factor)
-    decisions: dict[int, list[float]] = {}
-    for bracket in range(n_rungs):
-        seed = bracket % problem.n_seeds
-        rungs = n_rungs - bracket
-        asked = _Bracket(problem.budget / n_rungs, rungs, reduction_factor, seed)
-        ended = yield from _halve(problem, rng, asked)
-        for (config, _), value in ended.items():
-            decisions.setdefault(config, []).append(value)
-    if not decisions:
+    asked = [n_rungs - bracket for bracket in range(min(n_rungs, problem.n_seeds))]
+    return (yield from _brackets(problem, rng, asked, reduction_factor, share=1 / len(asked)))
+
+
+def _brackets(
+    problem: Problem, rng: np.random.Generator, asked: Sequence[int], factor: int, share: float
+) -> Generator[Round, Values, Decision]:
+    """One bracket of each number of rungs, on a seed of its own, while the budget lasts.
+
+    The pick has the highest mean over the brackets in which it came to the end.
+    """
+    left, ended = problem.budget, dict[int, list[float]]()
+    for seed, n_rungs in enumerate(asked):
+        values, cost = yield from _halve(
+            problem, rng, _Bracket(min(left, share * problem.budget), n_rungs, factor, seed)
+        )
+        left -= cost
+        for (config, _), value in values.items():
+            ended.setdefault(config, []).append(value)
+        if not values:
+            break
+    if not ended:
         return (yield from random_search(problem, rng))
-    return Decision(pick=max(decisions, key=lambda config: np.mean(decisions[config])))
+    most = max(map(len, ended.values()))
+    return Decision(pick=max(ended, key=lambda config: (len(ended[config]) == most, float(np.mean(ended[config])))))
 
 
 def best_of(values: Values) -> Decision:
@@ -98,14 +114,10 @@ class _Bracket(NamedTuple):
     seed: int
 
 
-def _bracket(
-    problem: Problem, rng: np.random.Generator, budget: float, n_rungs: int, factor: int
-) -> Generator[Round, Values, Decision]:
-    return best_of((yield from _halve(problem, rng, _Bracket(budget, n_rungs, factor, 0))))
-
-
-def _halve(problem: Problem, rng: np.random.Generator, bracket: _Bracket) -> Generator[Round, Values, Values]:
-    """One bracket; gives the values of those that came to the end."""
+def _halve(
+    problem: Problem, rng: np.random.Generator, bracket: _Bracket
+) -> Generator[Round, Values, tuple[Values, float]]:
+    """One bracket; gives the values of those that came to the end, and what it cost."""
     budget, n_rungs, factor, seed = bracket
     marks = sorted({problem.mark(factor ** (rung - n_rungs + 1)) for rung in range(n_rungs)})
     shares = [problem.shares[mark] for mark in marks]
@@ -113,14 +125,20 @@ def _halve(problem: Problem, rng: np.random.Generator, bracket: _Bracket) -> Gen
     while n > 0 and _cost(n, shares, factor) > budget + 1e-9:
         n -= 1
     if n == 0:
-        return {}
+        return {}, 0.0
     runs: Sequence[tuple[int, int]] = [(config, seed) for config in _some(problem.n_configs, n, rng)]
     values: Values = {}
     for rung, mark in enumerate(marks):
         values = yield Round(runs=runs, mark=mark)
         if rung + 1 < len(marks):
-            runs = sorted(values, key=lambda run: -values[run])[: max(1, math.ceil(len(runs) / factor))]
-    return values
+            runs = _best_runs(values, max(1, math.ceil(len(runs) / factor)), rng)
+    return values, _cost(n, shares, factor)
+
+
+def _best_runs(values: Values, n: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """The best `n` runs; of equals, any."""
+    chance = dict(zip(values, rng.random(len(values)), strict=True))
+    return sorted(values, key=lambda run: (-values[run], chance[run]))[:n]
 
 
 def _cost(n: int, shares: Sequence[float], factor: int) -> float:

@@ -123,7 +123,8 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
     if not others:
         return "No other complete trial may be as good, with 95% confidence."
     first = others[0]
-    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {spread_text(first.value, first.spread)}"
+    value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
+    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}"
     following = shown if len(others) == 1 else f"first {shown}"
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
     chosen_for = "the best of them so far" if chosen.value == best.value else "the one whose neighbours do well too"

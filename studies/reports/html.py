@@ -15,9 +15,8 @@ from plotly.offline import get_plotlyjs
 
 from studies.confirmation import verdict
 from studies.errors import StudyError
-from studies.pick import Pick
+from studies.pick import Pick, why_no_pick
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
-from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
@@ -107,12 +106,13 @@ def _figure_data(name: str, figure: go.Figure) -> str:
 
 
 def _ranking_table(study: OpenStudy) -> str:
-    facts = ranking(study)
-    entries = facts.ranked
+    found = verdict(study)
+    entries = found.ranked
     if not entries or study.spec.kind == "range-test":
         return ""
+    pick = None if found.pick is None or why_no_pick(study) else found.pick.number
     rows = "".join(
-        f'<tr{" class=pick" * (entry is facts.pick)}><td class="number">{place}</td>'
+        f'<tr{" class=pick" * (entry.number == pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'

@@ -70,7 +70,7 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     confirm(study, {1: 18.0, 2: 29.0, 3: 28.0})
     pick = best(study)
     assert (pick.trial, pick.tuning_value) == (2, 30.0)
-    assert pick.confirmed_by == verdict(study).confirmed[0].run.number
+    assert pick.confirmed_by == verdict(study).confirmed[0].runs[-1].number
     assert pick.seed_values == {2: 29.0, 3: 30.0, 4: 29.0, 5: 30.0, 6: 29.0}
     assert pick.value == pytest.approx((29 + 29 + 30) / 3)
     assert "over 5 further seeds" in repr(pick)
@@ -151,7 +151,7 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         assert ask is not None
         recorder.completed(ask.number, 40.0, {0: 39.0, 1: 41.0})
     with load_study(storage, "s") as study:
-        assert [trial.number for trial in unconfirmed(study)] == [7]
+        assert [(trial.number, seeds) for trial, seeds in unconfirmed(study)] == [(7, (2, 3, 4, 5, 6))]
 
 
 def test_what_was_interrupted_is_confirmed_the_next_time_and_what_failed_is_not():
@@ -181,6 +181,15 @@ def test_how_many_is_said_by_the_study(fields: dict[str, int]):
     asked = confirm(study, dict.fromkeys(range(4), 1.0))
     assert len(asked) == fields["confirm"]
     assert all(len(seeds) == fields.get("confirm_seeds") for _, seeds in asked)
+
+
+def test_more_further_seeds_are_added_to_those_that_are_there(tmp_path: Any):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with searched(spec_of(storage=storage, confirm=1, confirm_seeds=2)) as study:
+        assert confirm(study, {2: 29.0}) == [(2, (2, 3))]
+    with open_study(spec_of(storage=storage, confirm=1, confirm_seeds=4)) as study:
+        assert confirm(study, {2: 29.0}) == [(2, (4, 5))]
+        assert set(best(study).seed_values) == {2, 3, 4, 5}
 
 
 def test_one_trial_was_not_chosen_and_needs_no_confirmation():

@@ -69,7 +69,7 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
         for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
     assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
-    assert "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14)" in answer(opened)
+    assert "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14 over 2 seeds in all)" in answer(opened)
 
 
 def test_numbers_for_people() -> None:

@@ -82,6 +82,9 @@ BAD = [
     (lambda frame: frame.iloc[1:], "11 rows, not 12"),
     (lambda frame: pd.concat([frame, frame.iloc[:1]]), "says twice what 'c0' was worth with seed 0 after 50"),
     (lambda frame: frame.assign(**{"return": np.nan}), "no return that is a number"),
+    (lambda frame: frame.assign(**{"return": "abc"}), "column 'return' has 'abc', which is no number"),
+    (lambda frame: frame.assign(seed="s0"), "column 'seed' has 's0', which is no number"),
+    (lambda frame: frame.assign(env_steps=0), "env_steps has a value that is not above 0"),
     (lambda frame: frame.assign(lr=range(len(frame))), "column 'lr' is not the same on all rows of 'c0'"),
 ]
 
@@ -185,6 +188,32 @@ def test_policies_keep_to_their_budget(name: str, budget: float):
     for result in replay_often(table, make_policy(name), budget=budget, n=5):
         assert result.cost <= budget + 1e-6
         assert 0 <= result.decision.pick < len(table.configs)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_policies_do_with_few_seeds(name: str):
+    table = rates_table(n_seeds=4)
+    for result in replay_often(table, make_policy(name), budget=40.0, n=5):
+        assert result.cost <= 40.0 + 1e-6
+
+
+def test_halving_spends_what_it_has():
+    for result in replay_often(rates_table(), make_policy("halving"), budget=40.0, n=5):
+        assert result.cost > 25.0
+
+
+def test_a_budget_below_one_run_is_refused():
+    with pytest.raises(StudyError, match="a search needs at least 1"):
+        replay(rates_table(), make_policy("race"), budget=0.5, rng=np.random.default_rng(0))
+
+
+def test_marks_at_which_no_episode_has_ended_are_left_out():
+    values = np.full((2, 2, 3), np.nan)
+    values[0, :, 1:] = 5.0
+    values[1, :, 2] = 9.0
+    table = table_of(values, marks=(10, 20, 30))
+    assert table.marks == (20, 30)
+    np.testing.assert_array_equal(table.values[1, 0], [5.0, 9.0])
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))

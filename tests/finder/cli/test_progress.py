@@ -123,7 +123,7 @@ def test_plain_lines(study: OpenStudy, clock: Clock) -> None:
     progress.trial_ended(1, Outcome(state="failed", reason="TypeError: in user code:\n\n  File x\n\n  it broke\n"))
     assert out.getvalue().splitlines() == [
         "Study a study in memory only",
-        "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps",
+        "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps, then the best 2 again on 5 further seeds",
         "      ppo on CartPole-v1, pruner median, inline",
         "▸ #0 learning_rate 1e-3 started",
         "✓ #0 learning_rate 1e-3  20.0 ± 2.8  1:01 min",

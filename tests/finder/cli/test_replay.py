@@ -30,7 +30,7 @@ def test_policies_are_compared(finder: Any, path: str) -> None:
     assert head.split()[:4] == ["policy", "close", "regret", "runs"]
     assert grid.split()[:4] == ["grid", "100%", "0.0%", "4.0"]
     assert "c4 (100%)" in random
-    assert "close: picks within 5% of the best" in ran.err
+    assert "4 configs × 6 seeds, of which each search sees 3; it may spend 4 whole runs" in ran.err
 
 
 def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None:
@@ -49,6 +49,8 @@ def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None
         (("runs.csv", "--budget", "much"), "--budget must be a share such as 10% or a number of runs > 0, got 'much'"),
         (("runs.csv", "--budget", "0%"), "--budget must be"),
         (("runs.csv", "--replays", "0"), "--replays"),
+        (("runs.csv", "--seed", "-1"), "--seed"),
+        (("runs.csv", "--budget", "0.5"), "a search needs at least 1"),
     ],
 )
 def test_mistakes_are_told(finder: Any, path: str, words: tuple[str, ...], told: str) -> None:

@@ -38,7 +38,7 @@ class TestLearningRates:
         (line,) = ran.out.splitlines()
         assert line.startswith("learning_rate ")
         assert "over 5 further seeds" in line
-        assert "expected: " in line
+        assert "expected value: " in line
         assert "±" in line
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
         assert "Confirming the best 3 on 5 further seeds (2, 3, 4, 5, 6)" in ran.err
