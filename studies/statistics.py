@@ -65,9 +65,10 @@ class Estimates:
         reach = stats.t.ppf(0.5 + level / 2, self.df) * self.errors
         return self.centers - reach, self.centers + reach
 
-    def draws(self, n: int = _DRAWS, seed: int = 0) -> Array:
-        """[n, C] what the expected values may be."""
-        noise = stats.t.rvs(self.df, size=(n, len(self.centers)), random_state=np.random.default_rng(seed))
+    def draws(self) -> Array:
+        """[D, C] what the expected values may be; the same every time. Fewer of many candidates, to stay fast."""
+        size = (max(_DRAWS // 5, min(_DRAWS, _DRAWS * 60 // len(self.centers))), len(self.centers))
+        noise = stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0))
         return np.asarray(self.centers + self.errors * noise)
 
     def probability_best(self) -> Array:
