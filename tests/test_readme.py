@@ -30,7 +30,9 @@ def test_the_ten_lines_and_the_way_from_a_study_to_the_long_run(tmp_path: Path):
     script = BLOCKS[0].replace("env_steps=20_000", "env_steps=2_100").replace("500_000", "512")
     assert "env_steps=2_100" in script
     out = run(script, tmp_path)
-    assert re.search(r"^learning_rate \S+: return .+ ± .+ over 5 further seeds \(trial #\d+ of lr-ppo-CartPole-v1\)$", out, re.M)
+    assert re.search(
+        r"^learning_rate \S+: return .+ ± .+ over 5 further seeds \(trial #\d+ of lr-ppo-CartPole-v1\)$", out, re.M
+    )
     assert (tmp_path / "rates.html").exists()
     assert (tmp_path / "finder.db").exists()
     run(BLOCKS[1] + "\nprint(agent.get_learning_rate())", tmp_path)

@@ -94,7 +94,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
         ("interquartile mean over seeds", {"symbol": "diamond", "size": 11, "color": PALETTE[0]}),
         ("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}),
         (
-            "95% interval on further seeds",
+            "95% interval of the expected value",
             {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}},
         ),
     ):

@@ -260,7 +260,11 @@ def test_an_agent_cannot_be_reset_to_another_structure():
         ("learning_rate", -1.0, "learning_rate must be > 0, got -1"),
         ("learning_rate", float("nan"), "learning_rate must be finite"),
         ("default.learning_rate", 0.0, "learning_rate must be a finite number > 0, got 0"),
-        ("batch_size", 32, "'batch_size' cannot change while a DQN trains; these can: learning_rate, max_grad_norm, gamma, tau"),
+        (
+            "batch_size",
+            32,
+            "'batch_size' cannot change while a DQN trains; these can: learning_rate, max_grad_norm, gamma, tau",
+        ),
         ("gama", 0.9, "'gama' cannot change"),
         ("actor.learning_rate", 0.1, "Unknown optimizer 'actor' of DQN"),
         ("default.momentum", 0.1, "cannot change"),
