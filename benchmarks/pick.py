@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +17,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from studies.policies import POLICIES, make_policy
-from studies.replay import replay_often
+from studies.replay import Summary, replay_often, summary
 from studies.run_table import RunTable
 
 FOLDER = Path(__file__).parent
 DEVELOPED_ON = "cartpole"
-CLOSE = 0.05
+COLUMNS = (
+    ("close", ".0%"),
+    ("regret", ".1%"),
+    ("within_factor_3", ".0%"),
+    ("decades", "+.2f"),
+    ("covered", ".0%"),
+    ("cost", ".0f"),
+)
+"""What is told of a policy over all tables, and how it is written."""
 
 
 class Row(NamedTuple):
@@ -29,26 +38,19 @@ class Row(NamedTuple):
 
     table: str
     policy: str
-    close: float
-    regret: float
-    cost: float
-    decades: list[float]
-    covered: list[bool]
+    told: Summary
 
 
 def row(name: str, policy: str, share: float, replays: int) -> Row:
     table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
     budget = share * len(table.configs) * len(table.seeds)
-    told = replay_often(table, make_policy(policy), budget=budget, n=replays)
-    return Row(
-        name,
-        policy,
-        float(np.mean([each.regret <= CLOSE for each in told])),
-        float(np.mean([each.regret for each in told])),
-        float(np.mean([each.cost for each in told])),
-        [each.decades for each in told],
-        [each.covered for each in told if each.covered is not None],
-    )
+    return Row(name, policy, summary(replay_often(table, make_policy(policy), budget=budget, n=replays)))
+
+
+def mean(rows: Iterable[Row], name: str) -> float | None:
+    """Over tables, each of which has as many replays; None where nothing was told."""
+    known = [value for each in rows if (value := getattr(each.told, name)) is not None]
+    return float(np.mean(known)) if known else None
 
 
 def constant_rates(names: list[str]) -> tuple[float, float]:
@@ -86,7 +88,7 @@ def text(rows: list[Row], replays: int, share: float) -> str:
     ]
     by = {(each.table, each.policy): each for each in rows}
     for name in names:
-        lines.append(f"| {name} | {' | '.join(f'{by[name, policy].close:.0%}' for policy in POLICIES)} |")
+        lines.append(f"| {name} | {' | '.join(f'{by[name, policy].told.close:.0%}' for policy in POLICIES)} |")
     groups = {
         "developed on": [name for name in names if DEVELOPED_ON in name],
         "not developed on": [name for name in names if DEVELOPED_ON not in name],
@@ -94,8 +96,8 @@ def text(rows: list[Row], replays: int, share: float) -> str:
     }
     for label, members in groups.items():
         if members:
-            means = [np.mean([by[name, policy].close for name in members]) for policy in POLICIES]
-            lines.append(f"| **{label}** | {' | '.join(f'**{mean:.0%}**' for mean in means)} |")
+            means = [mean((by[name, policy] for name in members), "close") for policy in POLICIES]
+            lines.append(f"| **{label}** | {' | '.join(f'**{value:.0%}**' for value in means)} |")
     lines += [
         "",
         "## Over all tables",
@@ -106,14 +108,8 @@ def text(rows: list[Row], replays: int, share: float) -> str:
     ]
     for policy in POLICIES:
         own = [by[name, policy] for name in names]
-        decades = np.array([value for each in own for value in each.decades])
-        covered = [value for each in own for value in each.covered]
-        lines.append(
-            f"| {policy} | {np.mean([each.close for each in own]):.0%} "
-            f"| {np.mean([each.regret for each in own]):.1%} | "
-            f"{np.mean(np.abs(decades) <= math.log10(3) + 1e-6):.0%} | {decades.mean():+.2f} | "
-            f"{f'{np.mean(covered):.0%}' if covered else ''} | {np.mean([each.cost for each in own]):.0f} |"
-        )
+        told = [(mean(own, name), form) for name, form in COLUMNS]
+        lines.append(f"| {policy} | {' | '.join('' if v is None else format(v, form) for v, form in told)} |")
     rate, constant = constant_rates(names)
     lines += [
         "",

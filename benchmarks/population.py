@@ -31,6 +31,7 @@ RESULTS = Path(__file__).parent / "results"
 DQN = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128, 128]}
 DQN_SMALL = {"batch_size": 64, "train_freq": 4, "hidden_sizes": [128]}
 PARAMS: dict[str, dict[str, Any]] = {"ppo": {}, "dqn": DQN, "dqn-one-layer": DQN_SMALL}
+SHORT = 51_200
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 PEER = """
@@ -245,12 +246,12 @@ def growth() -> None:
     write("growth", lines)
 
 
-def halving(rounds: int) -> None:
+def halving(rounds: int, env_steps: int) -> None:
     """What successive halving over 64 configurations costs of training all of them to the end."""
     lines = [
-        "64 learning rates, PPO, 51,200 environment steps each; a quarter goes on from rungs at 1/16 (the first report "
-        f"after it is at 1/10) and at 1/4 of the budget. Medians of {rounds} rounds in turns. Starting two processes "
-        "and compiling is part of both times.",
+        f"64 learning rates, PPO, {env_steps:,} environment steps each; a quarter goes on from rungs at 1/16 (the "
+        f"first report after it is at 1/10) and at 1/4 of the budget. Medians of {rounds} rounds in turns. Starting "
+        "two processes and compiling is part of both times.",
         "",
         "| environment | all to the end, s | halved, s | share of the time | share of the steps |",
         "|---|---|---|---|---|",
@@ -258,15 +259,15 @@ def halving(rounds: int) -> None:
     for env in ("CartPole-v1", "LunarLander-v3"):
         measured = []
         for _ in range(rounds):
-            whole = search("ppo", 64, 1, 51_200, env=env)
-            halved = search("ppo", 64, 1, 51_200, env=env, pruner="successive-halving")
+            whole = search("ppo", 64, 1, env_steps, env=env)
+            halved = search("ppo", 64, 1, env_steps, env=env, pruner="successive-halving")
             measured.append((whole["seconds"], halved["seconds"]))
             note(what="halving", env=env, whole=whole, halved=halved, share=halved["seconds"] / whole["seconds"])
         all_of_them, some = (statistics.median(each) for each in zip(*measured, strict=True))
         share = statistics.median(halved / whole for whole, halved in measured)
         steps = halved["env_steps"] / whole["env_steps"]
         lines.append(f"| {env} | {all_of_them:.0f} | {some:.0f} | {share:.0%} | {steps:.0%} |")
-    write("halving", lines)
+    write("halving" if env_steps == SHORT else f"halving-{env_steps}", lines)
 
 
 def picture() -> None:
@@ -304,6 +305,7 @@ def main() -> None:
     parser.add_argument("words", nargs="?", default="")
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--env-steps", type=int, default=SHORT, help="of each run, for halving")
     arguments = parser.parse_args()
     os.environ.update(ONE_THREAD)
     if arguments.what == "one":
@@ -311,7 +313,7 @@ def main() -> None:
     elif arguments.what == "speed":
         speed(arguments.peer, arguments.rounds)
     elif arguments.what == "halving":
-        halving(arguments.rounds)
+        halving(arguments.rounds, arguments.env_steps)
     else:
         others = {"floor": floor, "growth": growth, "memory": memory, "search": default_search, "picture": picture}
         others[arguments.what]()

@@ -116,7 +116,6 @@ class SeedRun:
         self.trial = trial
         self.group = group
         self.member = member
-        self._spec = trial.spec
         trial.runs.append(self)
         self._steps: list[int] = []
         self._values: list[float] = []
@@ -141,7 +140,7 @@ class SeedRun:
         """Takes an episode that has ended."""
         record = episode_record(self.seed, episode)
         self._fresh.append(record)
-        value = record.episode_return if self._spec.metric == "return" else record.loss
+        value = record.episode_return if self.trial.spec.metric == "return" else record.loss
         if value is not None:
             self._steps.append(episode.env_steps)
             self._values.append(value)
@@ -153,13 +152,13 @@ class SeedRun:
 
     def value_at(self, env_steps: int) -> float:
         """Mean over the episodes that ended in the stretch before this step; NaN before the first episode."""
-        width = max(1, (self._spec.env_steps or env_steps) // 10)
+        width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         value = windowed_mean(self._steps, self._values, env_steps, width)
         return value if np.isfinite(value) else self._newest(env_steps)
 
     def final_value(self) -> float:
         """Mean over the last part of training."""
-        budget = self._spec.env_steps or max(1, self.env_steps)
+        budget = self.trial.spec.env_steps or max(1, self.env_steps)
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
 

@@ -61,12 +61,14 @@ class Verdict:
 
     Attributes:
         pick: The trial to use, on the seeds of the search; None if nothing has a value.
+        tuning: All complete trials on the seeds of the search, best first.
         ranked: All complete trials on all seeds that each of them has, best first: who is level with whom.
         confirmed: The finalists that were run on further seeds, the pick first, then the best.
         refuted: Numbers of finalists that failed on further seeds, and why.
     """
 
     pick: Ranked | None
+    tuning: list[Ranked]
     ranked: list[Ranked]
     confirmed: list[Confirmed]
     refuted: dict[int, str]
@@ -116,27 +118,29 @@ def verdict(study: OpenStudy) -> Verdict:
     further = {
         number: tuple(value for run in own for value in _seed_values(run).values()) for number, own in runs.items()
     }
+    tuning = rank(candidates, study.direction)
     together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in candidates]
-    ranked = rank(together, study.direction)
-    tuning = {each.number: each for each in rank(candidates, study.direction)}
     # Beside all others, whose spread tells what theirs may be.
     alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in candidates]
-    held_out = [each for each in rank(alone, study.direction) if each.number in further]
-    sound = [each for each in tuning.values() if each.number not in refuted]
-    pick = _pick(study, sound, [each for each in ranked if each.number in further])
+    ranked = rank(together, study.direction) if further else tuning
+    held_out = [each for each in rank(alone, study.direction) if each.number in further] if further else []
+    sound = [each for each in tuning if each.number not in refuted] or tuning
+    numbers = {each.number for each in sound} & set(further)
+    pick = _pick(study, sound, [each for each in together if each.number in numbers])
+    searched = {each.number: each for each in tuning}
     sign = 1.0 if study.direction == "maximize" else -1.0
     confirmed = [
         Confirmed(
             number=each.number,
             runs=tuple(runs[each.number]),
-            tuning=tuning[each.number],
+            tuning=searched[each.number],
             held_out=each,
-            bias=sign * (tuning[each.number].value - each.value),
+            bias=sign * (searched[each.number].value - each.value),
         )
         for each in held_out
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
-    return Verdict(pick=pick, ranked=ranked, confirmed=confirmed, refuted=refuted)
+    return Verdict(pick=pick, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted)
 
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
@@ -160,12 +164,12 @@ def _seed_values(trial: FrozenTrial) -> dict[int, float]:
     return seed_values(trial)
 
 
-def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Ranked]) -> Ranked | None:
+def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Candidate]) -> Ranked | None:
     """The pick of the search, unless a finalist is better beyond doubt on all seeds together."""
     first = recommended(sound, study.direction, _left(study))
     if first is None or not confirmed:
         return first
-    again = rank([_as_candidate(each) for each in confirmed], study.direction)
+    again = rank(confirmed, study.direction)
     own = next((each for each in again if each.number == first.number), None)
     if own is not None and not own.tied:
         return next(each for each in sound if each.number == again[0].number)
@@ -176,10 +180,6 @@ def _candidates(study: OpenStudy) -> list[Candidate]:
     from studies.pick import candidate
 
     return [candidate(study, each) for each in study.trials(TrialState.COMPLETE)]
-
-
-def _as_candidate(each: Ranked) -> Candidate:
-    return Candidate(label=each.label, params=each.params, seed_values=each.seed_values, number=each.number)
 
 
 def _left(study: OpenStudy) -> list[Left]:

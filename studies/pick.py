@@ -84,8 +84,12 @@ class Pick:
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
         value = f"{self.metric} {spread_text(self.value, self.spread)}"
-        further = "" if self.confirmed_by is None else "further "
-        return f"{params_text(self.params)}: {value} over {counted(self.n_seeds, f'{further}seed')} {where}"
+        return f"{params_text(self.params)}: {value} over {self.seeds_text} {where}"
+
+    @property
+    def seeds_text(self) -> str:
+        """On which seeds it has its value: `3 seeds`, or `5 further seeds` where they took no part in choosing it."""
+        return counted(self.n_seeds, "seed" if self.confirmed_by is None else "further seed")
 
     def to_json(self) -> dict[str, Json]:
         """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
@@ -118,7 +122,8 @@ def best(study: OpenStudy) -> Pick:
     else:
         found = verdict(study)
         judged, confirmation = found.ranked, found.confirmation
-        winner = told = found.pick or judged[0]
+        assert found.pick is not None  # `why_no_pick` has found complete trials
+        winner = told = found.pick
         if confirmation is not None:
             told = confirmation.held_out
         trial = next(each for each in _complete(study) if each.number == winner.number)

@@ -221,7 +221,7 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
         return None
     sign = 1.0 if direction == "maximize" else -1.0
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
-    return estimates.seeds_to_settle(min(each.n_seeds for each in known))
+    return estimates.seeds_to_settle()
 
 
 def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float]:

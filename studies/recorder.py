@@ -73,7 +73,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
         self._rows: dict[int, dict[str, Json]] = {}
-        self._confirming: dict[int, FrozenTrial] = {}
+        self._confirming: dict[int, tuple[FrozenTrial, tuple[int, ...]]] = {}
         self._unconfirmed: list[tuple[FrozenTrial, tuple[int, ...]]] | None = None
         self._reported: dict[int, set[int]] = {}
         self._finished: set[int] = set()
@@ -141,11 +141,11 @@ class Recorder:
                 self._unconfirmed = unconfirmed(self._study)
             if not self._unconfirmed:
                 return None
-            finalist, seeds = self._unconfirmed.pop(0)
+            finalist, seeds = asked = self._unconfirmed.pop(0)
             trial = self._begin_again(finalist)
             self._running[trial.number] = trial
             self._reported[trial.number] = set()
-            self._confirming[trial.number] = finalist
+            self._confirming[trial.number] = asked
             return Ask(trial.number, self._params(trial), seeds, finalist.number)
 
     def _begin_again(self, finalist: FrozenTrial) -> Trial:
@@ -330,7 +330,7 @@ class Recorder:
         with self._entered():
             self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
             if number in self._confirming:
-                self._unconfirmed = None  # found anew
+                self._unconfirmed = [self._confirming[number], *(self._unconfirmed or [])]
                 return
             self._n_counted -= 1
             if self._planned and number in self._rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,46 @@ def replay(
         regret=float(unseen[best] - unseen[decision.pick]) / span,
         decades=_decades(table, decision.pick, everything),
         covered=None if interval is None else _agrees(interval, table.values[:, order[seen:], -1], decision.pick),
+    )
+
+
+CLOSE = 0.05
+"""Share of the range of all candidates within which a pick is as good as the best."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What many replays of a policy over a table gave.
+
+    Attributes:
+        close: Share of the replays whose regret is at most `CLOSE`.
+        regret: Mean regret.
+        cost: Mean cost, in whole runs.
+        within_factor_3: Share of the picks whose learning rate is within a factor of 3 of the best; None without rates.
+        decades: Mean of `Replayed.decades`, the bias of the rate; None without rates.
+        covered: Share of the stated intervals that hold; None where none was stated.
+    """
+
+    close: float
+    regret: float
+    cost: float
+    within_factor_3: float | None
+    decades: float | None
+    covered: float | None
+
+
+def summary(replayed: Sequence[Replayed]) -> Summary:
+    """Summarises replays of one policy over one table."""
+    decades = np.array([each.decades for each in replayed])
+    has_rates = not np.isnan(decades).any()
+    covered = [each.covered for each in replayed if each.covered is not None]
+    return Summary(
+        close=float(np.mean([each.regret <= CLOSE for each in replayed])),
+        regret=float(np.mean([each.regret for each in replayed])),
+        cost=float(np.mean([each.cost for each in replayed])),
+        within_factor_3=float(np.mean(np.abs(decades) <= math.log10(3) + 1e-6)) if has_rates else None,
+        decades=float(decades.mean()) if has_rates else None,
+        covered=float(np.mean(covered)) if covered else None,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def probability_of_improvement(values: Sequence[float], others: Sequence[float])
     return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimates:
     """What is known of several candidates, each by position. Higher is better.
 
@@ -54,26 +55,28 @@ class Estimates:
         centers: [C] interquartile means over seeds.
         errors: [C] their standard errors.
         df: [C] degrees of freedom of the errors.
+        counts: [C] seeds.
     """
 
     centers: Array
     errors: Array
     df: Array
+    counts: Array
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """[C] lower and upper ends between which the expected interquartile mean lies with this probability."""
         reach = stats.t.ppf(0.5 + level / 2, self.df) * self.errors
         return self.centers - reach, self.centers + reach
 
-    def draws(self) -> Array:
-        """[D, C] what the expected values may be; the same every time. Fewer of many candidates, to stay fast."""
+    @cached_property
+    def _noise(self) -> Array:
+        """[D, C] by how much the centers may be wrong; the same every time. Fewer of many candidates, to stay fast."""
         size = (max(_DRAWS // 5, min(_DRAWS, _DRAWS * 60 // len(self.centers))), len(self.centers))
-        noise = stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0))
-        return np.asarray(self.centers + self.errors * noise)
+        return np.asarray(self.errors * stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0)))
 
     def probability_best(self) -> Array:
         """[C] how probable it is that a candidate's expected value is the highest; those that are equal share it."""
-        drawn = self.draws()
+        drawn = self.centers + self._noise
         highest = drawn == drawn.max(axis=1, keepdims=True)
         return np.asarray((highest / highest.sum(axis=1, keepdims=True)).mean(axis=0))
 
@@ -85,7 +88,7 @@ class Estimates:
         """
         reach = _FAR * self.errors
         near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # the others need no simulation
-        noise = (self.draws() - self.centers)[:, near]  # [D, N]
+        noise = self._noise[:, near]  # [D, N]
         centers, errors = self.centers[near], self.errors[near]
         kept = np.zeros(len(self.centers), bool)
         for j, position in enumerate(near):
@@ -99,11 +102,10 @@ class Estimates:
         kept[np.argmax(self.centers)] = True
         return kept
 
-    def seeds_to_settle(self, n_seeds: int, level: float = 0.95) -> int | None:
+    def seeds_to_settle(self, level: float = 0.95) -> int | None:
         """Seeds of each candidate that would tell the best one from all others which are now level with it.
 
         Args:
-            n_seeds: Seeds of each now.
             level: See `may_be_best`.
 
         Returns:
@@ -112,16 +114,16 @@ class Estimates:
         """
         first = int(np.argmax(self.centers))
         rivals = np.flatnonzero(self.may_be_best(level))
-        needed = n_seeds + 1 if (rivals != first).any() else n_seeds
+        needed = int(self.counts[first])
         for rival in rivals[rivals != first]:
             gap = self.centers[first] - self.centers[rival]
             if gap <= 0:
                 return None
-            df = min(self.df[first], self.df[rival])
-            reach = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1), df) * np.hypot(
-                self.errors[first], self.errors[rival]
-            )
-            needed = max(needed, math.ceil(n_seeds * (reach / gap) ** 2))
+            pair = [first, rival]
+            of_one_seed = math.sqrt(np.sum(self.errors[pair] ** 2 * self.counts[pair]))
+            critical = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1), self.df[pair].min())
+            fewest = int(self.counts[pair].min()) + 1  # those that are there do not settle it
+            needed = max(needed, fewest, math.ceil((critical * of_one_seed / gap) ** 2))
         return needed
 
 
@@ -140,7 +142,7 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
     df = prior_df + own_df
     moderated = (prior_df * prior + own_df * variances) / df
     inefficiency = np.where(counts >= 4, _INEFFICIENCY, 1.0)
-    return Estimates(centers=centers, errors=inefficiency * np.sqrt(moderated / counts), df=df)
+    return Estimates(centers=centers, errors=inefficiency * np.sqrt(moderated / counts), df=df, counts=counts)
 
 
 def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:

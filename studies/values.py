@@ -14,7 +14,7 @@ from studies.errors import StudyError
 def iqm(values: ArrayLike, axis: int = -1) -> Any:
     """The interquartile mean: without the lowest and the highest quarter (Agarwal et al. 2021, arXiv 2108.13264).
 
-    Of fewer than four values it is the mean.
+    Of fewer than four values it is the mean; NaN if one of them is NaN.
 
     Args:
         values: [..., n], n >= 1.
@@ -22,7 +22,9 @@ def iqm(values: ArrayLike, axis: int = -1) -> Any:
     """
     ordered = np.sort(np.asarray(values, np.float64), axis=axis)
     n = ordered.shape[axis]
-    return np.take(ordered, np.arange(n // 4, n - n // 4), axis=axis).mean(axis=axis)
+    middle = np.take(ordered, np.arange(n // 4, n - n // 4), axis=axis).mean(axis=axis)
+    # NaN is sorted to the end, where it would be trimmed away.
+    return np.where(np.isnan(np.take(ordered, -1, axis=axis)), np.nan, middle)[()]
 
 
 def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:

@@ -52,6 +52,11 @@ def spread_text(value: float, spread: float) -> str:
     return f"{round(value, decimals):,.{places}f} ± {round(spread, decimals):,.{places}f}"
 
 
+def the_best(number: int) -> str:
+    """Returns `the best` for one and `the best 3` otherwise."""
+    return "the best" if number == 1 else f"the best {number}"
+
+
 def interval_text(low: float, high: float) -> str:
     """Returns `463 to 512`, with the digits that its width leaves; empty if an end is unknown."""
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from finder.cli.console import say_note, storage_flag
-from studies.words import counted
+from studies.words import counted, the_best
 
 if TYPE_CHECKING:
     from studies.pick import Pick
@@ -37,27 +37,21 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
     """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
     from studies.confirmation import verdict
     from studies.reports.answer import how_sure, which_matters
-    from studies.reports.facts import ranking
 
     if study.spec.kind == "range-test":
         return []
     found = [unfinished(study), _edge(study, pick)]
+    judged = verdict(study)
     if pick.tied:
-        tie = how_sure(verdict(study).ranked, study.direction, pick.trial)
+        tie = how_sure(judged.ranked, study.direction, pick.trial)
         found.append(Doubt(tie[:1].lower() + tie[1:]))
-    if matters := which_matters(ranking(study).ranked, study.spec.search_space()):
+    if matters := which_matters(judged.tuning, study.spec.search_space()):
         found.append(Doubt(matters[:1].lower() + matters[1:]))
     if len(study.spec.seeds) == 1:
         name = f"{study.name}-3-seeds"
         flags = ("--seeds", "3", "--study-name", name)
-        found.append(
-            Doubt(
-                "each trial was chosen by one seed, which says nothing about luck.",
-                flags,
-                ("--seeds", "--study-name"),
-                "three seeds",
-            )
-        )
+        text = "each trial was chosen by one seed, which says nothing about luck."
+        found.append(Doubt(text, flags, ("--seeds", "--study-name"), "three seeds"))
     return [doubt for doubt in found if doubt is not None]
 
 
@@ -69,7 +63,7 @@ def unfinished(study: OpenStudy) -> Doubt | None:
     if now.complete:
         return None
     if now.n_unconfirmed and now.n_ended >= now.n_total:
-        best = "the best is" if now.n_unconfirmed == 1 else f"the best {now.n_unconfirmed} are"
+        best = f"{the_best(now.n_unconfirmed)} {'is' if now.n_unconfirmed == 1 else 'are'}"
         return Doubt(f"{best} not confirmed on further seeds yet: this may change. The same search again does it.")
     running = f", {now.n_running} running" if now.n_running else ""
     return Doubt(f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change.")

@@ -91,8 +91,7 @@ def print_pick(pick: Pick, study: OpenStudy) -> None:
     """Prints the pick for a person: what to use, and how good it was."""
     from studies.words import interval_text, params_text, spread_text
 
-    further = "" if pick.confirmed_by is None else "further "
-    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {counted(pick.n_seeds, f'{further}seed')}"
+    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {pick.seeds_text}"
     settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
     interval = interval_text(pick.low, pick.high)
     expected = f"   expected value: {interval} (95%)" if interval else ""

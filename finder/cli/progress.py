@@ -16,7 +16,7 @@ from rich.text import Text
 
 from finder.cli.console import budget_of, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
-from studies.words import counted
+from studies.words import counted, the_best
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -78,8 +78,7 @@ class PlainProgress(Progress):
 
             seeds = held_out_seeds(self.study.spec)
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
-            best = "best" if n_finalists == 1 else f"best {n_finalists}"
-            self.console.print(Text.assemble(("Confirming ", "bold"), f"the {best} on {further}"))
+            self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         super().trial_started(trial, params)
@@ -199,8 +198,7 @@ def _then(study: OpenStudy) -> str:
     spec = study.spec
     if not spec.confirm or spec.n_trials < 2:
         return ""
-    best = "the best" if min(spec.confirm, spec.n_trials) == 1 else f"the best {min(spec.confirm, spec.n_trials)}"
-    return f", then {best} again on {counted(spec.confirm_seeds, 'further seed')}"
+    return f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
 
 
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome) -> Text:

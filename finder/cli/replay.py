@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from studies.replay import Replayed
     from studies.run_table import RunTable
 
-CLOSE = 0.05
-"""Share of the range of all candidates within which a pick is as good as the best."""
-
 
 def replay(  # noqa: PLR0917 - a command's flags
     path: Annotated[
@@ -52,7 +49,7 @@ def replay(  # noqa: PLR0917 - a command's flags
     runs = RunTable.read(path)
     spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
     told = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
-    rows = [{"policy": name, **_summary(runs, each)} for name, each in told.items()]
+    rows = [{"policy": name, **_row(runs, each)} for name, each in told.items()]
     if json:
         print_json({"table": path, "budget": spend, "replays": replays, "policies": rows})
         return 0
@@ -102,19 +99,18 @@ def _runs_of(budget: str, n_runs: int) -> float:
     return runs
 
 
-def _summary(runs: RunTable, replayed: Sequence[Replayed]) -> dict[str, Any]:
-    import numpy as np
+def _row(runs: RunTable, replayed: Sequence[Replayed]) -> dict[str, Any]:
+    from studies.replay import summary
 
-    decades = np.array([each.decades for each in replayed])
-    covered = [each.covered for each in replayed if each.covered is not None]
+    told = summary(replayed)
     pick, times = Counter(each.decision.pick for each in replayed).most_common(1)[0]
     return {
-        "within_5_percent": float(np.mean([each.regret <= CLOSE for each in replayed])),
-        "mean_regret": float(np.mean([each.regret for each in replayed])),
-        "mean_cost": float(np.mean([each.cost for each in replayed])),
-        "within_factor_3": None if np.isnan(decades).any() else float(np.mean(np.abs(decades) <= np.log10(3) + 1e-6)),
-        "mean_decades": None if np.isnan(decades).any() else float(decades.mean()),
-        "covered": float(np.mean(covered)) if covered else None,
+        "within_5_percent": told.close,
+        "mean_regret": told.regret,
+        "mean_cost": told.cost,
+        "within_factor_3": told.within_factor_3,
+        "mean_decades": told.decades,
+        "covered": told.covered,
         "pick": runs.configs[pick],
         "pick_share": times / len(replayed),
     }

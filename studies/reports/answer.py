@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from studies.confirmation import verdict
+from studies.confirmation import Verdict, verdict
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
-from studies.reports.facts import LABEL_PARAMS, ranking
+from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text
@@ -37,20 +37,24 @@ def answer(study: OpenStudy) -> str:
     pick = pick_or_none(study)
     if not sentences or not sentences[0]:
         sentences = [_pick_sentence(study, pick)]
-    sentences.append(f"Of {counts_text(study)}.")
-    if pick is not None and study.spec.kind != "range-test":
-        ranked = ranking(study).ranked
-        found = verdict(study)
-        sentences.append(how_sure(found.ranked, study.direction, pick.trial))
-        if found.refuted:
-            number, reason = next(iter(found.refuted.items()))
-            more = f" and {counted(len(found.refuted) - 1, 'other')}" if len(found.refuted) > 1 else ""
-            sentences.append(f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}.")
-        sentences.append(which_matters(ranked, study.spec.search_space()))
-        if len(ranked) > 1 and not found.confirmed:
-            sentences.append(
-                f"The best of {len(ranked)} values is a little lucky by nature: expect somewhat less on new seeds."
-            )
+    counts = f"Of {counts_text(study)}."
+    if pick is None or study.spec.kind == "range-test":
+        return _joined([*sentences, counts])
+    found = verdict(study)
+    sentences += [
+        _bias_sentence(found, pick),
+        counts,
+        how_sure(found.ranked, study.direction, pick.trial),
+        _refuted_sentence(found),
+        which_matters(found.tuning, study.spec.search_space()),
+    ]
+    n = len(found.tuning)
+    if n > 1 and not found.confirmed:
+        sentences.append(f"The best of {n} values is a little lucky by nature: expect somewhat less on new seeds.")
+    return _joined(sentences)
+
+
+def _joined(sentences: Sequence[str]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -69,27 +73,35 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         why = why_no_pick(study)
         return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
-    further = "" if pick.confirmed_by is None else "further "
-    seeds = f"over {counted(pick.n_seeds, f'{further}seed')}{' that took no part in choosing it' if further else ''}"
+    unbiased = "" if pick.confirmed_by is None else " that took no part in choosing it"
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     interval = interval_text(pick.low, pick.high)
     expected = f" Its expected value lies in {interval} (95%)." if interval else ""
+    seeds = f"over {pick.seeds_text}{unbiased}, {budget_text(study)} each"
     return (
         f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
-        f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, {budget_text(study)} each, measured over "
-        f"the last part of training; trial #{pick.trial}).{expected}{_bias_sentence(study, pick)}"
+        f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, measured over the last part of training; "
+        f"trial #{pick.trial}).{expected}"
     )
 
 
-def _bias_sentence(study: OpenStudy, pick: Pick) -> str:
-    """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
-    confirmation = verdict(study).confirmation
-    if confirmation is None:
+def _refuted_sentence(found: Verdict) -> str:
+    """Says which finalists failed on further seeds; "" if none did."""
+    if not found.refuted:
         return ""
-    told = f" On the seeds of the search it was {number_text(pick.tuning_value)}"
-    if confirmation.beyond_noise:
-        return f"{told}: choosing it flattered it by {number_text(confirmation.bias)}."
+    number, reason = next(iter(found.refuted.items()))
+    more = f" and {counted(len(found.refuted) - 1, 'other')}" if len(found.refuted) > 1 else ""
+    return f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}."
+
+
+def _bias_sentence(found: Verdict, pick: Pick) -> str:
+    """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
+    if found.confirmation is None:
+        return ""
+    told = f"On the seeds of the search it was {number_text(pick.tuning_value)}"
+    if found.confirmation.beyond_noise:
+        return f"{told}: choosing it flattered it by {number_text(found.confirmation.bias)}."
     return f"{told}, which is within what seeds differ by."
 
 

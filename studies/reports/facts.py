@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
-from studies.confirmation import verdict
-from studies.pick import candidate, why_no_pick
-from studies.ranking import Ranked, rank
+from studies.confirmation import Verdict, verdict
+from studies.pick import why_no_pick
+from studies.ranking import Ranked
 from studies.words import params_text
 
 if TYPE_CHECKING:
@@ -25,21 +25,20 @@ class Ranking(NamedTuple):
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
         pick: The one to use (`studies.ranking.recommended`), None if there is none (`studies.pick.why_no_pick`).
+        verdict: How sure that is, and what further seeds said.
     """
 
     ranked: list[Ranked]
     trials: dict[int, FrozenTrial]
     pick: Ranked | None
+    verdict: Verdict
 
 
 def ranking(study: OpenStudy) -> Ranking:
     """Returns the ranking of a study's complete trials."""
-    trials = study.trials()
-    complete = [candidate(study, trial) for trial in trials if trial.state == TrialState.COMPLETE]
-    ranked = rank(complete, study.direction)
-    first = verdict(study).pick
-    pick = None if first is None or why_no_pick(study) else next(each for each in ranked if each.number == first.number)
-    return Ranking(ranked, {trial.number: trial for trial in trials}, pick)
+    found = verdict(study)
+    pick = None if why_no_pick(study) else found.pick
+    return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found)
 
 
 def group_label(params: dict[str, Any]) -> str:

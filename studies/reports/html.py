@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from studies.confirmation import verdict
 from studies.errors import StudyError
-from studies.pick import Pick, why_no_pick
+from studies.pick import Pick
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
+from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
@@ -70,7 +70,7 @@ def report_html(study: OpenStudy) -> str:
     """Returns the report as text; see `write_report`."""
     spec = study.spec
     pick = pick_or_none(study)
-    figures = study_figures(study)
+    figures, facts = study_figures(study), ranking(study)
     seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
     sections = [
@@ -78,8 +78,8 @@ def report_html(study: OpenStudy) -> str:
         f'<p class="sub">{_text(asked)}</p>',
         f'<p class="answer">{_text(answer(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
-        _confirmation_table(study),
-        _ranking_table(study),
+        _confirmation_table(study, facts),
+        _ranking_table(study, facts),
         _failure_table(states_data(study).of("FAIL")),
         _configuration(study, pick),
         f"<footer>Made by Finder from {_text(study.storage.label)}.</footer>",
@@ -105,12 +105,11 @@ def _figure_data(name: str, figure: go.Figure) -> str:
     return f'<script type="application/json" data-figure="{_text(name)}">{figure.to_json()}</script>'
 
 
-def _ranking_table(study: OpenStudy) -> str:
-    found = verdict(study)
-    entries = found.ranked
+def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
+    entries = facts.verdict.ranked
     if not entries or study.spec.kind == "range-test":
         return ""
-    pick = None if found.pick is None or why_no_pick(study) else found.pick.number
+    pick = None if facts.pick is None else facts.pick.number
     rows = "".join(
         f'<tr{" class=pick" * (entry.number == pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
@@ -131,18 +130,18 @@ def _ranking_table(study: OpenStudy) -> str:
     )
 
 
-def _confirmation_table(study: OpenStudy) -> str:
-    found = verdict(study).confirmed
+def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
+    found = facts.verdict.confirmed
     if not found:
         return ""
     rows = "".join(
-        f'<tr{" class=pick" * (place == 0)}><td class="number">#{each.number}</td>'
+        f'<tr{" class=pick" * (each.tuning is facts.pick)}><td class="number">#{each.number}</td>'
         f"<td>{_text(params_text(dict(each.tuning.params)))}</td>"
         f'<td class="number">{_text(spread_text(each.tuning.value, each.tuning.spread))}</td>'
         f'<td class="number">{_text(spread_text(each.held_out.value, each.held_out.spread))}</td>'
         f'<td class="number">{_text(interval_text(each.held_out.low, each.held_out.high))}</td>'
         f'<td class="number">{_text(number_text(each.bias))}</td></tr>'
-        for place, each in enumerate(found)
+        for each in found
     )
     seeds = counted(study.spec.confirm_seeds, "further seed")
     return (

@@ -75,7 +75,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
     """Draws the ranking: the value as a diamond, its 95% interval as a bar, each seed as a dot.
 
     Where optimizers or agents were searched, each is judged at its own best settings, never at another's. The bar is
-    around the mean and does not start at 0, because returns are often negative, where the best bar would be the
+    around the value and does not start at 0, because returns are often negative, where the best bar would be the
     shortest.
 
     Args:

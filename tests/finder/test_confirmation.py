@@ -14,7 +14,6 @@ from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.spec import StudySpec
 from studies.standing import standing
-from studies.storage import StudyStorage
 from studies.study import OpenStudy, list_studies
 
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
@@ -26,11 +25,11 @@ def spec_of(**fields: Any) -> StudySpec:
     return StudySpec(trials=rows, seeds=(0, 1), pruner="none", **given)
 
 
-def searched(spec: StudySpec, storage: StudyStorage | None = None) -> OpenStudy:
-    """A study whose four trials are worth 10, 20, 30 and 25."""
-    study = open_study(spec, storage)
+def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.0)) -> OpenStudy:
+    """A study whose four trials are worth so much."""
+    study = open_study(spec)
     with Recorder(study) as recorder:
-        for value in (10.0, 20.0, 30.0, 25.0):
+        for value in values:
             ask = recorder.ask()
             assert ask is not None
             recorder.started(ask.number, {"agent": "ppo", "config": {}, "env": "CartPole-v1"})
@@ -95,13 +94,7 @@ def test_a_flattered_pick_is_told_so():
 
 
 def test_who_is_level_is_judged_among_all_trials():
-    study = open_study(spec_of(confirm=1))
-    with Recorder(study) as recorder:
-        for value in (20.0, 20.4, 20.8, 20.2):
-            ask = recorder.ask()
-            assert ask is not None
-            recorder.started(ask.number, {"agent": "ppo", "config": {}, "env": "CartPole-v1"})
-            recorder.completed(ask.number, value, {0: value - 1, 1: value + 1})
+    study = searched(spec_of(confirm=1), (20.0, 20.4, 20.8, 20.2))
     tied = best(study).tied
     assert len(tied) == 3
     confirm(study, dict.fromkeys(range(4), 20.5))
@@ -119,6 +112,29 @@ def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
                 recorder.completed(ask.number, 24.0, dict.fromkeys(ask.seeds, 24.0))
     assert best(study).trial == 3
     assert "On further seeds trial #2 failed: it diverged." in answer(study)
+
+
+def test_all_finalists_may_fail_on_further_seeds():
+    study = searched(spec_of(confirm=4))
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask_confirmation()) is not None:
+            recorder.failed(ask.number, "it diverged.", diverged=True)
+    assert best(study).trial == 2
+    assert "On further seeds trial #2 and 3 others failed: it diverged." in answer(study)
+
+
+def test_a_finalist_is_not_handed_out_twice_when_another_is_interrupted():
+    with Recorder(searched(spec_of())) as recorder:
+        first, second = recorder.ask_confirmation(), recorder.ask_confirmation()
+        assert first is not None
+        assert second is not None
+        recorder.interrupted(first.number)
+        again, third = recorder.ask_confirmation(), recorder.ask_confirmation()
+        assert again is not None
+        assert third is not None
+        assert again.confirms == first.confirms
+        assert third.confirms not in (first.confirms, second.confirms)
+        assert recorder.ask_confirmation() is None
 
 
 def test_a_trial_that_waits_in_the_queue_is_not_taken_for_a_confirmation():

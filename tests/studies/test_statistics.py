@@ -73,7 +73,7 @@ def test_a_clear_winner_is_alone():
     told = estimate([[0.0, 1.0, 2.0], [50.0, 51.0, 52.0], [3.0, 4.0, 5.0]])
     assert told.may_be_best().tolist() == [False, True, False]
     assert told.probability_best()[1] > 0.99
-    assert told.seeds_to_settle(3) == 3
+    assert told.seeds_to_settle() == 3
 
 
 def test_the_best_one_is_nearly_always_among_those_that_may_be():
@@ -86,10 +86,10 @@ def test_the_best_one_is_nearly_always_among_those_that_may_be():
 def test_how_many_seeds_would_settle_it():
     close = estimate([[10.0, 12.0, 14.0], [11.0, 13.0, 15.0]])
     assert close.may_be_best().all()
-    needed = close.seeds_to_settle(3)
+    needed = close.seeds_to_settle()
     assert needed is not None
     assert 10 < needed < 100
-    assert estimate([[1.0, 2.0], [1.0, 2.0]]).seeds_to_settle(2) is None
+    assert estimate([[1.0, 2.0], [1.0, 2.0]]).seeds_to_settle() is None
 
 
 def test_probabilities_sum_to_one_even_among_equals():

@@ -19,6 +19,11 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_both_ends(values: list[f
     assert iqm(values) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("values", [[1.0, np.nan], [1.0, 2.0, 3.0, np.nan], [np.nan] * 8])
+def test_the_interquartile_mean_of_what_is_not_known_is_not_known(values: list[float]) -> None:
+    assert np.isnan(iqm(values))
+
+
 def test_the_interquartile_mean_along_the_last_axis() -> None:
     np.testing.assert_allclose(iqm(np.array([[1.0, 2.0, 3.0, 100.0], [0.0, 0.0, 0.0, 0.0]])), [2.5, 0.0])
 
