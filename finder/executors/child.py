@@ -38,7 +38,7 @@ def main(worker: int, board: Any, rope: Any, threads: int, path: list[str]) -> N
     sys.path[:] = path
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    gc.freeze()  # what was imported lives as long as the process: looking through it again and again was 5% of a profile
+    gc.freeze()  # what was imported lives as long as the process: looking through it again was 5% of a profile
     workshops = Workshops()
     while (batch := board.take(worker)) is not None:
         payloads, waits = batch
