@@ -199,7 +199,7 @@ class OptimizerSpec:
 
         made_class = self.optimizer_class()
         if self.name in KERAS_OPTIMIZERS:
-            known = {*_parameters(made_class), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
+            known = self.takes()
             for argument in self.arguments:
                 if argument not in known:
                     raise unknown_name(f"argument of the optimizer {self.name!r}", argument, known)
@@ -211,6 +211,17 @@ class OptimizerSpec:
         except (TypeError, ValueError) as error:
             told = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {told}: {error}") from error
+
+    def takes(self) -> set[str]:
+        """The arguments that it can be given, beside its rate."""
+        from agents.backend import keras
+
+        return {*_parameters(self.optimizer_class()), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
+
+    def uses(self, argument: str) -> bool:
+        """Whether it has a value for an argument where none is given: 0 would switch it off then."""
+        parameters = inspect.signature(self.optimizer_class()).parameters
+        return argument in parameters and parameters[argument].default not in (None, 0, inspect.Parameter.empty)
 
     def optimizer_class(self) -> Any:
         """The Keras class that `name` stands for."""

@@ -38,8 +38,8 @@ class CohortListener(Protocol):
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         """Episodes of trials have ended; may be none, just to ask whether to go on. A reason ends all trials."""
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
-        """The values of the trials that have come to this environment step; answers who is to stop, and why."""
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
+        """Trial -> seed -> value at an environment step that all have come to; answers who is to stop, and why."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended. Nothing more is heard of it."""
@@ -127,13 +127,13 @@ class _Cohort:
         for number, trial in self._running():
             if trial.failed:
                 self._end_failed(number)
-        values = {number: trial.value_at(mark) for number, trial in self._running()}
-        known = {number: value for number, value in values.items() if np.isfinite(value)}
+        values = {number: trial.values_at(mark) for number, trial in self._running()}
+        known = {number: own for number, own in values.items() if np.isfinite(list(own.values())).all()}
         verdicts = self._listener.rung(mark, known) if known else {}
         for number, reason in verdicts.items():
             trial = self._trials[number]
             if not trial.finished:  # what has come to its end has nothing left to prune
-                self._end_stopped(number, reason, mark, known[number])
+                self._end_stopped(number, reason, mark, float(iqm(list(known[number].values()))))
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)

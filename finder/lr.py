@@ -13,8 +13,9 @@ from agents.errors import ConfigurationError
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.curve import changes
+from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
-from finder.options import Metrics, StudyOptions, make_spec
+from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
 from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
 from finder.recording import record_range_test
 from finder.results import SearchResult
@@ -70,9 +71,14 @@ class LRFinder:
         metrics: Metrics = "reward",
         rates: Sequence[float] | None = None,
         optimizer: str | None = None,
+        extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Trains every candidate rate afresh, from the same weights and seeds.
+
+        Rates race: those that single seeds tell from the best stop early (`pruner="none"` lets all end). Where the best
+        is the lowest or the highest that was tried, further ones are tried beyond it. `result.best.rate` says between
+        which rates the best one lies, and whether there is a safe suggestion at all.
 
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.
@@ -83,6 +89,8 @@ class LRFinder:
             metrics: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.
             rates: The rates themselves, instead of the three arguments before.
             optimizer: Which of the agent's optimizers, by name; None for all.
+            extend: Whether rates beyond the range are tried where the best one is at its edge, up to two decades beyond
+                (`finder.edges`); not where the rates themselves are given. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:
@@ -92,10 +100,11 @@ class LRFinder:
         candidates = _rates(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
+        chosen: StudyOptions = {"pruner": usual_pruner(metrics, episodes), **options}
         spec = make_spec(
             "lr",
             [agent],
-            options,
+            chosen,
             env_steps=env_steps,
             default_env_steps=50_000,
             episodes=episodes,
@@ -103,7 +112,9 @@ class LRFinder:
             trials=tuple({name: rate} for rate in candidates),
         )
         ingredients = Ingredients.of(spec, agents={self.spec.label: agent}, environment=self.spec.environment)
-        return SearchResult(*run_search(spec, ingredients=ingredients, observer=options.get("observer")))
+        further = BeyondEdges(spec.trials, name) if extend and rates is None else None
+        observer = options.get("observer")
+        return SearchResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))
 
     # The range test -------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -12,7 +14,8 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
-from finder.options import Metrics, StudyOptions, make_spec
+from finder.edges import BeyondEdges
+from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
 from finder.results import OptimizerResult
 from finder.search import Ingredients, run_search
 from studies.pick import why_no_pick
@@ -28,14 +31,18 @@ Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float
 class OptFinder:
     """Finds an optimizer for an agent.
 
-    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same number of runs
-    of the same length; those that fall behind are pruned unless ``pruner="none"`` is given to `find`.
+    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same number of rates
+    and runs of the same length. The rates of one optimizer race against each other, and never against those of another
+    one, so that each is judged at its best; ``pruner="none"`` lets all of them end.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`. It is never trained itself.
         optimizers: Names (``"adamw"``, ``"sgd(momentum=0.9)"``), Keras optimizer objects, serialised Keras configs
             or `OptimizerSpec`s. Defaults to Adam, AdamW, Adamax, RMSprop and SGD.
         environment: What the agent is for; may be left out where the agent knows it.
+        vary: Further arguments of optimizers, such as ``{"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}``: every
+            optimizer that takes them is compared with each combination of their values, each at its own best rate.
+            Defaults to none.
 
     Attributes:
         best_opt: Label of the best optimizer, after `find`.
@@ -52,10 +59,11 @@ class OptFinder:
         agent: str | type[Agent] | Agent | AgentSpec,
         optimizers: Sequence[Any] = DEFAULT_OPTIMIZERS,
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        vary: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         # What single optimizers of the agent were set to would hide the optimizers that are compared.
         self.spec = AgentSpec.of(agent, environment).with_params({"optimizers": {}})
-        self.optimizers = labelled(optimizers)
+        self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None
         self.best_opt: str | None = None
         self.best_learning_rate: float | None = None
@@ -72,6 +80,7 @@ class OptFinder:
         metrics: Metrics = "reward",
         learning_rates: Rates = "search",
         n_rates: int = 5,
+        extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> OptimizerResult:
         """Trains every optimizer at several learning rates and compares each at its best.
@@ -84,8 +93,9 @@ class OptFinder:
                 that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
             n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
                 on a log axis; one or two lie inside it. Defaults to 5.
-            **options: See `StudyOptions`. `pruner` defaults to none: an optimizer whose best rate was pruned because of
-                what another one reached would never be judged at its best.
+            extend: Whether an optimizer whose best rate is at the edge of its range is tried beyond it, up to two
+                decades (`finder.edges`); only for ``"search"``. Defaults to True.
+            **options: See `StudyOptions`.
 
         Raises:
             ConfigurationError: Unknown names or bad values.
@@ -96,7 +106,9 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in _rates(label, optimizer, learning_rates, n_rates)
         ]
-        chosen: StudyOptions = {"pruner": "none", **options}
+        races = usual_pruner(metrics, episodes) == "race"
+        usual: StudyOptions = {"pruner": "race", "pruner_kwargs": {"per": "optimizer"}} if races else {"pruner": "none"}
+        chosen: StudyOptions = options if "pruner" in options else {**usual, **options}
         spec = make_spec(
             "opt",
             [self.spec],
@@ -110,7 +122,9 @@ class OptFinder:
         ingredients = Ingredients.of(
             spec, agents={self.spec.label: self.spec}, optimizers=self.optimizers, environment=self.spec.environment
         )
-        self.result = OptimizerResult(*run_search(spec, ingredients=ingredients, observer=options.get("observer")))
+        further = BeyondEdges(spec.trials) if extend and learning_rates == "search" else None
+        observer = options.get("observer")
+        self.result = OptimizerResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))
         self._conclude(self.result, metrics)
         return self.result
 
@@ -165,6 +179,35 @@ def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
             label, number = f"{spec.label} #{number}", number + 1
         result[label] = spec
     return result
+
+
+def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
+    """Each optimizer with each combination of the further arguments that it takes; see `OptFinder`.
+
+    Raises:
+        ConfigurationError: An argument that none of the optimizers takes, or one without values.
+    """
+    result: list[OptimizerSpec] = []
+    taken: set[str] = set()
+    for given in optimizers:
+        spec = OptimizerSpec.of(given)
+        own = [name for name in vary if name in spec.takes()]
+        taken |= set(own)
+        for values in itertools.product(*(vary[name] for name in own)):
+            chosen = {name: value for name, value in zip(own, values, strict=True) if value or spec.uses(name)}
+            variant = replace(spec, arguments={**_without(spec.arguments, own), **chosen})
+            if all(variant.label != other.label for other in result):
+                result.append(variant)
+    for name, given_values in vary.items():
+        if not given_values:
+            raise ConfigurationError(f"vary has no values for {name!r}.")
+        if name not in taken:
+            raise ConfigurationError(f"None of the optimizers takes {name!r}, which is to be varied.")
+    return result
+
+
+def _without(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:

@@ -21,7 +21,7 @@ IN_MEMORY = "memory"
 
 
 _OWN_ARGUMENTS = {
-    "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer"),
+    "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
     "opt": ("learning_rates", "n_rates"),
     "agents": (),
     "tune": ("space", "n_trials", "sampler", "sampler_kwargs"),
@@ -37,6 +37,9 @@ class StudyOptions(TypedDict, total=False):
             ``lr-ppo-CartPole-v1``. A study that exists under this name goes on.
         storage: Where it is kept. Defaults to ``sqlite:///finder.db``; None records nothing.
         seeds: How many seeds (0, 1, ...), or which. Defaults to 3.
+        horizon: Environment steps of the long run that the pick is for. Where `env_steps` is not given, the study
+            trains that far if it is affordable (see `steps_for`); otherwise learning rates are corrected for the
+            difference, and how sure that is is told.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial) or ``"inline"`` (one
             after another, here). Defaults to populations where the agents can be trained in one, else processes.
         n_jobs: Processes at the same time. Defaults to as many as there are cores and as pay.
@@ -55,6 +58,7 @@ class StudyOptions(TypedDict, total=False):
     study_name: str
     storage: str | None
     seeds: int | Sequence[int]
+    horizon: int
     executor: str
     n_jobs: int
     population: int
@@ -115,12 +119,34 @@ def make_spec(
         env_kwargs=dict(environment.kwargs),
         vectorization=environment.vectorization,
         seeds=_seeds(options.get("seeds", 3)),
-        env_steps=default_env_steps if env_steps is None and episodes is None else env_steps,
+        env_steps=_steps(options.get("horizon"), default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
         metric="return" if metrics == "reward" else "loss",
         fixed=dict(options.get("params") or {}),
         **{"name": name, **chosen, **fields},
     )
+
+
+AFFORDABLE = 100_000
+"""Environment steps up to which every run of a study is as long as the run that it is for."""
+
+
+def steps_for(horizon: int) -> int:
+    """Returns how far a study trains for a run of so many environment steps, where nobody says: all of it up to
+    `AFFORDABLE`, then that many, and a quarter of what is more than four times as long."""
+    return max(min(horizon, AFFORDABLE), horizon // 4)
+
+
+def usual_pruner(metrics: Metrics, episodes: int | None) -> str:
+    """Returns how a plan of candidates is pruned where nobody says.
+
+    They race. But rungs are in environment steps, and losses of different rates say little before the end.
+    """
+    return "race" if metrics == "reward" and episodes is None else "median"
+
+
+def _steps(horizon: int | None, default: int) -> int:
+    return default if horizon is None else steps_for(horizon)
 
 
 def _own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
 from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
-from studies.recorder import Ask, Recorder
-from studies.records import EpisodeRecord
+from studies.recorder import Recorder
+from studies.records import Ask, EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import standing
 from studies.storage import StudyStorage
@@ -33,6 +33,9 @@ class Observer(Protocol):
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """The study is open, and so many trials of it are left to run, on this executor."""
+
+    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The best learning rate was at the edge of those that were tried: these trials come on top."""
 
     def confirmation_begins(self, n_finalists: int) -> None:
         """The search is done: so many of its best trials are run again, on further seeds."""
@@ -86,6 +89,10 @@ class Ingredients:
         return agent.with_params(rest)
 
 
+Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
+"""What else a study should try, now that all that was planned has ended; nothing when that is enough."""
+
+
 class Search:
     """Runs a study. It is the executors' listener, and the only one who writes the study.
 
@@ -94,10 +101,16 @@ class Search:
         ingredients: What its words stand for.
         executor: Where trials run.
         observer: Who watches.
+        further: What to try on top of the plan, asked when all of it has ended, until it says nothing.
     """
 
     def __init__(
-        self, study: OpenStudy, ingredients: Ingredients, executor: Executor, observer: Observer | None = None
+        self,
+        study: OpenStudy,
+        ingredients: Ingredients,
+        executor: Executor,
+        observer: Observer | None = None,
+        further: Further | None = None,
     ) -> None:
         self.study = study
         self.spec = study.spec
@@ -105,6 +118,7 @@ class Search:
         self._ingredients = ingredients
         self._executor = executor
         self._observer = observer
+        self._further = further
 
     def run(self) -> str | None:
         """Runs every trial that is left; returns why it stopped early, or None.
@@ -119,6 +133,11 @@ class Search:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
+            while rows := self._rows_further():
+                self.study = self.recorder.plan_further(rows)
+                if self._observer:
+                    self._observer.plan_grows(rows)
+                self._executor.run(self._next_trial, self)
             if self.recorder.stop_reason is None and self.spec.confirm:
                 self._confirm()
         except KeyboardInterrupt:
@@ -129,6 +148,11 @@ class Search:
             gc.unfreeze()
             self.recorder.close()
         return self.recorder.stop_reason
+
+    def _rows_further(self) -> Sequence[Mapping[str, Any]]:
+        if self._further is None or self.recorder.stop_reason is not None or not standing(self.study).all_ended:
+            return ()
+        return self._further(self.study)
 
     def _confirm(self) -> None:
         """Runs the finalists on further seeds."""
@@ -186,7 +210,7 @@ class Search:
             if self._observer:
                 self._observer.trial_episodes(number, own)
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         """See `StudyListener`."""
         return self.recorder.rung(env_steps, values)
 
@@ -222,6 +246,7 @@ def run_search(
     executor: Executor | None = None,
     observer: Observer | None = None,
     storage: StudyStorage | None = None,
+    further: Further | None = None,
 ) -> tuple[OpenStudy, str | None]:
     """Opens a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
 
@@ -231,6 +256,7 @@ def run_search(
         executor: Where trials run; by default what the study says, or what suits it.
         observer: Who watches.
         storage: An open storage; by default the study's own is opened.
+        further: See `Search`.
 
     Raises:
         ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
@@ -243,11 +269,12 @@ def run_search(
     executor = executor or choose_executor(spec, {label: ingredients.agents[label] for label in spec.agents})
     study = open_study(spec, storage)
     try:
-        stopped = Search(study, ingredients, executor, observer).run()
+        search = Search(study, ingredients, executor, observer, further)
+        stopped = search.run()
     except BaseException:
         study.close()
         raise
-    return study, stopped
+    return search.study, stopped
 
 
 def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:

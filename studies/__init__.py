@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from studies.dashboard import attach_figures, serve
     from studies.episodes import EpisodeStore
     from studies.errors import StudyError
+    from studies.listing import StudySummary, list_studies
     from studies.pick import Pick, best, best_optimizer
     from studies.pruners import PRUNERS, make_pruner
     from studies.ranking import Candidate, Ranked, rank, recommended
-    from studies.recorder import Ask, Recorder
-    from studies.records import EpisodeRecord
+    from studies.recorder import Recorder
+    from studies.records import Ask, EpisodeRecord
     from studies.reports import (
         plot_learning_curves,
         plot_learning_rate,
@@ -28,18 +29,19 @@ if TYPE_CHECKING:
     from studies.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution, parse_space
     from studies.spec import StudySpec
     from studies.storage import StudyStorage, open_storage
-    from studies.study import OpenStudy, StudySummary, delete_study, list_studies, load_study, open_study
+    from studies.study import OpenStudy, delete_study, load_study, open_study
     from studies.values import iqm, last_part_return, windowed_mean
 
 _HOMES = {
     "studies.dashboard": ("attach_figures", "serve"),
     "studies.episodes": ("EpisodeStore",),
     "studies.errors": ("StudyError",),
+    "studies.listing": ("StudySummary", "list_studies"),
     "studies.pick": ("Pick", "best", "best_optimizer"),
     "studies.pruners": ("PRUNERS", "make_pruner"),
     "studies.ranking": ("Candidate", "Ranked", "rank", "recommended"),
-    "studies.recorder": ("Ask", "Recorder"),
-    "studies.records": ("EpisodeRecord",),
+    "studies.recorder": ("Recorder",),
+    "studies.records": ("Ask", "EpisodeRecord"),
     "studies.reports": (
         "plot_learning_curves",
         "plot_learning_rate",
@@ -52,7 +54,7 @@ _HOMES = {
     "studies.spec": ("StudySpec",),
     "studies.storage": ("StudyStorage", "open_storage"),
     "studies.values": ("iqm", "last_part_return", "windowed_mean"),
-    "studies.study": ("OpenStudy", "StudySummary", "delete_study", "list_studies", "load_study", "open_study"),
+    "studies.study": ("OpenStudy", "delete_study", "load_study", "open_study"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import CONFIRMS_ATTR
 from studies.ranking import Candidate, Left, Ranked, rank, recommended
+from studies.rates import RateFinding, rate_finding
 
 if TYPE_CHECKING:
     from studies.spec import StudySpec
@@ -65,6 +66,7 @@ class Verdict:
         ranked: All complete trials on all seeds that each of them has, best first: who is level with whom.
         confirmed: The finalists that were run on further seeds, the pick first, then the best.
         refuted: Numbers of finalists that failed on further seeds, and why.
+        rate: What is known of the learning rate, with everything else as the pick has it; None where none was searched.
     """
 
     pick: Ranked | None
@@ -72,6 +74,7 @@ class Verdict:
     ranked: list[Ranked]
     confirmed: list[Confirmed]
     refuted: dict[int, str]
+    rate: RateFinding | None
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -89,7 +92,7 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
 def finalists(study: OpenStudy) -> list[Ranked]:
     """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
     ranked = [each for each in rank(_candidates(study), study.direction) if not math.isnan(each.value)]
-    first = recommended(ranked, study.direction, _left(study))
+    first = recommended(ranked, study.direction, left_behind(study))
     if first is None or len(ranked) < 2:  # nothing was chosen
         return []
     return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
@@ -140,7 +143,15 @@ def verdict(study: OpenStudy) -> Verdict:
         for each in held_out
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
-    return Verdict(pick=pick, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted)
+    rate = _rate_finding(study, ranked, pick) if pick is not None else None
+    return Verdict(pick=pick, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
+
+
+def _rate_finding(study: OpenStudy, ranked: Sequence[Ranked], pick: Ranked) -> RateFinding | None:
+    spec = study.spec
+    on_all_seeds = next(each for each in ranked if each.number == pick.number)
+    left = left_behind(study)
+    return rate_finding(ranked, left, on_all_seeds, study.direction, env_steps=spec.env_steps, horizon=spec.horizon)
 
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
@@ -166,7 +177,7 @@ def _seed_values(trial: FrozenTrial) -> dict[int, float]:
 
 def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Candidate]) -> Ranked | None:
     """The pick of the search, unless a finalist is better beyond doubt on all seeds together."""
-    first = recommended(sound, study.direction, _left(study))
+    first = recommended(sound, study.direction, left_behind(study))
     if first is None or not confirmed:
         return first
     again = rank(confirmed, study.direction)
@@ -182,8 +193,8 @@ def _candidates(study: OpenStudy) -> list[Candidate]:
     return [candidate(study, each) for each in study.trials(TrialState.COMPLETE)]
 
 
-def _left(study: OpenStudy) -> list[Left]:
-    """What was pruned or failed: it says what the neighbours of a candidate are worth."""
+def left_behind(study: OpenStudy) -> list[Left]:
+    """Returns what was pruned or failed: it says what the neighbours of a candidate are worth."""
     from studies.study import is_interrupted
 
     pruned = [

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from studies.errors import StudyError
+from studies.listing import StudySummary, list_studies
 from studies.reports.answer import answer, budget_text
 from studies.reports.figures import study_figures
 from studies.storage import StudyStorage, open_storage
-from studies.study import StudySummary, list_studies, load_study
+from studies.study import load_study
 from studies.words import plural
 
 if TYPE_CHECKING:

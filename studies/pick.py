@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.confirmation import verdict
 from studies.errors import StudyError, nearest
 from studies.ranking import Candidate, Direction, Ranked, seeds_to_settle
+from studies.rates import RateFinding
 from studies.spaces import Json
 from studies.words import counted, params_text, spread_text
 
@@ -52,6 +53,8 @@ class Pick:
         confirmed_by: Number of the trial that ran it on further seeds; None where none did.
         tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
         direction: Whether high (`maximize`) or low values are good.
+        rate: What is known of the learning rate: the one to use, between which rates the best one lies, and whether
+            that is safe; None where no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
     """
 
@@ -77,6 +80,7 @@ class Pick:
     confirmed_by: int | None
     tuning_value: float
     direction: Direction
+    rate: RateFinding | None
     configuration: dict[str, Json]
 
     def __repr__(self) -> str:
@@ -100,6 +104,7 @@ class Pick:
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
         numbers = ("value", "spread", "low", "high", "probability_best", "tuning_value")
         data |= {name: None if math.isnan(data[name]) else data[name] for name in numbers}
+        data["rate"] = None if self.rate is None else self.rate.to_json()
         data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
         return {**data, **rest}
 
@@ -117,11 +122,11 @@ def best(study: OpenStudy) -> Pick:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        winner, told, judged, confirmation = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None
+        winner, told, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
         values = {}
     else:
         found = verdict(study)
-        judged, confirmation = found.ranked, found.confirmation
+        judged, confirmation, rate = found.ranked, found.confirmation, found.rate
         assert found.pick is not None  # `why_no_pick` has found complete trials
         winner = told = found.pick
         if confirmation is not None:
@@ -153,6 +158,7 @@ def best(study: OpenStudy) -> Pick:
         confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
         tuning_value=winner.value,
         direction=study.direction,
+        rate=rate,
         configuration=configuration,
     )
 
@@ -265,6 +271,8 @@ def seed_values(trial: FrozenTrial) -> dict[int, float]:
 def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "default") -> Any:
     """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
 
+    Where the study has a horizon that is longer than its runs, the rate is the one for that (`Pick.rate`).
+
     Args:
         study_name: The study.
         storage: An open storage, or the URL of one.
@@ -284,4 +292,7 @@ def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "de
         raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
     import keras
 
-    return keras.saving.deserialize_keras_object(pick.optimizers[name])
+    optimizer = keras.saving.deserialize_keras_object(pick.optimizers[name])
+    if pick.rate is not None and pick.rate.corrected and pick.rate.name in ("learning_rate", f"{name}.learning_rate"):
+        optimizer.learning_rate = pick.rate.suggested
+    return optimizer

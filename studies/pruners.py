@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError, nearest
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from studies.spec import StudySpec
 
 _NAMES = {
+    "race": "race",
+    "keeptop": "keep-top",
     "none": "none",
     "nop": "none",
     "median": "median",
@@ -27,7 +29,19 @@ _NAMES = {
     "wilcoxon": "wilcoxon",
 }
 
-PRUNERS = ("none", "median", "percentile", "successive-halving", "sha", "hyperband", "patient", "threshold", "wilcoxon")
+PRUNERS = (
+    "none",
+    "race",
+    "median",
+    "percentile",
+    "successive-halving",
+    "sha",
+    "hyperband",
+    "keep-top",
+    "patient",
+    "threshold",
+    "wilcoxon",
+)
 """Every name that `make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
 
 
@@ -52,11 +66,14 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
 
     Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
 
+    - `race`: at a tenth, a fifth, 30, 50 and 70% of the budget, trials leave that single seeds tell from the best
+      (`studies.rungs.RacePruner`); `per` a parameter such as `optimizer`, each value of it is raced for by itself.
+    - `keep-top`: the best `keep` (3) go on after `at` (30% of the budget), the others leave (`KeepTopPruner`).
     - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), with at least 4
       other trials and after half of the budget, because noisy early curves kill good trials.
     - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`HalvingPruner`); it needs a budget in
       environment steps.
-    - `hyperband`: first rung at a twenty-seventh, factor 3; it needs a budget in environment steps.
+    - `hyperband`: first rung at a twenty-seventh, factor 3 (`HyperbandPruner`); it needs a budget in environment steps.
     - `patient`: `patience` (5 reports) without an improvement of `min_delta`, then it asks the pruner that is named in
       `wrapped` (none: it prunes).
     - `threshold` (`lower`, `upper`) and `wilcoxon`: as in Optuna.
@@ -81,13 +98,27 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
         raise StudyError(f"{what} refused {dict(kwargs)!r}: {error}") from error
 
 
+RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
+"""Shares of the budget at which a race compares."""
+
+
 def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> BasePruner:
     from optuna import pruners
 
+    from studies import rungs
     from studies.equal_steps import EqualStepsPruner
-    from studies.halving import HalvingPruner
 
     budget = spec.env_steps
+    at_rungs: dict[str, tuple[type[BasePruner], str, dict[str, Json]]] = {
+        "race": (rungs.RacePruner, "rungs", {"rungs": _marks(spec, RACE_RUNGS)}),
+        "keep-top": (rungs.KeepTopPruner, "at", {"at": _marks(spec, (0.3,))[0]}),
+        "successive-halving": (rungs.HalvingPruner, "min_resource", {"min_resource": _part(budget, 16)}),
+        "hyperband": (
+            rungs.HyperbandPruner,
+            "min_resource",
+            {"min_resource": _part(budget, 27), "max_resource": budget},
+        ),
+    }
     target: type[BasePruner]
     defaults: dict[str, Json] = {}
     taken: set[str] = set()
@@ -100,18 +131,12 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         defaults = {"percentile": 50.0 if name == "median" else 25.0}
         defaults["n_warmup_steps"] = None if budget is None else budget // 2
         taken = {"percentile"} if name == "median" else set()
-    elif name == "successive-halving":
-        target = HalvingPruner
-        if budget is None and "min_resource" not in kwargs:
-            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or min_resource.")
+    elif name in at_rungs:
+        target, first, of_budget = at_rungs[name]
+        if budget is None and first not in kwargs:
+            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or {first}.")
         if budget is not None:
-            defaults = {"min_resource": max(1, budget // 16)}
-    elif name == "hyperband":
-        target = pruners.HyperbandPruner
-        if budget is None and "min_resource" not in kwargs:
-            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or min_resource.")
-        if budget is not None:
-            defaults = {"min_resource": max(1, budget // 27), "max_resource": budget}
+            defaults = of_budget
     elif name == "patient":
         wrapped = make_pruner(kwargs.pop("wrapped", "none"), {}, spec)
         check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
@@ -123,3 +148,16 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         target = pruners.WilcoxonPruner
     check_arguments(target, kwargs, what, taken)
     return target(**{**defaults, **kwargs})
+
+
+def _part(budget: int | None, divisor: int) -> int:
+    return max(1, (budget or 1) // divisor)
+
+
+def _marks(spec: StudySpec, shares: Sequence[float]) -> list[Json]:
+    """The report marks at which so much of the budget is spent, each once; without a budget in steps just 1."""
+    if spec.env_steps is None:
+        return [1]
+    marks = spec.report_marks
+    near: set[int] = {min(marks, key=lambda mark: abs(mark - share * marks[-1])) for share in shares}
+    return sorted(near - {marks[-1]}) or [marks[-1]]

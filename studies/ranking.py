@@ -140,8 +140,8 @@ def recommended(
     """
     tied = [each for each in ranked if each.tied]
     points: list[Point] = [*ranked, *left]
-    rate_name = _rate_name(points)
-    if len(tied) < 2 or rate_name is None or math.isnan(tied[0].low):
+    name = rate_name(points)
+    if len(tied) < 2 or name is None or math.isnan(tied[0].low):
         return ranked[0] if ranked and not math.isnan(ranked[0].value) else None
     sign = 1.0 if direction == "maximize" else -1.0
     worst = min(sign * each.value for each in points if not math.isnan(each.value))
@@ -150,10 +150,10 @@ def recommended(
         return worst if math.isnan(point.value) else sign * point.value
 
     def robustness(entry: Ranked) -> tuple[float, float, float, int]:
-        near = [worth(each) for each in _neighbours(entry, points, rate_name)]
+        near = [worth(each) for each in _neighbours(entry, points, name)]
         around = (2 * worth(entry) + sum(near) + (2 - len(near)) * worth(entry)) / 4
-        alike = sorted(_log_rate(each, rate_name) for each in tied if _kind(each, rate_name) == _kind(entry, rate_name))
-        off_middle = abs(_log_rate(entry, rate_name) - (alike[0] + alike[-1]) / 2)
+        alike = sorted(_log_rate(each, name) for each in tied if kind_of(each, name) == kind_of(entry, name))
+        off_middle = abs(_log_rate(entry, name) - (alike[0] + alike[-1]) / 2)
         return round(around, 9), -round(off_middle, 9), -_or_infinite(entry.spread), -entry.number
 
     return max(tied, key=robustness)
@@ -175,8 +175,8 @@ class Left:
 Point = Ranked | Left
 
 
-def _rate_name(points: Sequence[Point]) -> str | None:
-    """The one parameter that is a learning rate, None if there is none or there are several."""
+def rate_name(points: Sequence[Point]) -> str | None:
+    """Returns the one parameter that is a learning rate, None if there is none or there are several."""
     names = {name for each in points for name in each.params if name.endswith("learning_rate")}
     if len(names) != 1:
         return None
@@ -190,14 +190,14 @@ def _log_rate(point: Point, name: str) -> float:
     return math.log10(rate) if isinstance(rate, int | float) else 0.0
 
 
-def _kind(point: Point, name: str) -> dict[str, Json]:
-    """All parameters but the rate."""
+def kind_of(point: Point, name: str) -> dict[str, Json]:
+    """Returns all parameters but the rate."""
     return {key: value for key, value in point.params.items() if key != name}
 
 
 def _neighbours(entry: Ranked, points: Sequence[Point], name: str) -> list[Point]:
     """The next lower and the next higher rate with everything else the same."""
-    group = [each for each in points if _kind(each, name) == _kind(entry, name)]
+    group = [each for each in points if kind_of(each, name) == kind_of(entry, name)]
     own = _log_rate(entry, name)
     below = [each for each in group if _log_rate(each, name) < own]
     above = [each for each in group if _log_rate(each, name) > own]

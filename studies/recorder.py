@@ -8,17 +8,16 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.trial import Trial, TrialState
 
-from studies.attributes import CONFIRMS_ATTR
-from studies.confirmation import unconfirmed
+from studies.confirming import Confirmations
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
-from studies.records import EpisodeRecord
+from studies.records import Ask, EpisodeRecord
+from studies.reported import Reported
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
 from studies.standing import planned_row, rows_left
 from studies.study import (
@@ -28,29 +27,14 @@ from studies.study import (
     TRACEBACK_ATTR,
     OpenStudy,
     is_interrupted,
+    planned_further,
 )
+from studies.values import iqm
 
 FLUSH_ROWS = 5_000
 FLUSH_SECONDS = 1.0
 TRACEBACK_BYTES = 8_192
 REASON_CHARACTERS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The next trial to run.
-
-    Attributes:
-        number: Its number in the study.
-        params: What it sets: the spec's fixed parameters and the proposed ones.
-        seeds: The seeds to train with.
-        confirms: The trial that it runs again on further seeds, None for a trial of the search.
-    """
-
-    number: int
-    params: dict[str, Json]
-    seeds: tuple[int, ...]
-    confirms: int | None = None
 
 
 class Recorder:
@@ -66,16 +50,12 @@ class Recorder:
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
-        self._study = study
-        self._spec = study.spec
-        self._spaces = study.spec.search_space()
-        self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
+        self._retry_failed = retry_failed
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
         self._rows: dict[int, dict[str, Json]] = {}
-        self._confirming: dict[int, tuple[FrozenTrial, tuple[int, ...]]] = {}
-        self._unconfirmed: list[tuple[FrozenTrial, tuple[int, ...]]] | None = None
-        self._reported: dict[int, set[int]] = {}
+        self._confirmations = Confirmations(study)
+        self._reported = Reported(study)
         self._finished: set[int] = set()
         self._buffer: list[tuple[int, EpisodeRecord]] = []
         self._flushed_at = time.monotonic()
@@ -85,14 +65,38 @@ class Recorder:
         self._closed = False
         self.seconds = 0.0
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
+        self._study = study
         with self._entered():
-            trials = study.trials()
-            self._waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
-            counted = [trial for trial in trials if not is_interrupted(trial)]
-            self._n_counted = len(counted) - len(self._waiting)
-            self._planned = bool(self._spec.plan())
-            untried, again = rows_left(self._spec, trials)
-            self._pending = [*untried, *again] if retry_failed else untried
+            self._take_plan()
+
+    def _take_plan(self) -> None:
+        """Finds out what is left to run."""
+        self._spec = self._study.spec
+        self._spaces = self._spec.search_space()
+        self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
+        trials = self._study.trials()
+        self._waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+        counted = [trial for trial in trials if not is_interrupted(trial)]
+        self._n_counted = len(counted) - len(self._waiting)
+        self._planned = bool(self._spec.plan())
+        untried, again = rows_left(self._spec, trials)
+        self._pending = [*untried, *again] if self._retry_failed else untried
+
+    def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+        """Adds trials to an explicit plan when all of it has ended, and returns the study as it goes on.
+
+        Trials that failed are not tried again because of that.
+
+        Raises:
+            StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
+        """
+        with self._entered():
+            if self._running:
+                raise StudyError(f"trials {sorted(self._running)} are running: the plan grows when they have ended.")
+            self._study = planned_further(self._study, rows)
+            self._retry_failed = False
+            self._take_plan()
+            return self._study
 
     @property
     def stop_reason(self) -> str | None:
@@ -124,7 +128,7 @@ class Recorder:
             trial = self._ask_optuna(row)
             self._n_counted += 1
             self._running[trial.number] = trial
-            self._reported[trial.number] = set()
+            self._reported.begin(trial.number)
             if row:
                 self._rows[trial.number] = row
             return Ask(trial.number, self._params(trial), self._spec.seeds)
@@ -137,27 +141,13 @@ class Recorder:
         with self._entered():
             if self._closed or self._stop_reason is not None:
                 return None
-            if self._unconfirmed is None:
-                self._unconfirmed = unconfirmed(self._study)
-            if not self._unconfirmed:
+            begun = self._confirmations.begin()
+            if begun is None:
                 return None
-            finalist, seeds = asked = self._unconfirmed.pop(0)
-            trial = self._begin_again(finalist)
+            trial, finalist, seeds = begun
             self._running[trial.number] = trial
-            self._reported[trial.number] = set()
-            self._confirming[trial.number] = asked
-            return Ask(trial.number, self._params(trial), seeds, finalist.number)
-
-    def _begin_again(self, finalist: FrozenTrial) -> Trial:
-        """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""
-        study = self._study.study
-        template = create_trial(
-            state=TrialState.RUNNING,
-            params=finalist.params,
-            distributions=finalist.distributions,
-            user_attrs={CONFIRMS_ATTR: finalist.number},
-        )
-        return Trial(study, self._study.storage.optuna.create_new_trial(study._study_id, template_trial=template))
+            self._reported.begin(trial.number)
+            return Ask(trial.number, self._params(trial), seeds, finalist)
 
     def _params(self, trial: Trial) -> dict[str, Json]:
         return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
@@ -202,16 +192,17 @@ class Recorder:
         Raises:
             StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
         """
-        return number in self.rung(env_steps, {number: value})
+        return number in self.rung(env_steps, {number: {self._spec.seeds[0]: value}})
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         """Records the values of several trials that have come equally far, and asks the pruner about each of them.
 
         All are recorded before the first is asked about, so that nobody is judged by where it stands in the list.
 
         Args:
             env_steps: Environment steps that each seed of each trial has taken; see `report`.
-            values: Trial -> value over its seeds. NaN and infinities are not kept.
+            values: Trial -> seed -> value. The interquartile mean over the seeds is what is reported; NaN and
+                infinities are not kept.
 
         Returns:
             The trials to stop: those that fell behind, and those that have been ended already.
@@ -223,16 +214,16 @@ class Recorder:
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
             stopped = {number for number in values if number in self._finished}
-            reported: dict[int, Trial] = {}
-            for number, value in values.items():
+            asked: list[Trial] = []
+            for number, seed_values in values.items():
                 if number in stopped:
                     continue
                 trial = self._trial(number)
-                if math.isfinite(value) and self._is_due(number, env_steps):
-                    self._report(trial, env_steps, value)
-                    reported[number] = trial
-            asked = {number: trial for number, trial in reported.items() if number not in self._confirming}
-            return stopped | {number for number, trial in asked.items() if trial.should_prune()}
+                kept = self._reported.keep(trial, env_steps, float(iqm(list(seed_values.values()))))
+                if kept and number not in self._confirmations:
+                    self._reported.keep_seeds(trial, env_steps, seed_values)
+                    asked.append(trial)
+            return stopped | {trial.number for trial in asked if trial.should_prune()}
 
     def completed(
         self,
@@ -286,8 +277,7 @@ class Recorder:
         """
         with self._entered():
             trial = self._trial(number)
-            if math.isfinite(value) and env_steps not in self._reported[number]:
-                self._report(trial, env_steps, value)
+            self._reported.keep(trial, env_steps, value, always=True)
             known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
             attrs = {"pruned_at": int(env_steps), REASON_ATTR: self._why_pruned(env_steps, value)}
             self._end(number, TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)})
@@ -329,8 +319,8 @@ class Recorder:
         """
         with self._entered():
             self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
-            if number in self._confirming:
-                self._unconfirmed = [self._confirming[number], *(self._unconfirmed or [])]
+            if number in self._confirmations:
+                self._confirmations.put_back(number)
                 return
             self._n_counted -= 1
             if self._planned and number in self._rows:
@@ -402,20 +392,6 @@ class Recorder:
             state = "has ended already" if number in self._finished else "was never handed out by this recorder"
             raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
 
-    def _is_due(self, number: int, env_steps: int) -> bool:
-        """Returns whether a report is kept: one a step, and so few that storages and dashboards stay fast."""
-        reported = self._reported[number]
-        if env_steps in reported:
-            return False
-        if self._spec.env_steps is None:
-            return len(reported) < 2 * self._spec.n_reports
-        spacing = self._spec.env_steps / self._spec.n_reports
-        return not reported or env_steps - max(reported) >= spacing / 2
-
-    def _report(self, trial: Trial, env_steps: int, value: float) -> None:
-        trial.report(float(value), step=int(env_steps))
-        self._reported[trial.number].add(env_steps)
-
     def _why_pruned(self, env_steps: int, value: float) -> str:
         at = f" with {value:.4g}" if math.isfinite(value) else ""
         return f"pruned: it had fallen behind{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
@@ -439,7 +415,8 @@ class Recorder:
         for key, attr in attrs.items():
             trial.set_user_attr(key, attr)
         self._study.study.tell(trial, value, state=state)
-        del self._running[number], self._reported[number]
+        del self._running[number]
+        self._reported.end(number)
         self._finished.add(number)
 
     def _flush(self) -> None:

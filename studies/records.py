@@ -1,8 +1,10 @@
-"""Plain facts that travel from a trial to its study."""
+"""Plain facts that travel between a study and its trials."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from studies.spaces import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +28,20 @@ class EpisodeRecord:
     length: int
     loss: float | None
     wall_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The next trial to run.
+
+    Attributes:
+        number: Its number in the study.
+        params: What it sets: the spec's fixed parameters and the proposed ones.
+        seeds: The seeds to train with.
+        confirms: The trial that it runs again on further seeds, None for a trial of the search.
+    """
+
+    number: int
+    params: dict[str, Json]
+    seeds: tuple[int, ...]
+    confirms: int | None = None

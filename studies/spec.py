@@ -79,6 +79,9 @@ class StudySpec(CheckedModel):
         seeds: Every trial trains once with each; distinct, from 0. A number is how many. Defaults to `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
         episodes: Budget of each seed of a trial in episodes, at least 1.
+        horizon: Environment steps of the long run that the pick is for, at least 1; learning rates are corrected for
+            that, where it is not as long as the study's own runs. Only with `env_steps`. Defaults to `None`: as long as
+            these.
         n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
         metric: `return` is maximised, `loss` is minimised. Defaults to `return`.
         sampler: Name of a sampler (`studies.samplers`). Defaults to `tpe`.
@@ -119,6 +122,7 @@ class StudySpec(CheckedModel):
     ] = (0, 1, 2)
     env_steps: Count | None = None
     episodes: Count | None = None
+    horizon: Count | None = None
     n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     metric: Literal["return", "loss"] = "return"
     sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
@@ -146,6 +150,10 @@ class StudySpec(CheckedModel):
         if (self.env_steps is None) == (self.episodes is None):
             given = "both" if self.env_steps is not None else "neither"
             raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+        if self.horizon is not None and self.env_steps is None:
+            raise StudyError(
+                f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."
+            )
         for name, values in (("agents", self.agents), ("seeds", self.seeds)):
             if len(set(values)) != len(values):
                 raise StudyError(f"{name} is {list(values)}: give each one once.")

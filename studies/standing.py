@@ -39,9 +39,14 @@ class Standing:
     n_unconfirmed: int = 0
 
     @property
+    def all_ended(self) -> bool:
+        """Whether every trial of the search has ended."""
+        return self.n_ended >= self.n_total
+
+    @property
     def complete(self) -> bool:
         """Whether every trial has ended and every finalist is confirmed, so that its pick stays as it is."""
-        return self.n_ended >= self.n_total and not self.n_unconfirmed
+        return self.all_ended and not self.n_unconfirmed
 
 
 def standing(study: OpenStudy) -> Standing:

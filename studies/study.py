@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -105,43 +104,6 @@ class OpenStudy:
         self.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudySummary:
-    """A line in a list of studies.
-
-    Attributes:
-        name: The study's name.
-        kind: Which question it answers.
-        agents: Labels of its agents.
-        env: The environment.
-        metric: `return` or `loss`.
-        direction: `maximize` or `minimize`.
-        n_trials: Trials of the whole study.
-        n_ended: Of these, those that were completed, pruned or failed; one that was tried again counts once.
-        n_complete: Trials that trained to the end.
-        n_pruned: Trials that were stopped because they fell behind.
-        n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
-        n_running: Trials that run, or ran when their process died.
-        best_value: The best complete trial's value, None if there is none.
-        started: When the first trial started, None if none did.
-    """
-
-    name: str
-    kind: str
-    agents: tuple[str, ...]
-    env: str
-    metric: str
-    direction: str
-    n_trials: int
-    n_ended: int
-    n_complete: int
-    n_pruned: int
-    n_failed: int
-    n_running: int
-    best_value: float | None
-    started: datetime | None
-
-
 def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
     """Creates a study, or continues the one of the same name.
 
@@ -182,12 +144,10 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
         attrs = study.user_attrs
         if EPISODES_ATTR not in attrs:
             study.set_user_attr(EPISODES_ATTR, _free_episodes_key(opened, spec.name, study._study_id))
-        # The label has no password: everyone who sees the dashboard sees the study's attributes.
-        kept = {**spec.to_json_dict(), "storage": opened.label}
-        if attrs.get(SPEC_ATTR) != kept:
-            study.set_user_attr(SPEC_ATTR, kept)
         owns, key = storage is not opened, study.user_attrs[EPISODES_ATTR]
-        return OpenStudy(spec, study, opened, key, owns_storage=owns, notes=tuple(notes))
+        made = OpenStudy(spec, study, opened, key, owns_storage=owns, notes=tuple(notes))
+        _keep_spec(made)
+        return made
 
 
 def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
@@ -208,28 +168,6 @@ def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
             raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
         spec = StudySpec.from_json_dict(attrs[SPEC_ATTR])
         return OpenStudy(spec, study, opened, attrs.get(EPISODES_ATTR, name), owns_storage=storage is not opened)
-
-
-def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
-    """Returns a line for each study that this package made, ordered by name.
-
-    Raises:
-        StudyError: If the storage cannot be opened.
-    """
-    with contextlib.ExitStack() as stack:
-        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
-        return sorted(
-            (
-                _summary(
-                    frozen.study_name,
-                    frozen.user_attrs[SPEC_ATTR],
-                    opened.optuna.get_all_trials(frozen._study_id, deepcopy=False),
-                )
-                for frozen in opened.optuna.get_all_studies()
-                if SPEC_ATTR in frozen.user_attrs
-            ),
-            key=lambda summary: summary.name,
-        )
 
 
 def delete_study(storage: StudyStorage | str, name: str) -> int:
@@ -255,6 +193,28 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
         _refuse_if_running(opened, study_id, name)
         _delete(opened, study_id)
         return n_trials
+
+
+def planned_further(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+    """Returns a study whose explicit plan has further trials, kept in its storage.
+
+    Raises:
+        StudyError: If it has no explicit plan, or a row does not fit.
+    """
+    if not study.spec.trials:
+        raise StudyError(f"the study {study.name!r} has no plan of trials that could grow.")
+    trials = (*study.spec.trials, *(dict(row) for row in rows))
+    data = {**study.spec.to_json_dict(), "trials": trials, "n_trials": len(trials)}
+    grown = replace(study, spec=StudySpec.from_json_dict(data))
+    _keep_spec(grown)
+    return grown
+
+
+def _keep_spec(study: OpenStudy) -> None:
+    # The label has no password: everyone who sees the dashboard sees the study's attributes.
+    kept = {**study.spec.to_json_dict(), "storage": study.storage.label}
+    if study.study.user_attrs.get(SPEC_ATTR) != kept:
+        study.study.set_user_attr(SPEC_ATTR, kept)
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:
@@ -365,31 +325,3 @@ def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
         return f"{name}#{study_id}"
     storage.episodes.delete(name)
     return name
-
-
-def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
-    from studies.standing import standing_of  # it knows of trials what this module knows, and more
-
-    spec = StudySpec.from_json_dict(spec_json)
-    trials = [trial for trial in trials if not is_confirmation(trial)]
-    standing = standing_of(spec, trials)
-    counted = [trial for trial in trials if not is_interrupted(trial)]
-    counts = {state: sum(trial.state == state for trial in counted) for state in TrialState}
-    values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
-    starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
-    return StudySummary(
-        name=name,
-        kind=spec.kind,
-        agents=spec.agents,
-        env=spec.env,
-        metric=spec.metric,
-        direction=spec.direction,
-        n_trials=standing.n_total,
-        n_ended=standing.n_ended,
-        n_complete=counts[TrialState.COMPLETE],
-        n_pruned=counts[TrialState.PRUNED],
-        n_failed=counts[TrialState.FAIL],
-        n_running=counts[TrialState.RUNNING],
-        best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
-        started=min(starts) if starts else None,
-    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from finder.cli.parameters import Output, SearchOptions
     from finder.range_test import RangeTestResult
     from studies.pick import Pick
+    from studies.rates import RateFinding
     from studies.study import OpenStudy
 
 _STATES = ("complete", "pruned", "failed")
@@ -96,6 +97,27 @@ def print_pick(pick: Pick, study: OpenStudy) -> None:
     interval = interval_text(pick.low, pick.high)
     expected = f"   expected value: {interval} (95%)" if interval else ""
     results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
+    if pick.rate is not None:
+        print_rate(pick.rate)
+
+
+def print_rate(rate: RateFinding) -> None:
+    """Prints between which rates the best one lies, what it becomes for a longer run, and whether it is safe."""
+    from studies.words import rate_text
+
+    between = f"between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
+    if rate.corrected and rate.horizon is not None:
+        results().print(
+            Text.assemble(
+                f"for {rate.horizon:,} environment steps: ",
+                (f"{rate.name} {rate_text(rate.suggested)}", "bold green"),
+                (f"   the best rate lies {between}", "dim"),
+            )
+        )
+    else:
+        results().print(Text(f"the best rate lies {between}", "dim"))
+    if rate.why_unsafe:
+        results().print(Text.assemble(("no safe suggestion", "bold yellow"), f": {rate.why_unsafe}"))
 
 
 def next_commands(study: OpenStudy) -> list[tuple[str, str]]:

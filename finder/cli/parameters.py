@@ -146,6 +146,17 @@ class SearchOptions:
             rich_help_panel=_BUDGET,
         ),
     ] = None
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="STEPS",
+            help="Environment steps of the long run that the pick is for: runs are as long where that is affordable, "
+            "or the learning rate is corrected.",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
     episodes: Annotated[
         int | None,
         typer.Option(min=1, help="Episodes of each run, instead.", show_default=False, rich_help_panel=_BUDGET),
@@ -233,6 +244,7 @@ class SearchOptions:
         return said(
             env_steps=self.env_steps,
             episodes=self.episodes,
+            horizon=self.horizon,
             metrics=self.metric,
             storage=self.storage or DEFAULT_STORAGE,
             study_name=self.study_name,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from finder.cli.console import budget_of, errors
 from finder.cli.tracker import Best, RunningTrial, Tracker, spread_of
-from studies.words import counted, the_best
+from studies.words import counted, params_text, rate_text, the_best
 
 if TYPE_CHECKING:
     from finder.executors import Executor
@@ -70,6 +70,10 @@ class PlainProgress(Progress):
             self.console.print(Text(f"Note  {note}"))
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
+
+    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        super().plan_grows(rows)
+        self.console.print(Text.assemble(("Extending ", "bold"), extension_text(rows)))
 
     def confirmation_begins(self, n_finalists: int) -> None:
         super().confirmation_begins(n_finalists)
@@ -155,6 +159,17 @@ class LiveProgress(PlainProgress):
         if self.best is not None:
             parts.append(Text.assemble("  ", best_line(self.best)))
         return Group(*parts)
+
+
+def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Which rates are tried beyond the range, of one optimizer or of several."""
+    [name] = {name for row in rows for name in row if name.endswith("learning_rate")}
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        others = {key: value for key, value in row.items() if key != name}
+        rates.setdefault(params_text(others) if others else "", []).append(float(row[name]))
+    told = [f"{', '.join(map(rate_text, sorted(own)))}{f' ({kind})' if kind else ''}" for kind, own in rates.items()]
+    return f"the best rate is at the edge of the range: {'; '.join(told)} too"
 
 
 def make_progress(quiet: bool) -> Progress:

@@ -45,6 +45,16 @@ Rates = Annotated[
     typer.Option(metavar="LIST", help="The rates themselves: 1e-4,3e-4,1e-3.", rich_help_panel=_RATES),
 ]
 
+Extend = Annotated[
+    bool,
+    typer.Option(
+        "--extend/--no-extend",
+        help="Try further rates where the best one is at the edge of the range (default: yes).",
+        show_default=False,
+        rich_help_panel=_RATES,
+    ),
+]
+
 
 @with_search_options
 def lr(
@@ -58,6 +68,7 @@ def lr(
         str | None,
         typer.Option(metavar="NAME", help="Which of the agent's optimizers; all by default.", rich_help_panel=_RATES),
     ] = None,
+    extend: Extend = True,
     range_test: Annotated[
         bool,
         typer.Option("--range-test", help="One run whose rate grows: a quick first look.", rich_help_panel=_RATES),
@@ -80,7 +91,7 @@ def lr(
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
 
-    candidates = {**ends, **said(n_rates=n_rates, rates=values.rates(rates))}
+    candidates = {**ends, **said(n_rates=n_rates, rates=values.rates(rates)), "extend": extend}
 
     def search(observer: Observer) -> SearchResult:
         from finder.lr import LRFinder
@@ -145,6 +156,16 @@ def opt(
             rich_help_panel=_RATES,
         ),
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Compare each optimizer that takes it with further values: momentum=0,0.9 or weight_decay=0,1e-4. "
+            "May be repeated.",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
     n_rates: Annotated[
         int | None,
         typer.Option(
@@ -160,6 +181,7 @@ def opt(
             rich_help_panel=_RATES,
         ),
     ] = None,
+    extend: Extend = True,
     options: SearchOptions,
 ) -> int:
     """Which optimizer? Each is judged at its own best learning rate.
@@ -167,13 +189,13 @@ def opt(
     Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
     """
     learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
-    candidates = said(n_rates=n_rates, learning_rates=learning_rates)
+    candidates = {**said(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
 
     def search(observer: Observer) -> SearchResult:
         from finder.optimizer import DEFAULT_OPTIMIZERS, OptFinder
 
         values.refuse_repeated_optimizers(optimizer or ())
-        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS)
+        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS, vary=values.numbers(vary, "--vary"))
         return finder.find(**candidates, **options.finder_arguments(observer))
 
     return run_search(search, options.output)

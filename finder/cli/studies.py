@@ -28,7 +28,7 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     """List the studies of a storage."""
     from dataclasses import asdict
 
-    from studies.study import list_studies
+    from studies.listing import list_studies
     from studies.words import number_text
 
     summaries = list_studies(storage or DEFAULT_STORAGE)

@@ -196,6 +196,10 @@ class Tracker:
             self.best = Best(pick.trial, pick.params, pick.value, pick.spread)
         self._began = self._clock()
 
+    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See `Observer`."""
+        self.n_total += len(rows)
+
     def confirmation_begins(self, n_finalists: int) -> None:
         """See `Observer`."""
         self.n_total += n_finalists

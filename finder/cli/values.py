@@ -103,6 +103,25 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
     return found
 
 
+def numbers(pairs: Iterable[str] | None, flag: str) -> dict[str, tuple[float, ...]]:
+    """Reads ``name=1,2,3``.
+
+    Raises:
+        ConfigurationError: One is not a name with numbers, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, _, text = pair.partition("=")
+        try:
+            given = tuple(float(part) for part in text.split(",") if part.strip())
+        except ValueError:
+            given = ()
+        if not (name.strip() and given and all(math.isfinite(number) for number in given)):
+            raise ConfigurationError(f"{flag} is {pair!r}: write name=0,0.9, a name and its values.")
+        _add(found, name.strip(), given, flag)
+    return found
+
+
 def _add(found: dict[str, Any], name: str, value: Any, flag: str) -> None:
     if name in found:
         raise ConfigurationError(f"{flag} gives {name!r} twice: give it once.")

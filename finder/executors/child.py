@@ -77,7 +77,7 @@ class _Told:
         answer: str | None = self._board.post("episodes", self._worker, records)
         return answer
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         self._board.post("rung", self._worker, (env_steps, dict(values)))
         self._rope.send_bytes(b".")
         return self._board.answer(self._worker) if self._waits else {}

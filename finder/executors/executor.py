@@ -25,8 +25,8 @@ class StudyListener(Protocol):
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """Episodes of trials have ended; none at all is a sign of life."""
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
-        """The values of trials at an environment step to which all of them have come; answers which are pruned."""
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
+        """Trial -> seed -> value at an environment step to which all of them have come; answers which are pruned."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended. Nothing more is heard of it."""

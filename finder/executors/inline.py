@@ -50,7 +50,7 @@ class _Direct:
         self._listener.episodes(records)
         return None
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> Mapping[int, str]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
 
     def ended(self, number: int, outcome: Outcome) -> None:

@@ -101,7 +101,7 @@ class _Worker:
 
     process: Any
     running: set[int] = field(default_factory=set)
-    rung: tuple[int, dict[int, float]] | None = None  # at which it waits: environment steps and values
+    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
 
 
 class _Run:
@@ -242,7 +242,7 @@ class _Run:
             self._answer(together)
 
     def _answer(self, workers: dict[int, _Worker]) -> None:
-        values: dict[int, float] = {}
+        values: dict[int, dict[int, float]] = {}
         env_steps = 0
         for worker in workers.values():
             assert worker.rung is not None

@@ -1,21 +1,21 @@
 """Racing: all candidates begin, those that fall behind leave, and the rest of the budget goes to what is undecided.
 
-Three things set it apart from successive halving. Candidates are compared on several seeds. Learning rates are compared
-along their curve: neighbours say something about each other, which takes out noise, and since a short horizon favours
-rates that are too high, the next lower rate of one that stays is kept too. And the last part of the budget belongs to
-the finalists: they are run on seeds that took no part in choosing them, and only these say what the pick is worth.
+Candidates are compared on several seeds; who stays at a rung is `studies.racing`, as in a study with the pruner `race`,
+and at most as many as the budget has room for. The last part of the budget belongs to the finalists: they are run on
+seeds that took no part in choosing them, and only these say what the pick is worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import math
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
+from studies.racing import LEVEL, NEIGHBOURS, Racer, scores, staying
 from studies.statistics import estimate
-from studies.values import iqm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,15 @@ class RaceSettings:
         rungs: Shares of a run at which candidates leave; the last one is 1.
         spending: Shares of the budget that are spent until each of these rungs; the rest goes to the finalists.
         n_seeds: Seeds on which candidates race, where the budget has room for so many.
+        level: Confidence with which a candidate must be told from the best before it leaves, where there is room.
         neighbours: Weight of the two neighbouring rates in the curve that is compared, from 0 to 1.
     """
 
     rungs: tuple[float, ...] = (0.1, 0.3, 1.0)
     spending: tuple[float, ...] = (0.3, 0.55, 0.85)
     n_seeds: int = 3
-    neighbours: float = 0.5
+    level: float = LEVEL
+    neighbours: float = NEIGHBOURS
 
 
 def race(
@@ -64,12 +66,12 @@ def race(
             room = int((problem.budget * spending[rung] - cost) / ((share - before) * n_seeds) + 1e-9)
             if room < 1:
                 break
-            alive = _that_stay(problem, _scores(problem, values, alive, chosen.neighbours), room, rng)
+            alive = staying(_racers(problem, values), level=chosen.level, neighbours=chosen.neighbours, room=room)
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost += len(alive) * n_seeds * (share - before)
         before, at = share, mark
-    scores = _scores(problem, values, alive, chosen.neighbours)
-    finalists = sorted(alive, key=lambda config: -scores[config])
+    worth = scores(_racers(problem, values), chosen.neighbours)
+    finalists = sorted(alive, key=lambda config: -worth[config])
     whole = values if at == len(problem.shares) - 1 else {}
     return (yield from _final(problem, whole, finalists, n_seeds, int(problem.budget - cost + 1e-9)))
 
@@ -112,51 +114,19 @@ def _final(
     return Decision(pick=kept[at], tied=tied, interval=(float(low[at]), float(high[at])))
 
 
-def _that_stay(problem: Problem, scores: Mapping[int, float], room: int, rng: np.random.Generator) -> list[int]:
-    """The best of those that are there, each with its next lower rate, as many as there is room for."""
-    alive = list(scores)
-    chance = dict(zip(alive, rng.random(len(alive)), strict=True))
-    kept: list[int] = []
-    for config in sorted(alive, key=lambda config: (-scores[config], chance[config])):
-        for candidate in (config, _next_lower(problem, config, alive)):
-            if candidate is not None and candidate not in kept and len(kept) < room:
-                kept.append(candidate)
-    return sorted(kept)
-
-
-def _next_lower(problem: Problem, config: int, alive: Sequence[int]) -> int | None:
-    """The candidate of the same group with the next lower rate, if it is still there."""
-    lower = [other for other in _alike(problem, config, alive) if problem.positions[other] < problem.positions[config]]
-    return max(lower, key=lambda other: problem.positions[other], default=None)
-
-
-def _scores(problem: Problem, values: Values, alive: Sequence[int], neighbours: float) -> Mapping[int, float]:
-    """What each candidate is worth, with a share of what its neighbours in learning rate are.
-
-    A neighbour that has left was worse: it counts as the worst of those that are there.
-    """
-    centers = {config: float(iqm(own)) for config, own in zip(alive, _by_config(values, alive), strict=True)}
-    if not problem.groups:
-        return centers
-    worst = min(centers.values())
-    everybody = range(problem.n_configs)
-    smooth = {}
-    for config in alive:
-        own = problem.positions[config]
-        alike = _alike(problem, config, everybody)
-        below = max((i for i in alike if problem.positions[i] < own), key=lambda i: problem.positions[i], default=None)
-        above = min((i for i in alike if problem.positions[i] > own), key=lambda i: problem.positions[i], default=None)
-        near = [centers.get(other, worst) for other in (below, above) if other is not None]
-        weight = neighbours / 2
-        smooth[config] = (centers[config] + weight * sum(near)) / (1 + weight * len(near))
-    return smooth
-
-
-def _alike(problem: Problem, config: int, among: Sequence[int]) -> list[int]:
-    """The others that differ from it in nothing but the learning rate."""
-    if not problem.groups:
-        return []
-    return [other for other in among if problem.groups[other] == problem.groups[config] and other != config]
+def _racers(problem: Problem, values: Values) -> list[Racer]:
+    """All candidates with what their seeds are worth; those without values are out."""
+    known: dict[int, list[float]] = {}
+    for (config, _), value in sorted(values.items()):
+        known.setdefault(config, []).append(value)
+    return [
+        Racer(
+            values=tuple(known.get(config, ())),
+            group=problem.groups[config] if problem.groups else None,
+            position=problem.positions[config] if problem.groups else math.nan,
+        )
+        for config in range(problem.n_configs)
+    ]
 
 
 def _by_config(values: Values, configs: Sequence[int]) -> list[list[float]]:

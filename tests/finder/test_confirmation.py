@@ -9,12 +9,13 @@ import pytest
 from finder import LRFinder
 from studies import load_study, open_study, write_report
 from studies.confirmation import held_out_seeds, unconfirmed, verdict
+from studies.listing import list_studies
 from studies.pick import best
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.spec import StudySpec
 from studies.standing import standing
-from studies.study import OpenStudy, list_studies
+from studies.study import OpenStudy
 
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
 
@@ -188,7 +189,7 @@ def test_confirmations_are_never_pruned():
     with Recorder(study) as recorder:
         ask = recorder.ask_confirmation()
         assert ask is not None
-        assert recorder.rung(500, {ask.number: -1e9}) == set()
+        assert recorder.rung(500, {ask.number: {3: -1e9}}) == set()
 
 
 @pytest.mark.parametrize("fields", [{"confirm": 0}, {"confirm": 3, "confirm_seeds": 2}])

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from studies.errors import StudyError
+from studies.listing import list_studies
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
-from studies.study import list_studies, open_study
+from studies.study import open_study
 
 Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[2]

@@ -11,12 +11,13 @@ import pytest
 from optuna.trial import TrialState
 
 from studies.errors import StudyError
+from studies.listing import list_studies
 from studies.recorder import FLUSH_ROWS, TRACEBACK_BYTES, Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import Standing, standing
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, list_studies, open_study
+from studies.study import OpenStudy, open_study
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]

@@ -12,8 +12,8 @@ from optuna.trial import TrialState
 
 from studies.equal_steps import EqualStepsPruner
 from studies.errors import StudyError
-from studies.halving import HalvingPruner
 from studies.pruners import PRUNERS, make_pruner
+from studies.rungs import HalvingPruner
 from studies.samplers import SAMPLERS, make_sampler
 from studies.spec import StudySpec
 

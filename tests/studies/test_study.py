@@ -12,11 +12,12 @@ from optuna.trial import TrialState
 
 from studies.errors import StudyError
 from studies.lease import is_running_elsewhere, sign_of_life
+from studies.listing import list_studies
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import RUNNER_ATTR, SPEC_ATTR, delete_study, list_studies, load_study, open_study
+from studies.study import RUNNER_ATTR, SPEC_ATTR, delete_study, load_study, open_study
 
 Make = Callable[..., StudySpec]
 

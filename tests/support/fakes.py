@@ -15,6 +15,7 @@ import numpy as np
 
 from finder.trial import Outcome
 from studies.records import EpisodeRecord
+from studies.values import iqm
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
 SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 8, "jit_compile": False}
@@ -41,9 +42,9 @@ class Remembering:
         for number, own in records.items():
             self.records.setdefault(number, []).extend(own)
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> Any:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
         for number, value in values.items():
-            self.reports.setdefault(number, []).append((env_steps, value))
+            self.reports.setdefault(number, []).append((env_steps, float(iqm(list(value.values())))))
         if self.prune_at is None or env_steps < self.prune_at:
             return {}
         return dict.fromkeys(values, "pruned: it fell behind")

@@ -1,0 +1,63 @@
+"""Begins the trials that confirm a search: what is still to be run again, on which seeds, as trials of the study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from studies.attributes import CONFIRMS_ATTR
+from studies.confirmation import unconfirmed
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+
+class Begun(NamedTuple):
+    """A confirmation that runs: its trial, the number of the finalist that it runs again, and on which seeds."""
+
+    trial: Trial
+    finalist: int
+    seeds: tuple[int, ...]
+
+
+class Confirmations:
+    """The confirmations of a study, one after another. `number in confirmations` says whether a trial is one of them.
+
+    Args:
+        study: The study. Its finalists are known when every trial of the search has ended: begin none before.
+    """
+
+    def __init__(self, study: OpenStudy) -> None:
+        self._study = study
+        self._left: list[tuple[FrozenTrial, tuple[int, ...]]] | None = None
+        self._begun: dict[int, tuple[FrozenTrial, tuple[int, ...]]] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._begun
+
+    def begin(self) -> Begun | None:
+        """Begins the next one; None if nothing is left to confirm."""
+        if self._left is None:
+            self._left = unconfirmed(self._study)
+        if not self._left:
+            return None
+        finalist, seeds = asked = self._left.pop(0)
+        trial = self._begin_again(finalist)
+        self._begun[trial.number] = asked
+        return Begun(trial, finalist.number, seeds)
+
+    def put_back(self, number: int) -> None:
+        """Leaves one that was interrupted to be begun again."""
+        self._left = [self._begun[number], *(self._left or [])]
+
+    def _begin_again(self, finalist: FrozenTrial) -> Trial:
+        """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""
+        study = self._study.study
+        template = create_trial(
+            state=TrialState.RUNNING,
+            params=finalist.params,
+            distributions=finalist.distributions,
+            user_attrs={CONFIRMS_ATTR: finalist.number},
+        )
+        return Trial(study, self._study.storage.optuna.create_new_trial(study._study_id, template_trial=template))

@@ -1,0 +1,69 @@
+"""Which intermediate values of running trials are kept: few, at equal steps; of single seeds where they are needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from optuna.trial import Trial
+
+from studies.attributes import RUNG_ATTR
+from studies.rungs import RungPruner
+
+if TYPE_CHECKING:
+    from studies.study import OpenStudy
+
+
+class Reported:
+    """What the running trials of a study have reported.
+
+    Args:
+        study: The study.
+    """
+
+    def __init__(self, study: OpenStudy) -> None:
+        self._spec = study.spec
+        self._pruner = study.study.pruner
+        self._steps: dict[int, set[int]] = {}
+
+    def begin(self, number: int) -> None:
+        """A trial begins."""
+        self._steps[number] = set()
+
+    def end(self, number: int) -> None:
+        """A trial has ended."""
+        del self._steps[number]
+
+    def keep(self, trial: Trial, env_steps: int, value: float, *, always: bool = False) -> bool:
+        """Keeps a value if it is a number and due; returns whether it was kept.
+
+        Args:
+            trial: The trial.
+            env_steps: Environment steps that each seed has taken.
+            value: Its value.
+            always: Whether it is due unless there is one of this step already.
+        """
+        if not math.isfinite(value) or env_steps in self._steps[trial.number]:
+            return False
+        if not (always or self._is_due(self._steps[trial.number], env_steps)):
+            return False
+        trial.report(float(value), step=int(env_steps))
+        self._steps[trial.number].add(env_steps)
+        return True
+
+    def keep_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
+        """Keeps the values of single seeds at a rung where the pruner judges by them; after `keep`."""
+        if not isinstance(self._pruner, RungPruner) or not self._pruner.needs_seed_values:
+            return
+        rung = self._pruner.rung_of(env_steps)
+        if rung is not None and min(step for step in self._steps[trial.number] if step >= rung) == env_steps:
+            own = {str(seed): float(value) for seed, value in seed_values.items()}
+            trial.set_user_attr(RUNG_ATTR, {**trial.user_attrs.get(RUNG_ATTR, {}), str(env_steps): own})
+
+    def _is_due(self, reported: set[int], env_steps: int) -> bool:
+        """One a step, and so few that storages and dashboards stay fast."""
+        if self._spec.env_steps is None:
+            return len(reported) < 2 * self._spec.n_reports
+        spacing = self._spec.env_steps / self._spec.n_reports
+        return not reported or env_steps - max(reported) >= spacing / 2
