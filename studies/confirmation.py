@@ -3,14 +3,15 @@
 The winner among many noisy candidates is a lucky one: its value on the seeds that chose it is too good. On further
 seeds it is what it is. The difference is the selection bias, and it is told.
 
-So the further seeds must not choose either. The pick of the search stands, unless all seeds together tell it from a
-better finalist, or it fails on the further seeds.
+All seeds together choose among the few that were run again: replayed over tables of finished runs, that finds better
+picks than the seeds of the search alone (`benchmarks/pick.md`). What the pick is worth is told by the further seeds
+only; that they had a say in choosing it among so few flatters it by less than the interval that is told.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -128,8 +129,7 @@ def verdict(study: OpenStudy) -> Verdict:
     ranked = rank(together, study.direction) if further else tuning
     held_out = [each for each in rank(alone, study.direction) if each.number in further] if further else []
     sound = [each for each in tuning if each.number not in refuted] or tuning
-    numbers = {each.number for each in sound} & set(further)
-    pick = _pick(study, sound, [each for each in together if each.number in numbers])
+    pick = _pick(study, sound, ranked, {each.number for each in sound} & set(further))
     searched = {each.number: each for each in tuning}
     sign = 1.0 if study.direction == "maximize" else -1.0
     confirmed = [
@@ -175,16 +175,16 @@ def _seed_values(trial: FrozenTrial) -> dict[int, float]:
     return seed_values(trial)
 
 
-def _pick(study: OpenStudy, sound: Sequence[Ranked], confirmed: Sequence[Candidate]) -> Ranked | None:
-    """The pick of the search, unless a finalist is better beyond doubt on all seeds together."""
-    first = recommended(sound, study.direction, left_behind(study))
-    if first is None or not confirmed:
+def _pick(
+    study: OpenStudy, sound: Sequence[Ranked], ranked: Sequence[Ranked], numbers: Collection[int]
+) -> Ranked | None:
+    """The finalist that all seeds together recommend; without finalists what the search recommends."""
+    left = left_behind(study)
+    first = recommended(sound, study.direction, left)
+    if not numbers:
         return first
-    again = rank(confirmed, study.direction)
-    own = next((each for each in again if each.number == first.number), None)
-    if own is not None and not own.tied:
-        return next(each for each in sound if each.number == again[0].number)
-    return first
+    again = recommended(ranked, study.direction, left, among=numbers)
+    return next((each for each in sound if again is not None and each.number == again.number), first)
 
 
 def _candidates(study: OpenStudy) -> list[Candidate]:

@@ -110,7 +110,7 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
 
     budget = spec.env_steps
     at_rungs: dict[str, tuple[type[BasePruner], str, dict[str, Json]]] = {
-        "race": (rungs.RacePruner, "rungs", {"rungs": _marks(spec, RACE_RUNGS)}),
+        "race": (rungs.RacePruner, "rungs", {"rungs": _marks(spec, RACE_RUNGS), "budget": budget}),
         "keep-top": (rungs.KeepTopPruner, "at", {"at": _marks(spec, (0.3,))[0]}),
         "successive-halving": (rungs.HalvingPruner, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (

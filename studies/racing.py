@@ -2,18 +2,21 @@
 
 Two things set it apart from keeping the best part. A candidate leaves only when it is told from the best one, however
 many candidates there are (`Estimates.may_be_best`), so that nobody leaves by bad luck. And learning rates are compared
-along their curve: neighbours say something about each other, which takes out noise, and since a short horizon favours
-rates that are too high, the next lower rate of one that stays is kept too.
+along their curve: neighbours say something about each other, which takes out noise, and the curve is read where it will
+be at the end of the runs and not where it is now, since a short horizon favours rates that are too high
+(`studies.drift`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from studies.drift import drift
 from studies.statistics import estimate
 from studies.values import iqm
 
@@ -39,52 +42,69 @@ class Racer:
     position: float = math.nan
 
 
-def staying(
-    racers: Sequence[Racer], *, level: float = LEVEL, neighbours: float = NEIGHBOURS, room: int | None = None
-) -> list[int]:
-    """Returns the positions of the racers that stay: those which may be the best, each with its next lower rate.
+def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> list[int]:
+    """Returns the positions of the racers that stay: those which may be the best, or may become it.
+
+    A rate may become the best if one above it may be the best now, and is no farther than the best rate still moves
+    (with one standard deviation of that).
 
     Args:
         racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
+        share: How much of their runs has been seen, above 0 and at most 1.
         level: See `LEVEL`. With one seed each nothing is known of the spread but how far apart they are.
-        neighbours: See `NEIGHBOURS`.
-        room: How many may stay at most, those first whose curve is best there; None for all that may be the best.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     if len(present) < 2:
         return present
-    values = _finite([racers[i].values for i in present])
-    level_with_best = estimate(values).may_be_best(level)
-    undecided = [i for i, may_be in zip(present, level_with_best, strict=True) if may_be]
-    worth = scores(racers, neighbours)
-    kept: list[int] = []
-    for i in sorted(undecided, key=lambda i: -worth[i]):
-        for candidate in (i, _next(racers, i, present, below=True)):
-            if candidate is not None and candidate not in kept and (room is None or len(kept) < room):
-                kept.append(candidate)
-    return sorted(kept)
+    told = estimate(_finite([racers[i].values for i in present])).may_be_best(level)
+    undecided = [racers[i] for i, may_be in zip(present, told, strict=True) if may_be]
+    moves, error = drift(share)
+    reach = -moves + error + 1e-9
+
+    def may_become(racer: Racer) -> bool:
+        return any(other.group == racer.group and 0 <= other.position - racer.position <= reach for other in undecided)
+
+    return [i for i in present if racers[i] in undecided or may_become(racers[i])]
 
 
-def scores(racers: Sequence[Racer], neighbours: float = NEIGHBOURS) -> dict[int, float]:
-    """Returns what each racer that is in the race is worth, with a share of what its neighbours in learning rate are.
-
-    A neighbour that is out was worse: it counts as the worst of those that are there.
+def scores(racers: Sequence[Racer], share: float, *, neighbours: float = NEIGHBOURS) -> dict[int, float]:
+    """Returns what each racer that is in the race will be worth: what the curve of its group says of its rate.
 
     Args:
-        racers: All of them.
+        racers: All of them. One that is out was worse: it counts as the worst of those that are there.
+        share: See `staying`.
         neighbours: See `NEIGHBOURS`.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     values = _finite([racers[i].values for i in present])
     centers = {i: float(iqm(own)) for i, own in zip(present, values, strict=True)}
     worst = min(centers.values(), default=0.0)
+    groups: dict[Hashable, list[int]] = {}
+    for i, racer in enumerate(racers):
+        groups.setdefault(racer.group if math.isfinite(racer.position) else ("alone", i), []).append(i)
+    found: dict[int, float] = {}
+    for members in groups.values():
+        found |= _along_curve(racers, members, {i: centers.get(i, worst) for i in members}, share, neighbours)
+    return {i: found[i] for i in present}
+
+
+def _along_curve(
+    racers: Sequence[Racer], members: Sequence[int], values: Mapping[int, float], share: float, neighbours: float
+) -> dict[int, float]:
+    """The values of one group, smoothed over neighbouring rates and read where the curve will be."""
+    if len(members) == 1:
+        return dict(values)
+    ordered = sorted(members, key=lambda i: racers[i].position)
+    positions = np.array([racers[i].position for i in ordered])
+    own = np.array([values[i] for i in ordered])
+    smooth = own.copy()
     weight = neighbours / 2
-    smooth = {}
-    for i in present:
-        ends = (_next(racers, i, range(len(racers)), below=below) for below in (True, False))
-        near = [centers.get(other, worst) for other in ends if other is not None]
-        smooth[i] = (centers[i] + weight * sum(near)) / (1 + weight * len(near))
-    return smooth
+    for k in range(len(own)):
+        near = [own[j] for j in (k - 1, k + 1) if 0 <= j < len(own)]
+        smooth[k] = (own[k] + weight * sum(near)) / (1 + weight * len(near))
+    moves, _ = drift(share)
+    later: Any = np.interp(positions - moves, positions, smooth)
+    return {i: float(value) for i, value in zip(ordered, later, strict=True)}
 
 
 def _finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -92,17 +112,6 @@ def _finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
     known = [value for own in values for value in own if math.isfinite(value)]
     worst = min(known, default=0.0)
     return [[value if math.isfinite(value) else worst for value in own] for own in values]
-
-
-def _next(racers: Sequence[Racer], i: int, among: Sequence[int], *, below: bool) -> int | None:
-    """The racer of the same group with the next lower (or higher) rate."""
-    own = racers[i]
-    sign = -1.0 if below else 1.0
-    distances = {
-        other: sign * (racers[other].position - own.position) for other in among if racers[other].group == own.group
-    }
-    nearest = [other for other, distance in distances.items() if distance > 0]  # never with NaN: it has no rate
-    return min(nearest, key=lambda other: distances[other], default=None)
 
 
 def log10_rate(rate: object) -> float:

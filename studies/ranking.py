@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,7 +121,10 @@ def _unknown(each: Candidate) -> Ranked:
 
 
 def recommended(
-    ranked: Sequence[Ranked], direction: Direction = "maximize", left: Sequence[Left] = ()
+    ranked: Sequence[Ranked],
+    direction: Direction = "maximize",
+    left: Sequence[Left] = (),
+    among: Collection[int] | None = None,
 ) -> Ranked | None:
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
 
@@ -134,15 +137,17 @@ def recommended(
         ranked: What `rank` returned.
         direction: Whether a high or a low value is good. Defaults to `maximize`.
         left: What was tried but did not come to its end: neighbours too.
+        among: Numbers of those that may be recommended; None for all.
 
     Returns:
         None if nothing has a value.
     """
-    tied = [each for each in ranked if each.tied]
+    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    tied = [each for each in allowed if each.tied]
     points: list[Point] = [*ranked, *left]
     name = rate_name(points)
     if len(tied) < 2 or name is None or math.isnan(tied[0].low):
-        return ranked[0] if ranked and not math.isnan(ranked[0].value) else None
+        return allowed[0] if allowed else None
     sign = 1.0 if direction == "maximize" else -1.0
     worst = min(sign * each.value for each in points if not math.isnan(each.value))
 

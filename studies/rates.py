@@ -4,8 +4,7 @@ Candidates that cannot be told from the best one are a confidence set for it (`E
 lies between them and their neighbours that were told from it. How wide that is, in decades, is how much is known.
 
 A short run favours rates that are too high. So where the run that follows is longer than those of the study, the rate
-is lowered, by what was measured on finished runs (`benchmarks/pick.md`), and the interval grows by how much that
-differs from task to task.
+is lowered (`studies.drift`), and the interval grows by how much that differs from task to task.
 """
 
 from __future__ import annotations
@@ -15,15 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from studies.drift import drift
 from studies.ranking import Direction, Left, Point, Ranked, kind_of, rate_name
 from studies.spaces import Json
 from studies.words import rate_text
-
-DRIFT = -0.75
-"""Decades that the best rate moves for each decade of environment steps more."""
-
-DRIFT_ERROR = 0.5
-"""Standard deviation of `DRIFT` over tasks and optimizers."""
 
 WIDEST = 2.0
 """Decades that the interval may span where the choice within it matters."""
@@ -124,10 +118,9 @@ def rate_finding(
     why = _why_unsafe(tested, edge, (low, high), cost, nothing_told=len(level) == len(rates))
     suggested = tested
     if horizon is not None and env_steps is not None and horizon != env_steps:
-        distance = math.log10(horizon / env_steps)
-        shift, error = DRIFT * distance, 1.96 * DRIFT_ERROR * abs(distance)
-        below = math.hypot(math.log10(tested / low), error)
-        above = math.hypot(math.log10(high / tested), error)
+        shift, error = drift(env_steps / horizon)
+        below = math.hypot(math.log10(tested / low), 1.96 * error)
+        above = math.hypot(math.log10(high / tested), 1.96 * error)
         suggested = float(f"{tested * 10**shift:.3g}")
         low, high = suggested * 10**-below, suggested * 10**above
         if not why and below + above > WIDEST:

@@ -14,7 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from studies.attributes import RUNG_ATTR, is_confirmation
-from studies.racing import LEVEL, NEIGHBOURS, Racer, log10_rate, staying
+from studies.racing import LEVEL, Racer, log10_rate, staying
 from studies.values import iqm
 
 if TYPE_CHECKING:
@@ -194,11 +194,10 @@ class RacePruner(RungPruner):
 
     Args:
         rungs: Environment steps of the rungs, ascending, each >= 1.
+        budget: Environment steps of a whole run, at least the last rung.
         level: Confidence with which a trial must be told from the best before it leaves, above 0 and below 1.
-        neighbours: Weight of neighbouring learning rates in the curve that is compared, 0 to 1.
         per: A parameter such as `optimizer`: trials race only against those which have the same value of it, so that
             each value is judged at its best.
-        keep: How many may stay at each rung, the best; None for all that may be the best. With `per`, of each value.
 
     Raises:
         ValueError: If a number is out of its range.
@@ -207,23 +206,19 @@ class RacePruner(RungPruner):
     def __init__(
         self,
         rungs: Sequence[int],
+        budget: int,
         level: float = LEVEL,
-        neighbours: float = NEIGHBOURS,
         per: str | None = None,
-        keep: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         if not rungs or min(rungs) < 1 or sorted(set(rungs)) != list(rungs):
             raise ValueError(f"rungs is {list(rungs)}: give ascending environment steps, from 1.")
+        if budget < rungs[-1]:
+            raise ValueError(f"budget is {budget}: it must be at least the last rung, {rungs[-1]}.")
         if not 0 < level < 1:
             raise ValueError(f"level is {level}: it must be above 0 and below 1.")
-        if not 0 <= neighbours <= 1:
-            raise ValueError(f"neighbours is {neighbours}: it must be from 0 to 1.")
-        if keep is not None and (len(keep) != len(rungs) or min(keep) < 1):
-            raise ValueError(f"keep is {list(keep)}: give a number of at least 1 for each of the {len(rungs)} rungs.")
         self._rungs = [int(rung) for rung in rungs]
-        self._level, self._neighbours, self._per = level, neighbours, per
-        self._keep = None if keep is None else dict(zip(self._rungs, keep, strict=True))
+        self._budget, self._level, self._per = int(budget), level, per
 
     @property
     def needs_seed_values(self) -> bool:
@@ -239,11 +234,10 @@ class RacePruner(RungPruner):
             if trial.number in at_rung or trial.state in (TrialState.PRUNED, TrialState.FAIL):
                 race = json.dumps(trial.params.get(self._per)) if self._per else ""
                 races.setdefault(race, {})[trial.number] = _racer(trial, at_rung.get(trial.number, ()))
-        room = None if self._keep is None else self._keep[rung]
         kept: set[int] = set()
         for racers in races.values():
             numbers = list(racers)
-            stay = staying(list(racers.values()), level=self._level, neighbours=self._neighbours, room=room)
+            stay = staying(list(racers.values()), rung / self._budget, level=self._level)
             kept |= {numbers[i] for i in stay}
         return kept
 

@@ -1,20 +1,23 @@
-"""Racing: all candidates begin, those that fall behind leave, and the rest of the budget goes to what is undecided.
+"""Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to what is undecided.
 
-Candidates are compared on several seeds; who stays at a rung is `studies.racing`, as in a study with the pruner `race`,
-and at most as many as the budget has room for. The last part of the budget belongs to the finalists: they are run on
+Candidates are compared on several seeds, by the same rules as in a study with the pruner `race` (`studies.racing`).
+Nobody leaves before seeds of a candidate are more alike than candidates are: until then a rung says nothing. From there
+on fewer and fewer go on, so that the budget lasts to the end. Its last part belongs to the finalists: they are run on
 seeds that took no part in choosing them, and only these say what the pick is worth.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.racing import LEVEL, NEIGHBOURS, Racer, scores, staying
+from studies.racing import NEIGHBOURS, Racer, scores, staying
 from studies.statistics import estimate
 
 
@@ -23,17 +26,26 @@ class RaceSettings:
     """How a race spends its budget.
 
     Attributes:
-        rungs: Shares of a run at which candidates leave; the last one is 1.
-        spending: Shares of the budget that are spent until each of these rungs; the rest goes to the finalists.
+        first: Share of a run at which candidates may leave first.
+        step: How much of a run lies between one rung and the next.
+        spending: Share of the budget that the race may take; the rest is the finalists'.
         n_seeds: Seeds on which candidates race, where the budget has room for so many.
-        level: Confidence with which a candidate must be told from the best before it leaves, where there is room.
+        signal: Candidates leave when chance alone would tell them apart as clearly in at most this share of cases.
+        patience: Share of a run after which they leave in any case.
+        together: Share of a run from which groups compete. Before, the best of each go on, equally many: how fast an
+            optimizer begins says little about how far it comes.
+        level: Confidence with which a candidate must be told from the best before it leaves although there is room.
         neighbours: Weight of the two neighbouring rates in the curve that is compared, from 0 to 1.
     """
 
-    rungs: tuple[float, ...] = (0.1, 0.3, 1.0)
-    spending: tuple[float, ...] = (0.3, 0.55, 0.85)
-    n_seeds: int = 3
-    level: float = LEVEL
+    first: float = 0.2
+    step: float = 0.1
+    spending: float = 0.7
+    n_seeds: int = 2
+    signal: float = 0.01
+    patience: float = 0.3
+    level: float = 0.99
+    together: float = 0.6
     neighbours: float = NEIGHBOURS
 
 
@@ -48,32 +60,91 @@ def race(
         settings: How the budget is spent.
     """
     chosen = settings or RaceSettings()
-    marks = sorted({problem.mark(rung) for rung in chosen.rungs})
-    spending = chosen.spending[-len(marks) :]
+    rungs = _rungs(problem, chosen)
+    limit = chosen.spending * problem.budget
     n_seeds = max(1, min(chosen.n_seeds, problem.n_seeds - 1))
-    while n_seeds > 1 and problem.shares[marks[0]] * n_seeds * problem.n_configs > spending[0] * problem.budget + 1e-9:
+    while n_seeds > 1 and problem.shares[rungs[0]] * n_seeds * problem.n_configs > limit + 1e-9:
         n_seeds -= 1
-    first = problem.shares[marks[0]] * n_seeds
-    n_first = min(problem.n_configs, int(problem.budget * spending[0] / first + 1e-9))
-    if n_first < 1:  # there is not even room for one candidate in each stage
+    n_first = min(problem.n_configs, int(limit / (problem.shares[rungs[0]] * n_seeds) + 1e-9))
+    if n_first < 1 or limit < n_seeds:  # there is not even room for one candidate to its end
         return (yield from _one_run_each(problem, rng))
     alive = sorted(int(config) for config in rng.choice(problem.n_configs, n_first, replace=False))
-    cost, before, at = 0.0, 0.0, 0
+    chance = rng.random(problem.n_configs)
+    cost, share = 0.0, 0.0
     values: Values = {}
-    for rung, mark in enumerate(marks):
-        share = problem.shares[mark]
-        if rung:
-            room = int((problem.budget * spending[rung] - cost) / ((share - before) * n_seeds) + 1e-9)
-            if room < 1:
-                break
-            alive = staying(_racers(problem, values), level=chosen.level, neighbours=chosen.neighbours, room=room)
+    for k, mark in enumerate(rungs):
+        if k:
+            racers = _racers(problem, values)
+            ahead = [problem.shares[rung] for rung in rungs[k - 1 :]]
+            if share >= chosen.patience - 1e-9 or _tells_apart(racers, chosen.signal):
+                room = _room(len(alive), ahead, n_seeds, limit - cost)
+                stay = staying(racers, share, level=chosen.level)
+                worth = scores(racers, share, neighbours=chosen.neighbours)
+                order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
+                if share < chosen.together - 1e-9:
+                    order = _by_place(problem, order)
+                alive = sorted(order[:room])
+            else:
+                most = int((limit - cost - n_seeds * (1 - ahead[1])) / ((ahead[1] - share) * n_seeds) + 1e-9)
+                alive = sorted(sorted(alive, key=lambda i: chance[i])[: max(1, most)])
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
-        cost += len(alive) * n_seeds * (share - before)
-        before, at = share, mark
-    worth = scores(_racers(problem, values), chosen.neighbours)
-    finalists = sorted(alive, key=lambda config: -worth[config])
-    whole = values if at == len(problem.shares) - 1 else {}
-    return (yield from _final(problem, whole, finalists, n_seeds, int(problem.budget - cost + 1e-9)))
+        cost += len(alive) * n_seeds * (problem.shares[mark] - share)
+        share = problem.shares[mark]
+    worth = scores(_racers(problem, values), 1.0, neighbours=chosen.neighbours)
+    finalists = sorted(alive, key=lambda config: (-worth[config], chance[config]))
+    n_left = int(problem.budget - cost + 1e-9)
+    return (yield from _final(problem, values, finalists, n_left, chosen.neighbours))
+
+
+def _rungs(problem: Problem, chosen: RaceSettings) -> list[int]:
+    """Marks at which candidates may leave, and the end."""
+    n = math.ceil((1 - chosen.first) / chosen.step - 1e-9)
+    shares = [min(1.0, chosen.first + i * chosen.step) for i in range(n + 1)]
+    return sorted({problem.mark(share) for share in shares})
+
+
+def _by_place(problem: Problem, order: Sequence[int]) -> list[int]:
+    """The best of each group first, then the second best of each, and so on."""
+    groups: dict[Hashable, list[int]] = {}
+    for config in order:
+        groups.setdefault(problem.groups[config] if problem.groups else None, []).append(config)
+    places = {config: place for members in groups.values() for place, config in enumerate(members)}
+    return sorted(order, key=lambda config: places[config])  # of equals, those that come first in `order`
+
+
+def _tells_apart(racers: Sequence[Racer], level: float) -> bool:
+    """Whether candidates differ by more than their seeds do (Kruskal and Wallis 1952); with one seed nobody knows."""
+    values = [racer.values for racer in racers if racer.values]
+    flat = {value for own in values for value in own}
+    if len(values) < 2 or len(flat) < 2:
+        return False
+    if max(len(own) for own in values) < 2:
+        return True
+    return bool(stats.kruskal(*values).pvalue <= level)
+
+
+def _room(n: int, shares: Sequence[float], n_seeds: int, budget: float) -> int:
+    """How many of `n` candidates may go on from the first of these shares of a run to the next.
+
+    As many as there are if the budget lasts for all, otherwise fewer at every rung, in proportion to a power of the
+    share that they have behind them: with the power 1, that is successive halving, every octave costs the same.
+    """
+
+    def cost(power: float) -> float:
+        return sum(
+            max(1.0, n * math.pow(after / shares[0], -power)) * n_seeds * (after - before)
+            for before, after in itertools.pairwise(shares)
+        )
+
+    power = 0.0
+    while cost(power) > budget + 1e-9 and power < _STEEPEST:
+        power += 0.05
+    affordable = int(budget / (n_seeds * (shares[1] - shares[0])) + 1e-9)
+    return max(1, min(int(n * (shares[1] / shares[0]) ** -power + 1e-9), affordable))
+
+
+_STEEPEST = 10.0
+"""Power beyond which nothing is gained."""
 
 
 def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
@@ -84,17 +155,18 @@ def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round
 
 
 def _final(
-    problem: Problem, whole: Values, finalists: Sequence[int], n_seeds: int, n_left: int
+    problem: Problem, whole: Values, finalists: Sequence[int], n_left: int, neighbours: float
 ) -> Generator[Round, Values, Decision]:
-    """The finalists on seeds of their own. The best of the race stands, unless all seeds tell it from a better one.
+    """The finalists on seeds of their own. All seeds choose among them; what the pick is worth say its own seeds only.
 
     Args:
         problem: What is searched.
-        whole: What they were worth in the race at the end of their runs; empty where they did not come so far.
+        whole: What they were worth at the end of the race.
         finalists: The best of the race first.
-        n_seeds: Seeds of the race.
         n_left: Whole runs that are left.
+        neighbours: See `RaceSettings`.
     """
+    n_seeds = len({seed for _, seed in whole})
     n_fresh = problem.n_seeds - n_seeds
     n = max(1, min(len(finalists), n_left // max(1, n_fresh)))
     fresh = min(n_fresh, n_left // n)
@@ -106,7 +178,8 @@ def _final(
     both = [[*a, *b] for a, b in zip(_by_config(whole, kept), _by_config(held_out, kept), strict=True)]
     estimates = estimate(both)
     level = estimates.may_be_best()
-    at = 0 if level[0] else int(np.argmax(estimates.centers))
+    worth = scores(_racers(problem, {**whole, **held_out}), 1.0, neighbours=neighbours)
+    at = int(np.argmax([worth[config] for config in kept]))
     tied = tuple(config for config, is_level in zip(kept, level, strict=True) if is_level)
     if n == 1 and fresh == 1:
         return Decision(pick=kept[at], tied=tied)
