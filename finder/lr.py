@@ -17,7 +17,8 @@ from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
 from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
 from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
-from finder.recording import record_range_test
+from finder.range_tests import pooled
+from finder.recording import RangeTestRun, record_range_test
 from finder.results import SearchResult
 from finder.search import Ingredients, run_search
 from finder.suggestion import smooth
@@ -129,10 +130,11 @@ class LRFinder:
         window_size: int = 20,
         metrics: Metrics = "reward",
         optimizer: str | None = None,
+        seeds: int | Sequence[int] = 3,
         study_name: str | None = None,
         storage: str | None = DEFAULT_STORAGE,
     ) -> RangeTestResult:
-        """Trains one copy of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
+        """Trains copies of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
 
         Args:
             start_lr: First rate, > 0. Defaults to 1e-6.
@@ -144,6 +146,8 @@ class LRFinder:
             window_size: Episodes that a return is normalised against. Defaults to 20.
             metrics: What is watched. Defaults to ``"reward"``.
             optimizer: Which of the agent's optimizers, by name; None for all.
+            seeds: Runs, one after another: how many (from this finder's seed on), or their seeds. Several say how far
+                they agree (`finder.range_tests`). Defaults to 3.
             study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
             storage: Where the study is kept; None records nothing.
 
@@ -158,24 +162,32 @@ class LRFinder:
         check_sweep(start_lr, end_lr, N, window_size, metrics)
         if storage is not None:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
-        with self._copy() as trainer:
-            settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seed": self.seed}
-            result = range_test(
-                trainer,
-                start_lr,
-                end_lr,
-                N,
-                metrics=metrics,
-                optimizer=optimizer,
-                window_size=window_size,
-                env_steps=env_steps,
-                episodes=episodes,
-            )
-            self.result = result
-            if storage is not None:
-                self.study_name = record_range_test(
-                    self.spec, trainer, result, settings, study_name=study_name, storage=storage
+        numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
+        if not numbers:
+            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of seeds, got {seeds!r}.")
+        runs: list[RangeTestRun] = []
+        for seed in numbers:
+            with self._copy(seed) as trainer:
+                own = range_test(
+                    trainer,
+                    start_lr,
+                    end_lr,
+                    N,
+                    metrics=metrics,
+                    optimizer=optimizer,
+                    window_size=window_size,
+                    env_steps=env_steps,
+                    episodes=episodes,
                 )
+                runs.append(RangeTestRun.of(trainer, own))
+            if own.error is not None:
+                break
+        self.result = result = pooled([run.result for run in runs], [run.seed for run in runs])
+        if storage is not None:
+            settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seeds": list(numbers)}
+            self.study_name = record_range_test(
+                self.spec, runs, result, settings, study_name=study_name, storage=storage
+            )
         if result.error is not None:
             kept = "" if storage is None else f"; it is kept as the study {self.study_name}"
             n_points = len(result.curve()[0])
@@ -183,15 +195,19 @@ class LRFinder:
             raise result.error
         return result
 
-    def _copy(self) -> Trainer:
-        """A trainer with a copy of the agent, in environments of its own."""
+    def _copy(self, seed: int) -> Trainer:
+        """A trainer with a copy of the agent, in environments of its own.
+
+        With this finder's own seed it is what it was given; with another one, it draws other random numbers.
+        """
         spec = AgentSpec(self.spec.agent, self.spec.environment, self.spec.config)
-        agent = spec.build(self.seed)
-        if isinstance(self._agent, Agent):
-            agent.set_state(self._agent.get_state())
-        elif self.spec.state is not None:
-            agent.set_state(self.spec.state)
-        trainer = Trainer(agent, seed=self.seed)
+        agent = spec.build(seed)
+        state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
+        if state is not None:
+            fresh = agent.get_state()
+            streams = () if seed == self.seed else tuple({"rng", "seed"} & set(fresh))
+            agent.set_state({**state, **{name: fresh[name] for name in streams}})
+        trainer = Trainer(agent, seed=seed)
         if self._trainer is not None:
             trainer.memory.set_state(self._trainer.memory.get_state())
         return trainer

@@ -73,6 +73,12 @@ class RangeTestResult:
         suggestion: The rate that the curve suggests, or none, and why.
         reason: Why the test ended.
         error: What the environment or the agent raised, where that ended the test; there is no suggestion then.
+        diverged: Whether it ended because the rate had become too high.
+        seeds: The seed of each run.
+        runs: The single runs, where there were several; then everything else is theirs together
+            (`finder.range_tests`).
+        low: Lower end of the interval of the suggestion, of 95%; NaN for a single run, which says nothing of it.
+        high: Its upper end.
     """
 
     metrics: Metrics
@@ -83,6 +89,11 @@ class RangeTestResult:
     suggestion: Suggestion
     reason: str
     error: Exception | None = None
+    diverged: bool = False
+    seeds: tuple[int, ...] = ()
+    runs: tuple[RangeTestResult, ...] = ()
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def best(self) -> float | None:
@@ -172,7 +183,9 @@ def range_test(
         raise
     except Exception as raised:  # noqa: BLE001 - whatever the environment or the agent raises is told
         sweeper.reason = f"{type(raised).__name__}: {raised}"
-        if not (isinstance(raised, FloatingPointError) and sweeper.learned):  # then it may be the rate's doing
+        if isinstance(raised, FloatingPointError) and sweeper.learned:
+            sweeper.diverged = True  # it may well be the rate's doing
+        else:
             error = raised
     result = RangeTestResult(
         metrics=metrics,
@@ -183,6 +196,7 @@ def range_test(
         suggestion=_none(f"the test was ended by an error, {sweeper.reason}", "none"),
         reason=sweeper.reason or "budget reached",
         error=error,
+        diverged=sweeper.diverged,
     )
     if error is not None:
         return result
@@ -303,7 +317,8 @@ class _Sweeper(Callback):
         self._returns: list[float] = []  # of the episodes that ended at this rate
         self._seen = False  # whether an episode has ended after an update at this rate
         self._rate = float(schedule(0))
-        self._guard = DivergenceGuard()
+        self.diverged = False
+        self._guards: dict[str, DivergenceGuard] = {}  # one an optimizer: a sum would hide one of them
         self._collapse = CollapseGuard()
         agent.set_learning_rate(self._rate, optimizer)
 
@@ -325,7 +340,7 @@ class _Sweeper(Callback):
         if not self._seen or self.reason:
             return
         if self._collapse.collapsed(float(np.mean(self._returns))):
-            self._stop(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
+            self._stop_diverged(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
         else:
             self._returns.clear()
             self._raise_rate(trainer)
@@ -335,15 +350,22 @@ class _Sweeper(Callback):
             return
         if not update.finite:
             if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
-                self._stop(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
+                self._stop_diverged(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
             return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
         self.learned.add(self._rate)
         if self._metrics == "loss":
-            self.losses.add(self._rate, update.loss, trainer.env_steps)
-            if self._guard.diverged(update.loss):
-                self._stop(trainer, f"the loss diverged at a learning rate of {self._rate:.3g}")
+            own = {name: float(values.mean()) for name, values in update.losses.items()}
+            loss = own[self._optimizer] if self._optimizer is not None else update.loss
+            self.losses.add(self._rate, loss, trainer.env_steps)
+            diverged = [name for name, value in own.items() if self._guard(name).diverged(value)]
+            if diverged:
+                whose = "the loss" if len(own) == 1 else f"the loss of {diverged[0]}"
+                self._stop_diverged(trainer, f"{whose} diverged at a learning rate of {self._rate:.3g}")
             else:
                 self._raise_rate(trainer)
+
+    def _guard(self, name: str) -> DivergenceGuard:
+        return self._guards.setdefault(name, DivergenceGuard())
 
     def _raise_rate(self, trainer: Trainer) -> None:
         if self._k == self._n_increases:
@@ -353,6 +375,10 @@ class _Sweeper(Callback):
         self._seen = False
         self._rate = float(self._schedule(self._k))
         self._agent.set_learning_rate(self._rate, self._optimizer)
+
+    def _stop_diverged(self, trainer: Trainer, reason: str) -> None:
+        self.diverged = True
+        self._stop(trainer, reason)
 
     def _stop(self, trainer: Trainer, reason: str) -> None:
         self.reason = reason

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from finder.trial import TrialSpec, configuration_of, episode_record
 from studies.errors import StudyError
 from studies.listing import list_studies
 from studies.recorder import Recorder
+from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
 from studies.study import open_study
@@ -25,9 +27,43 @@ from studies.study import open_study
 _MAX_POINTS = 400
 
 
+@dataclass(frozen=True, kw_only=True)
+class RangeTestRun:
+    """One run of a range test, as far as it is recorded.
+
+    Attributes:
+        seed: Its seed.
+        result: What came out.
+        agent: The agent as it was at the end.
+        vectorization: How its environments were stepped.
+        env_steps: Environment steps that it made.
+        episodes: Its episodes.
+    """
+
+    seed: int
+    result: RangeTestResult
+    agent: Agent
+    vectorization: str
+    env_steps: int
+    episodes: list[EpisodeRecord]
+
+    @classmethod
+    def of(cls, trainer: Trainer, result: RangeTestResult) -> RangeTestRun:
+        """The run of a trainer."""
+        seed = trainer.run.seed
+        return cls(
+            seed=seed,
+            result=result,
+            agent=trainer.agent,
+            vectorization=trainer.collector.environments.kind,
+            env_steps=trainer.env_steps,
+            episodes=[episode_record(seed, episode) for episode in trainer.history.episodes],
+        )
+
+
 def record_range_test(
     agent: AgentSpec,
-    trainer: Trainer,
+    runs: Sequence[RangeTestRun],
     result: RangeTestResult,
     settings: Mapping[str, Any],
     *,
@@ -40,8 +76,8 @@ def record_range_test(
 
     Args:
         agent: What was tested.
-        trainer: The trainer that ran the test, for its episodes.
-        result: What came out.
+        runs: Its runs.
+        result: What came out of them together.
         settings: What the test was told.
         study_name: Name of the study; by default the question, the agent and the environment. A number is put behind
             it where there is such a study already.
@@ -60,8 +96,8 @@ def record_range_test(
             agents=(agent.label,),
             env=agent.environment.label,
             env_kwargs=dict(agent.environment.kwargs),
-            seeds=(int(settings["seed"]),),
-            env_steps=max(1, trainer.env_steps),
+            seeds=tuple(run.seed for run in runs),
+            env_steps=max(1, *(run.env_steps for run in runs)),
             metric="return" if result.metrics == "reward" else "loss",
             n_trials=1,
             sampler="random",
@@ -71,13 +107,12 @@ def record_range_test(
             ask = recorder.ask()
             if ask is None:
                 raise StudyError(f"the study {spec.name!r} takes no further trial.")
-            trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=trainer.env_steps)
-            vectorization = trainer.collector.environments.kind
-            configuration = configuration_of(trial, _at_suggestion(trainer.agent, result), vectorization)
+            trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=spec.env_steps)
+            last = runs[-1]
+            configuration = configuration_of(trial, _at_suggestion(last.agent, result), last.vectorization)
             recorder.started(ask.number, {"executor": "inline", **configuration})
-            recorder.episodes(
-                ask.number, [episode_record(trainer.run.seed, episode) for episode in trainer.history.episodes]
-            )
+            for run in runs:
+                recorder.episodes(ask.number, run.episodes)
             rates, values = result.curve()
             finite = [value for value in values if np.isfinite(value)]
             extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
@@ -85,9 +120,7 @@ def record_range_test(
                 told = "".join(traceback.format_exception(result.error))
                 recorder.failed(ask.number, result.reason, told, extra=extra)
             elif finite:
-                recorder.completed(
-                    ask.number, float(np.mean(finite)), {trainer.run.seed: float(np.mean(finite))}, extra
-                )
+                recorder.completed(ask.number, float(np.mean(finite)), _seed_values(runs), extra)
             else:
                 recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
         return spec.name
@@ -108,6 +141,12 @@ def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
     return agent
 
 
+def _seed_values(runs: Sequence[RangeTestRun]) -> dict[int, float]:
+    """The mean of each run's curve, where it has one."""
+    values = {run.seed: [value for value in run.result.curve()[1] if np.isfinite(value)] for run in runs}
+    return {seed: float(np.mean(own)) for seed, own in values.items() if own}
+
+
 def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> dict[str, Any]:
     chosen = np.unique(np.linspace(0, max(0, len(rates) - 1), min(_MAX_POINTS, len(rates))).round().astype(int))
     return {
@@ -116,5 +155,7 @@ def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> 
         "rates": [rates[i] for i in chosen],
         "values": [values[i] if np.isfinite(values[i]) else None for i in chosen],
         "suggestion": result.suggestion.rate,
+        "low": result.low if np.isfinite(result.low) else None,
+        "high": result.high if np.isfinite(result.high) else None,
         "rule": result.suggestion.rule,
     }

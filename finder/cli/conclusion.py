@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -156,6 +157,9 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
                 "study": name,
                 "storage": storage if name else None,
                 "suggestion": suggestion.rate,
+                "low": result.low if math.isfinite(result.low) else None,
+                "high": result.high if math.isfinite(result.high) else None,
+                "seeds": list(result.seeds),
                 "rule": suggestion.rule,
                 "reason": suggestion.reason,
                 "ended": result.reason,
@@ -165,13 +169,16 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     elif suggestion.rate is not None:
         text = Text.assemble((f"learning_rate {rate_text(suggestion.rate)}", "bold green"), f"   {suggestion.reason}")
         results().print(text)
+        if math.isfinite(result.low):
+            between = f"between {rate_text(result.low)} and {rate_text(result.high)} (95%)"
+            results().print(Text(f"the {counted(len(result.seeds), 'run')} place it {between}", "dim"))
     if not options.quiet:
         errors().print(Text(f"{len(rates)} points; the test ended: {result.reason}", "dim"))
     if suggestion.rate is None:
         say_error(f"the range test suggests no learning rate: {suggestion.reason}")
         return 1
     if not options.quiet:
-        say_note("one run shows where learning is fast, not which rate ends best: confirm it with a grid.")
+        say_note("it shows where learning is fast, not which rate ends best: confirm it with a grid.")
         around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
         confirm = f"finder lr {shlex.quote(spec.label)} --env {shlex.quote(spec.environment.label)} {around}"
         commands = [(confirm, "")]

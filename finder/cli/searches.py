@@ -71,7 +71,9 @@ def lr(
     extend: Extend = True,
     range_test: Annotated[
         bool,
-        typer.Option("--range-test", help="One run whose rate grows: a quick first look.", rich_help_panel=_RATES),
+        typer.Option(
+            "--range-test", help="Runs whose rate grows as they train: a quick first look.", rich_help_panel=_RATES
+        ),
     ] = False,
     options: SearchOptions,
 ) -> int:
@@ -81,11 +83,10 @@ def lr(
     """
     ends = said(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
-        for flag, given in (("--seeds", options.seeds), ("--rates", rates), ("--n-jobs", options.n_jobs)):
+        for flag, given in (("--rates", rates), ("--n-jobs", options.n_jobs), ("--horizon", options.horizon)):
             if given is not None:
                 raise ConfigurationError(
-                    f"{flag} is {given!r}, but a range test is one run with a growing rate: leave it out"
-                    + (", or choose the run's seed with --seed." if flag == "--seeds" else ".")
+                    f"{flag} is {given!r}, but in a range test the rate grows while one agent trains: leave it out."
                 )
         return _range_test(agent, options, {**ends, **said(N=n_rates)})
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):

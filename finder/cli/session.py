@@ -56,7 +56,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
     if options.executor not in (None, "inline"):
         raise ConfigurationError(f"--executor is {options.executor!r}, but a range test runs inline: leave it out.")
     console = errors()
-    status = Status("range test: one run, its learning rate grows", console=console)
+    status = Status("range test: the learning rate grows as it trains", console=console)
     try:
         if console.is_terminal and not options.quiet:
             status.start()
@@ -69,13 +69,16 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
         finder = LRFinder(spec, seed=options.seed or 0)
         if not options.quiet:
-            console.print(f"Range test: {spec.label} on {spec.environment.label}, one run with seed {finder.seed}")
+            seeds = values.seeds(options.seeds) or 3
+            n = seeds if isinstance(seeds, int) else len(seeds)
+            console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
         with foreign_output_on_stderr():
             result: RangeTestResult = finder.find(
                 **arguments,
                 env_steps=options.env_steps,
                 episodes=options.episodes,
                 metrics=options.metric,
+                seeds=values.seeds(options.seeds) or 3,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,
             )

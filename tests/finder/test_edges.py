@@ -1,0 +1,108 @@
+"""Rates beyond the range, where the best one is at its edge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from finder import LRFinder
+from finder.edges import BeyondEdges
+from studies import load_study, open_study
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.study import OpenStudy
+
+SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
+
+
+def searched(rows: list[dict[str, Any]], worth: Callable[[dict[str, Any]], float]) -> OpenStudy:
+    """A study of these rows, each worth what is said."""
+    spec = StudySpec(
+        name="s",
+        storage="memory",
+        agents=("ppo",),
+        env="CartPole-v1",
+        env_steps=1000,
+        trials=tuple(rows),
+        pruner="none",
+    )
+    study = open_study(spec)
+    with Recorder(study) as recorder:
+        run(recorder, worth)
+    return study
+
+
+def run(recorder: Recorder, worth: Callable[[dict[str, Any]], float]) -> None:
+    while (ask := recorder.ask()) is not None:
+        value = worth(ask.params)
+        recorder.started(ask.number, {"agent": "ppo", "config": {}, "env": "CartPole-v1"})
+        recorder.completed(ask.number, value, {seed: value + 0.01 * seed for seed in ask.seeds})
+
+
+def rates(*values: float) -> list[dict[str, Any]]:
+    return [{"learning_rate": value} for value in values]
+
+
+def test_inside_the_range_nothing_is_added():
+    rows = rates(1e-4, 1e-3, 1e-2)
+    study = searched(rows, lambda params: -abs(math.log10(params["learning_rate"]) + 3))
+    assert BeyondEdges(rows)(study) == []
+
+
+def test_a_decade_beyond_the_edge_is_added_as_far_apart_as_the_others():
+    rows = rates(1e-4, 10**-3.5, 1e-3)
+    study = searched(rows, lambda params: math.log(params["learning_rate"]))
+    assert BeyondEdges(rows)(study) == rates(3.162e-3, 1e-2)
+    study = searched(rows, lambda params: -math.log(params["learning_rate"]))
+    assert BeyondEdges(rows)(study) == rates(3.162e-5, 1e-5)
+
+
+def test_the_plan_grows_until_the_best_lies_inside_and_not_beyond_reason():
+    rows = rates(1e-3, 1e-2)
+    further = BeyondEdges(rows)
+    study = searched(rows, lambda params: -math.log(params["learning_rate"]))
+    added = []
+    with Recorder(study) as recorder:
+        while new := further(study):
+            added += new
+            study = recorder.plan_further(new)
+            run(recorder, lambda params: -math.log(params["learning_rate"]))
+    assert added == rates(1e-4, 1e-5)  # two decades beyond
+    assert study.spec.n_trials == 4
+
+
+def test_each_optimizer_has_its_own_edges():
+    rows = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2, 1e-1)]
+
+    def worth(params: dict[str, Any]) -> float:
+        best = 1e-2 if params["optimizer"] == "adam" else 1.0
+        return -abs(math.log10(params["learning_rate"] / best))
+
+    assert BeyondEdges(rows)(searched(rows, worth)) == [{"optimizer": "sgd", "learning_rate": 1.0}]
+
+
+def test_no_rate_beyond_what_anybody_uses():
+    rows = rates(1.0, 5.0)
+    assert BeyondEdges(rows)(searched(rows, lambda params: params["learning_rate"])) == []
+
+
+@pytest.mark.parametrize("extend", [True, False])
+def test_a_search_is_extended_and_goes_on_as_it_is(tmp_path: Any, extend: bool):
+    storage = f"sqlite:///{tmp_path}/s.db"
+
+    def search() -> Any:
+        return LRFinder("ppo", "CartPole-v1").grid(
+            1e-9, 1e-8, 2, env_steps=320, seeds=2, storage=storage, params=SMALL, executor="inline", extend=extend,
+            study_name="edge", confirm=0,
+        )  # fmt: skip
+
+    with load_study(storage, search().study.name) as study:
+        n_trials = len(study.trials())
+    search()
+    with load_study(storage, "edge") as study:
+        assert len(study.trials()) == n_trials, "what was added is part of the plan"
+        assert study.spec.n_trials == n_trials
+    assert extend or n_trials == 2

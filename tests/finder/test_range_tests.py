@@ -1,0 +1,102 @@
+"""Several range tests as one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from finder import LRFinder
+from finder.range_test import RangeTestResult, Sweep
+from finder.range_tests import pooled
+from finder.suggestion import Suggestion
+
+RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
+
+
+def run_of(losses: list[float], rates: list[float] = RATES, diverged: bool = False) -> RangeTestResult:
+    """A test that saw these losses."""
+    return RangeTestResult(
+        metrics="loss",
+        optimizer="all",
+        rewards=Sweep(),
+        losses=Sweep(rates[: len(losses)], losses, list(range(len(losses)))),
+        normalized=[],
+        suggestion=Suggestion(None, None, "steepest", "not read"),
+        reason="the loss diverged at 0.1" if diverged else "every rate was tried",
+        diverged=diverged,
+    )
+
+
+def falling(at: float, noise: float = 0.0, seed: int = 0) -> list[float]:
+    """Losses that fall by 1, steepest at this rate."""
+    drawn = np.random.default_rng(seed).normal(size=len(RATES))
+    return [1 / (1 + (rate / at) ** 3) + noise * each for rate, each in zip(RATES, drawn, strict=True)]
+
+
+def test_one_run_is_what_it_was():
+    run = run_of(falling(1e-3))
+    assert pooled([run], [7]).seeds == (7,)
+    assert pooled([run], [7]).runs == ()
+    assert math.isnan(pooled([run], [7]).low)
+
+
+def test_the_curve_is_the_mean_and_the_interval_says_how_far_runs_agree():
+    runs = [run_of(falling(10**-x)) for x in (2.9, 3.0, 3.1)]
+    result = pooled(runs, [0, 1, 2])
+    rates, values = result.curve()
+    assert rates == RATES
+    assert values[60] == pytest.approx(np.mean([run.losses.values[60] for run in runs]))
+    assert result.suggestion.rate == pytest.approx(1e-3, rel=0.15)
+    # The places are 0.1 apart: 4.303 * 0.1 / sqrt(3) = 0.248 decades either way (points are 0.05 apart).
+    assert math.log10(result.high / result.suggestion.rate) == pytest.approx(0.248, abs=0.07)
+    assert result.low < 1e-3 < result.high
+    assert result.seeds == (0, 1, 2)
+    assert len(result.runs) == 3
+
+
+def test_runs_that_disagree_suggest_nothing_safe():
+    result = pooled([run_of(falling(10**-x)) for x in (1.5, 3.0, 4.5)], [0, 1, 2])
+    assert result.suggestion.rate is None
+    assert "the 3 runs disagree" in result.suggestion.reason
+
+
+def test_noise_suggests_nothing():
+    rng = np.random.default_rng(0)
+    result = pooled([run_of(list(rng.normal(size=121))) for _ in range(3)], [0, 1, 2])
+    assert result.suggestion.rate is None
+    assert "noise alone" in result.suggestion.reason
+
+
+def test_several_runs_see_through_noise_that_hides_it_from_one():
+    runs = [run_of(falling(1e-3, noise=2.0, seed=seed)) for seed in range(12)]
+    together = pooled(runs, range(12))
+    assert sum(run.read().rate is not None for run in runs) <= 6
+    assert "noise alone" not in together.suggestion.reason
+
+
+def test_beyond_the_first_divergence_nothing_is_read():
+    short = run_of(falling(1e-3)[:100], diverged=True)
+    result = pooled([run_of(falling(1e-3)), short], [0, 1])
+    assert result.curve()[0][-1] == RATES[99]
+    assert result.diverged
+    assert result.reason == "the loss diverged at 0.1"
+
+
+def test_a_finder_tests_several_seeds_and_records_them_as_one(tmp_path: object):
+    small = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
+    from agents import AgentSpec
+    from studies import load_study
+
+    finder = LRFinder(AgentSpec.of("ppo", "CartPole-v1", small), seed=5)
+    result = finder.find(1e-5, 1e-1, N=20, metrics="loss", storage=f"sqlite:///{tmp_path}/s.db")
+    assert result.seeds == (5, 6, 7)
+    assert len(result.losses.values) == sum(len(run.losses.values) for run in result.runs)
+    assert result.runs[0].losses.values != result.runs[1].losses.values
+    with load_study(f"sqlite:///{tmp_path}/s.db", str(finder.study_name)) as study:
+        (trial,) = study.trials()
+        assert study.spec.seeds == (5, 6, 7)
+        assert set(trial.user_attrs["seed_values"]) == {"5", "6", "7"}
+        seeds = {episode.seed for episode in study.storage.episodes.curve(study.episodes_key, trial.number)}
+        assert seeds == {5, 6, 7}

@@ -1,0 +1,130 @@
+"""Which learning rate: its interval, whether it is safe, and what it becomes for a longer run; by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from studies.ranking import Candidate, Left, rank
+from studies.rates import RateFinding, rate_finding
+
+RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+
+
+def found(centers: list[float], spread: float = 1.0, pick: int | None = None, **more: Any) -> RateFinding | None:
+    """What is found of five rates whose three seeds are worth this, more or less."""
+    candidates = [
+        Candidate(
+            label=str(i),
+            params={"learning_rate": rate},
+            seed_values=(center - spread, center, center + spread),
+            number=i,
+        )
+        for i, (rate, center) in enumerate(zip(RATES, centers, strict=True))
+    ]
+    ranked = rank(candidates)
+    number = ranked[0].number if pick is None else pick
+    return rate_finding(ranked, more.pop("left", []), next(each for each in ranked if each.number == number), **more)
+
+
+def test_the_best_rate_lies_between_the_neighbours_of_those_that_may_be_it() -> None:
+    finding = found([0.0, 10.0, 100.0, 20.0, 0.0])
+    assert finding is not None
+    assert (finding.tested, finding.suggested, finding.edge, finding.why_unsafe) == (1e-3, 1e-3, "", "")
+    assert (finding.low, finding.high) == pytest.approx((10**-3.5, 10**-2.5))
+    assert finding.decades == pytest.approx(1.0)
+    assert finding.cost == 0.0
+    assert not finding.corrected
+
+
+def test_rates_that_cannot_be_told_from_the_best_widen_it() -> None:
+    finding = found([0.0, 10.0, 99.5, 100.0, 0.0])
+    assert finding is not None
+    assert (finding.low, finding.high) == pytest.approx((10**-3.5, 10**-1.5))
+    assert 0 < finding.cost < 0.05
+    assert finding.why_unsafe == ""
+
+
+@pytest.mark.parametrize(
+    ("centers", "edge", "beyond"),
+    [([100.0, 10, 0, 0, 0], "lowest", "lower"), ([0.0, 0, 0, 10, 100], "highest", "higher")],
+)
+def test_the_best_at_an_edge_is_no_safe_suggestion(centers: list[float], edge: str, beyond: str) -> None:
+    finding = found(centers)
+    assert finding is not None
+    assert finding.edge == edge
+    assert f"is the {edge} rate that was tried: {beyond} ones may be better" in finding.why_unsafe
+    assert finding.to_json()["safe"] is False
+
+
+def test_where_nothing_is_told_apart_nothing_is_suggested() -> None:
+    finding = found([50.0, 52.0, 49.0, 51.0, 48.0], spread=40.0, pick=2)
+    assert finding is not None
+    assert "no rate can be told from any other" in finding.why_unsafe
+
+
+def test_where_the_interval_is_wide_and_it_matters_nothing_is_suggested() -> None:
+    finding = found([0.0, 60.0, 70.0, 65.0, 60.0], spread=12.0, pick=2)
+    assert finding is not None
+    assert finding.decades > 2
+    assert "the best rate lies anywhere between 3.16e-5 and 1e-1" in finding.why_unsafe
+
+
+def test_a_wide_plateau_is_safe() -> None:
+    finding = found([0.0, 500.0, 500.0, 500.0, 500.0], spread=1.0, pick=2)
+    assert finding is not None
+    assert finding.decades == pytest.approx(3.5)
+    assert finding.why_unsafe == ""
+
+
+def test_pruned_and_failed_rates_are_neighbours() -> None:
+    left = [Left(params={"learning_rate": 2e-3}, value=3.0), Left(params={"learning_rate": 5e-4}, value=math.nan)]
+    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
+    assert finding is not None
+    assert (finding.low, finding.high) == pytest.approx((math.sqrt(5e-4 * 1e-3), math.sqrt(2e-3 * 1e-3)))
+
+
+def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:
+    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=200_000)
+    assert finding is not None
+    # A factor of 4 is 0.602 decades: 0.452 down, give or take 1.96 * 0.301 together with half a decade of the grid.
+    assert finding.corrected
+    assert finding.suggested == pytest.approx(10 ** (-3 - 0.75 * math.log10(4)), rel=2e-3)
+    reach = math.hypot(0.5, 1.96 * 0.5 * math.log10(4))
+    assert math.log10(finding.high / finding.suggested) == pytest.approx(reach)
+    assert math.log10(finding.suggested / finding.low) == pytest.approx(reach)
+    assert finding.why_unsafe == ""
+
+
+def test_for_a_much_longer_run_nothing_is_safe() -> None:
+    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=5_000_000)
+    assert finding is not None
+    assert "runs of 50,000 environment steps say too little of one of 5,000,000" in finding.why_unsafe
+
+
+def test_runs_as_long_as_the_horizon_need_no_correction() -> None:
+    finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=50_000)
+    assert finding is not None
+    assert not finding.corrected
+
+
+def test_one_seed_each_is_no_safe_suggestion() -> None:
+    ranked = rank(
+        [
+            Candidate(label=str(i), params={"learning_rate": rate}, seed_values=(float(i == 2),), number=i)
+            for i, rate in enumerate(RATES)
+        ]
+    )
+    finding = rate_finding(ranked, [], ranked[0])
+    assert finding is not None
+    assert "one seed each" in finding.why_unsafe
+    assert finding.to_json()["cost"] is None
+
+
+def test_nothing_is_found_without_rates_or_with_one() -> None:
+    plain = rank([Candidate(label="a", params={"gamma": 0.9}, seed_values=(1.0, 2.0))])
+    assert rate_finding(plain, [], plain[0]) is None
+    one = rank([Candidate(label="a", params={"learning_rate": 0.1}, seed_values=(1.0, 2.0))])
+    assert rate_finding(one, [], one[0]) is None

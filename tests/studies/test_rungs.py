@@ -1,0 +1,131 @@
+"""Pruners that judge at rungs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from studies.attributes import RUNG_ATTR
+from studies.errors import StudyError
+from studies.pruners import make_pruner
+from studies.recorder import Recorder
+from studies.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner
+from studies.spec import StudySpec
+from studies.study import open_study
+
+Make = Callable[..., StudySpec]
+
+
+def together(
+    pruner: RungPruner, values: list[Any], rows: list[dict[str, Any]] | None = None, direction: str = "maximize"
+) -> list[int]:
+    """At which step trials are pruned that go together and are worth the same at 10, 20, 40 and 80; 0: never."""
+    study = optuna.create_study(direction=direction, pruner=pruner)
+    for row in rows or [{}] * len(values):
+        study.enqueue_trial(row)
+    trials = []
+    for row in rows or [{}] * len(values):
+        trial = study.ask()
+        for name, value in row.items():
+            if isinstance(value, float):
+                trial.suggest_float(name, 1e-6, 1.0, log=True)
+            else:
+                trial.suggest_categorical(name, ["adam", "sgd"])
+        trials.append(trial)
+    ends = [0] * len(values)
+    for step in (10, 20, 40, 80):
+        there = [i for i, end in enumerate(ends) if end == 0]
+        for i in there:
+            seeds = values[i] if isinstance(values[i], tuple) else (values[i],)
+            trials[i].report(sum(seeds) / len(seeds), step)
+            if pruner.needs_seed_values:
+                kept = {**trials[i].user_attrs.get(RUNG_ATTR, {}), str(step): dict(enumerate(seeds))}
+                trials[i].set_user_attr(RUNG_ATTR, kept)
+        for i in [i for i in there if trials[i].should_prune()]:
+            study.tell(trials[i], state=TrialState.PRUNED)
+            ends[i] = step
+    return ends
+
+
+def test_keep_top_keeps_the_best_few_after_a_while() -> None:
+    assert together(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0]) == [20, 20, 0, 0]
+    assert together(KeepTopPruner(20, 2), [3.0, 0.0, 7.0, 6.0], direction="minimize") == [0, 0, 20, 20]
+
+
+def test_brackets_of_hyperband_have_the_sizes_of_the_paper() -> None:
+    # R = 81, r = 1, factor 3: brackets of 81, 34, 15, 8 and 5 candidates (Li et al. 2018, table 1: s = 4 ... 0).
+    pruner = HyperbandPruner(1, 81, 3)
+    sizes = Counter(pruner.bracket_of(number) for number in range(81 + 34 + 15 + 8 + 5))
+    assert [sizes[bracket] for bracket in range(5)] == [81, 34, 15, 8, 5]
+
+
+def test_hyperband_compares_within_brackets_and_spares_the_last_one() -> None:
+    pruner = HyperbandPruner(10, 40, 2)  # brackets that halve from 10, from 20, and not at all
+    values = [float(number) for number in range(14)]
+    ends = together(pruner, values)
+    for bracket, first in ((0, 10), (1, 20)):
+        own = [ends[number] for number in range(14) if pruner.bracket_of(number) == bracket]
+        assert min(end for end in own if end) == first
+        assert sum(end == first for end in own) == len(own) // 2
+    assert {ends[number] for number in range(14) if pruner.bracket_of(number) == 2} == {0}
+
+
+def test_a_race_ends_for_those_that_seeds_tell_from_the_best() -> None:
+    values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (20.0, 50.0, 70.0)]
+    assert together(RacePruner([10, 20], 80), values) == [10, 0, 0, 0]
+    assert together(RacePruner([10, 20], 80), [tuple(-v for v in own) for own in values], direction="minimize") == [
+        10,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_a_race_for_each_optimizer_judges_each_at_its_best() -> None:
+    rows = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-5, 1e-4, 1e-1)]
+    bad, good, best = (0.0, 1.0, 2.0), (9.0, 10.0, 11.0), (99.0, 100.0, 101.0)
+    values = [bad, best, bad, bad, good, bad]
+    assert together(RacePruner([40], 80, per="optimizer"), values, rows) == [40, 0, 40, 40, 0, 40]
+    assert together(RacePruner([40], 80), values, rows) == [40, 0, 40, 40, 40, 40]
+
+
+def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) -> None:
+    rows = tuple({"learning_rate": 10.0**-k} for k in range(1, 5))
+    spec = make_spec(trials=rows, n_trials=4, params={}, seeds=(0, 1, 2), env_steps=1000, n_reports=20, pruner="race")
+    study = open_study(spec)
+    with Recorder(study) as recorder:
+        numbers = [ask.number for _ in range(4) if (ask := recorder.ask()) is not None]
+        for mark in spec.report_marks[:2]:  # 50 and 100: the first rung is a tenth
+            own = {number: {seed: 100.0 * number + seed for seed in (0, 1, 2)} for number in numbers}
+            behind = recorder.rung(mark, own)
+        # The highest rate is number 0; 3 is the best, and the lowest: nothing becomes it.
+        assert behind == {0, 1, 2}
+        kept = study.all_trials()[1].user_attrs[RUNG_ATTR]
+        assert kept == {"100": {"0": 100.0, "1": 101.0, "2": 102.0}}
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "said"),
+    [
+        ({"rungs": []}, "ascending"),
+        ({"rungs": [20, 10]}, "ascending"),
+        ({"rungs": [0, 10]}, "ascending"),
+        ({"level": 1.0}, "level is 1.0"),
+        ({"budget": 10}, "at least the last rung"),
+        ({"keep": 3}, "keep"),
+    ],
+)
+def test_wrong_arguments_of_a_race_are_refused(make_spec: Make, kwargs: dict[str, Any], said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        make_pruner("race", kwargs, make_spec(env_steps=1000))
+
+
+@pytest.mark.parametrize("name", ["race", "keep-top", "hyperband", "successive-halving"])
+def test_rungs_need_a_budget_in_steps(make_spec: Make, name: str) -> None:
+    with pytest.raises(StudyError, match="give the budget as env_steps"):
+        make_pruner(name, {}, make_spec(env_steps=None, episodes=50))
