@@ -27,7 +27,8 @@ class BeyondEdges:
     """What a study should try on top of its plan of rates: a `finder.search.Further`.
 
     Rates of one kind, such as those of one optimizer, are looked at by themselves. Where the best of them is at an edge
-    of what was tried, a decade beyond it is tried too, with rates as far apart as the others, up to `REACH`.
+    of what was tried, and others were told from it, a decade beyond it is tried too, with rates as far apart as the
+    others, up to `REACH`.
 
     Args:
         planned: The plan that was asked for, with the parameter `name` in it.
@@ -66,7 +67,7 @@ class BeyondEdges:
 
 def _beyond(finding: RateFinding | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
     """The rates beyond the edge at which the best one lies."""
-    if finding is None or not finding.edge:
+    if finding is None or not finding.edge or not finding.told_apart:
         return []
     decades = math.log10(max(asked) / min(asked))
     step = min(max(decades / (len(asked) - 1), 0.05), 1.0) if len(asked) > 1 and decades > 0 else 0.5

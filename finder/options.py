@@ -22,7 +22,7 @@ IN_MEMORY = "memory"
 
 _OWN_ARGUMENTS = {
     "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
-    "opt": ("learning_rates", "n_rates"),
+    "opt": ("learning_rates", "n_rates", "extend"),
     "agents": (),
     "tune": ("space", "n_trials", "sampler", "sampler_kwargs"),
 }

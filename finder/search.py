@@ -150,7 +150,10 @@ class Search:
         return self.recorder.stop_reason
 
     def _rows_further(self) -> Sequence[Mapping[str, Any]]:
+        """None once finalists were run again: then the search was over."""
         if self._further is None or self.recorder.stop_reason is not None or not standing(self.study).all_ended:
+            return ()
+        if self.study.confirmation_trials():
             return ()
         return self._further(self.study)
 

@@ -20,7 +20,7 @@ from studies.drift import drift
 from studies.statistics import estimate
 from studies.values import iqm
 
-LEVEL = 0.95
+LEVEL = 0.99
 """Confidence with which a candidate must be told from the best one before it leaves."""
 
 NEIGHBOURS = 0.5
@@ -46,7 +46,7 @@ def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> l
     """Returns the positions of the racers that stay: those which may be the best, or may become it.
 
     A rate may become the best if one above it may be the best now, and is no farther than the best rate still moves
-    (with one standard deviation of that).
+    (with two standard deviations of that).
 
     Args:
         racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
@@ -59,7 +59,7 @@ def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> l
     told = estimate(_finite([racers[i].values for i in present])).may_be_best(level)
     undecided = [racers[i] for i, may_be in zip(present, told, strict=True) if may_be]
     moves, error = drift(share)
-    reach = -moves + error + 1e-9
+    reach = -moves + 2 * error + 1e-9
 
     def may_become(racer: Racer) -> bool:
         return any(other.group == racer.group and 0 <= other.position - racer.position <= reach for other in undecided)

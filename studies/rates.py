@@ -40,6 +40,7 @@ class RateFinding:
         high: Its upper end.
         lowest: The lowest rate that was tried.
         highest: The highest one.
+        told_apart: Whether any rate was told from the best one.
         edge: Whether the pick is the lowest or the highest rate that was tried, so that the best may lie beyond.
         cost: How much better another rate of the interval may be, as a share of the range of all candidates; NaN where
             nothing is known of the spread.
@@ -55,6 +56,7 @@ class RateFinding:
     high: float
     lowest: float
     highest: float
+    told_apart: bool
     edge: Edge
     cost: float
     env_steps: int | None
@@ -115,7 +117,8 @@ def rate_finding(
     low, high = _beyond(rates, first, -1), _beyond(rates, last, 1)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = _cost(pick, level, points, direction)
-    why = _why_unsafe(tested, edge, (low, high), cost, nothing_told=len(level) == len(rates))
+    told_apart = len(level) < len(rates) and not math.isnan(cost)
+    why = _why_unsafe(tested, edge, (low, high), cost, told_apart)
     suggested = tested
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon)
@@ -130,22 +133,20 @@ def rate_finding(
             )
     return RateFinding(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
-        edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
+        told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
     )  # fmt: skip
 
 
-def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, nothing_told: bool) -> str:
+def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> str:
+    if math.isnan(cost):
+        return "one seed each cannot tell rates apart. Give more seeds (--seeds)."
+    if not told_apart and cost > LITTLE:
+        return "no rate can be told from any other. Train longer (--env-steps), or on more seeds (--seeds)."
     if edge:
         other = "lower" if edge == "lowest" else "higher"
         return f"{rate_text(tested)} is the {edge} rate that was tried: {other} ones may be better."
-    if math.isnan(cost):
-        return "one seed each cannot tell rates apart. Give more seeds (--seeds)."
-    if cost <= LITTLE:
-        return ""
-    if nothing_told:
-        return "no rate can be told from any other. Train longer (--env-steps), or on more seeds (--seeds)."
     low, high = interval
-    if math.log10(high / low) > WIDEST:
+    if cost > LITTLE and math.log10(high / low) > WIDEST:
         return (
             f"the best rate lies anywhere between {rate_text(low)} and {rate_text(high)}, and it matters which: one of "
             f"them may be better by {cost:.0%} of the range of all trials. Give more seeds (--seeds)."

@@ -111,7 +111,7 @@ def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
     step = min(max(rate / neighbour, 0.1), 10.0)  # however far apart they were: a decade at most
     beyond = [rate * step**n for n in (1, 2)]
     rates = ",".join(rate_text(each) for each in sorted(beyond))
-    text = f"{rate_text(rate)} is the {side} rate that was tried: the best may lie beyond it."
+    text = f"rates beyond the {side} one, {rate_text(rate)}, were not tried, and one of them may be the best."
     return Doubt(text, ("--rates", rates), _RATE_FLAGS, "two rates beyond; they join the study")
 
 

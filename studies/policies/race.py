@@ -1,9 +1,8 @@
 """Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to what is undecided.
 
-Candidates are compared on several seeds, by the same rules as in a study with the pruner `race` (`studies.racing`).
-Nobody leaves before seeds of a candidate are more alike than candidates are: until then a rung says nothing. From there
-on fewer and fewer go on, so that the budget lasts to the end. Its last part belongs to the finalists: they are run on
-seeds that took no part in choosing them, and only these say what the pick is worth.
+Candidates are compared on several seeds, by the same rules as in a study with the pruner `race` (`studies.racing`), and
+from rung to rung fewer of them go on, so that the budget lasts to the end. Its last part belongs to the finalists: they
+are run on seeds that took no part in choosing them, and only these say what the pick is worth.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.racing import NEIGHBOURS, Racer, scores, staying
+from studies.racing import LEVEL, NEIGHBOURS, Racer, scores, staying
 from studies.statistics import estimate
 
 
@@ -30,8 +28,6 @@ class RaceSettings:
         step: How much of a run lies between one rung and the next.
         spending: Share of the budget that the race may take; the rest is the finalists'.
         n_seeds: Seeds on which candidates race, where the budget has room for so many.
-        signal: Candidates leave when chance alone would tell them apart as clearly in at most this share of cases.
-        patience: Share of a run after which they leave in any case.
         together: Share of a run from which groups compete. Before, the best of each go on, equally many: how fast an
             optimizer begins says little about how far it comes.
         level: Confidence with which a candidate must be told from the best before it leaves although there is room.
@@ -42,9 +38,7 @@ class RaceSettings:
     step: float = 0.1
     spending: float = 0.7
     n_seeds: int = 2
-    signal: float = 0.01
-    patience: float = 0.3
-    level: float = 0.99
+    level: float = LEVEL
     together: float = 0.6
     neighbours: float = NEIGHBOURS
 
@@ -75,18 +69,13 @@ def race(
     for k, mark in enumerate(rungs):
         if k:
             racers = _racers(problem, values)
+            worth = scores(racers, share, neighbours=chosen.neighbours)
+            stay = staying(racers, share, level=chosen.level)
+            order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
+            if share < chosen.together - 1e-9:
+                order = _by_place(problem, order)
             ahead = [problem.shares[rung] for rung in rungs[k - 1 :]]
-            if share >= chosen.patience - 1e-9 or _tells_apart(racers, chosen.signal):
-                room = _room(len(alive), ahead, n_seeds, limit - cost)
-                stay = staying(racers, share, level=chosen.level)
-                worth = scores(racers, share, neighbours=chosen.neighbours)
-                order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
-                if share < chosen.together - 1e-9:
-                    order = _by_place(problem, order)
-                alive = sorted(order[:room])
-            else:
-                most = int((limit - cost - n_seeds * (1 - ahead[1])) / ((ahead[1] - share) * n_seeds) + 1e-9)
-                alive = sorted(sorted(alive, key=lambda i: chance[i])[: max(1, most)])
+            alive = sorted(order[: _room(len(alive), ahead, n_seeds, limit - cost)])
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost += len(alive) * n_seeds * (problem.shares[mark] - share)
         share = problem.shares[mark]
@@ -110,17 +99,6 @@ def _by_place(problem: Problem, order: Sequence[int]) -> list[int]:
         groups.setdefault(problem.groups[config] if problem.groups else None, []).append(config)
     places = {config: place for members in groups.values() for place, config in enumerate(members)}
     return sorted(order, key=lambda config: places[config])  # of equals, those that come first in `order`
-
-
-def _tells_apart(racers: Sequence[Racer], level: float) -> bool:
-    """Whether candidates differ by more than their seeds do (Kruskal and Wallis 1952); with one seed nobody knows."""
-    values = [racer.values for racer in racers if racer.values]
-    flat = {value for own in values for value in own}
-    if len(values) < 2 or len(flat) < 2:
-        return False
-    if max(len(own) for own in values) < 2:
-        return True
-    return bool(stats.kruskal(*values).pvalue <= level)
 
 
 def _room(n: int, shares: Sequence[float], n_seeds: int, budget: float) -> int:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from studies.errors import StudyError, nearest
 from studies.policies import baselines
+from studies.policies.default import default_search
 from studies.policies.policy import Policy
 from studies.policies.race import race
 from studies.policies.tpe import tpe_median
 
 POLICIES: Mapping[str, Policy] = {
     "race": race,
+    "default": default_search,
     "grid": baselines.grid,
     "random": baselines.random_search,
     "keep-top": baselines.keep_top,

@@ -42,6 +42,7 @@ def answer(study: OpenStudy) -> str:
         return _joined([*sentences, counts])
     found = verdict(study)
     sentences += [
+        _rate_sentence(pick),
         _bias_sentence(found, pick),
         counts,
         how_sure(found.ranked, study.direction, pick.trial),
@@ -84,6 +85,22 @@ def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
         f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, measured over the last part of training; "
         f"trial #{pick.trial}).{expected}"
     )
+
+
+def _rate_sentence(pick: Pick) -> str:
+    """Says between which rates the best one lies, what to use for a longer run, and whether that is safe."""
+    rate = pick.rate
+    if rate is None:
+        return ""
+    between = f"between {rate_text(rate.low)} and {rate_text(rate.high)} (95%, {rate.decades:.1f} decades)"
+    if rate.corrected:
+        told = (
+            f"For a run of {rate.horizon:,} environment steps use {rate_text(rate.suggested)}: the best rate falls as "
+            f"runs get longer, and lies {between} there."
+        )
+    else:
+        told = f"The best rate lies {between}."
+    return f"{told} This is no safe suggestion: {rate.why_unsafe}" if rate.why_unsafe else told
 
 
 def _refuted_sentence(found: Verdict) -> str:

@@ -67,7 +67,7 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     study = searched(spec_of())
     before = best(study)
     assert (before.trial, before.value) == (2, 30.0)
-    confirm(study, {1: 18.0, 2: 29.0, 3: 28.0})
+    confirm(study, {1: 18.0, 2: 29.0, 3: 22.0})
     pick = best(study)
     assert (pick.trial, pick.tuning_value) == (2, 30.0)
     assert pick.confirmed_by == verdict(study).confirmed[0].runs[-1].number
@@ -78,13 +78,14 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     assert "On the seeds of the search it was 30, which is within what seeds differ by." in answer(study)
 
 
-def test_further_seeds_do_not_choose_unless_they_leave_no_doubt():
+def test_all_seeds_choose_among_the_finalists():
     study = searched(spec_of())
-    confirm(study, {1: 18.0, 2: 25.0, 3: 26.0})  # by all seeds the third is the best, but not beyond doubt
-    assert best(study).trial == 2
-    study = searched(spec_of(name="clear"))
-    confirm(study, {1: 18.0, 2: 1.0, 3: 26.0})
+    confirm(study, {1: 18.0, 2: 25.0, 3: 26.0})  # of seven seeds the third is worth 26 to 27, the second 25 to 31
     assert best(study).trial == 3
+    assert best(study).tuning_value == 25.0
+    study = searched(spec_of(name="stays"))
+    confirm(study, {1: 18.0, 2: 28.0, 3: 20.0})
+    assert best(study).trial == 2
 
 
 def test_a_flattered_pick_is_told_so():

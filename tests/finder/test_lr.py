@@ -59,7 +59,7 @@ class TestRangeTest:
         assert result.reason == "every rate was tried"
 
     def test_a_loss_is_watched_at_every_gradient_step(self):
-        result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metrics="loss", storage=None)
+        result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metrics="loss", seeds=1, storage=None)
         assert len(result.losses.values) == 31
         assert result.losses.rates[-1] == 1e-3
 
@@ -87,7 +87,7 @@ class TestRangeTest:
         assert len(result.losses.rates) < 201
 
     def test_the_smaller_budget_ends_it(self):
-        result = LRFinder(small_agent()).find(1e-5, 1e-1, N=500, episodes=40, storage=None)
+        result = LRFinder(small_agent()).find(1e-5, 1e-1, N=500, episodes=40, seeds=1, storage=None)
         assert result.reason == "budget reached"
         assert len(result.rewards.rates) <= 40
 
@@ -164,7 +164,7 @@ class TestRangeTest:
 
     def test_the_best_rate_is_where_losses_fall_fastest_or_it_says_that_there_is_none(self):
         finder = LRFinder(small_agent())
-        result = finder.find(1e-5, 1e-1, N=10, metrics="loss", storage=None)
+        result = finder.find(1e-5, 1e-1, N=10, metrics="loss", seeds=1, storage=None)
         losses = Sweep(result.losses.rates, [5.0] * 5 + [0.0] * 6, list(range(11)))
         finder.result = replace(result, losses=losses)
         assert finder.get_best_lr() == losses.rates[5]
@@ -201,10 +201,10 @@ class TestRangeTest:
     def test_the_pick_of_its_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         suggestion = Suggestion(0.0125, 3, "steepest", "because")
         monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_, **__: suggestion)
-        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, storage=storage, study_name="told")
+        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, seeds=1, storage=storage, study_name="told")
         assert float(best_optimizer("told", storage).learning_rate) == pytest.approx(0.0125)
         monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_, **__: suggestion._replace(rate=None))
-        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, storage=storage, study_name="silent")
+        LRFinder(small_agent()).find(1e-5, 1e-1, N=5, seeds=1, storage=storage, study_name="silent")
         with pytest.raises(StudyError, match="suggests no learning rate"):
             best_optimizer("silent", storage)
 
@@ -212,7 +212,16 @@ class TestRangeTest:
 class TestGrid:
     def test_every_rate_trains_afresh_with_the_same_seeds(self, storage: str):
         result = LRFinder("ppo", ENV).grid(
-            1e-3, 1e-1, 3, env_steps=320, seeds=2, storage=storage, executor="inline", params=SMALL_PPO, pruner="none"
+            1e-3,
+            1e-1,
+            3,
+            env_steps=320,
+            seeds=2,
+            storage=storage,
+            executor="inline",
+            params=SMALL_PPO,
+            pruner="none",
+            extend=False,
         )
         table = result.table()
         assert list(table.learning_rate) == [0.001, 0.01, 0.1]

@@ -28,7 +28,7 @@ def test_names_objects_and_configs_are_all_optimizers():
 
 def test_each_is_judged_at_its_own_best_rate(storage: str):
     finder = OptFinder("ppo", ["adam", keras.optimizers.SGD(momentum=0.9)], ENV)
-    result = finder.find(n_rates=3, storage=storage, **QUICK)
+    result = finder.find(n_rates=3, extend=False, storage=storage, **QUICK)
     table = result.table()
     rates = table.groupby("optimizer").learning_rate.agg(list).to_dict()
     assert rates == {"adam": [1e-5, 1e-3, 1e-1], "sgd(momentum=0.9)": [1e-4, 1e-2, 1.0]}
@@ -93,3 +93,37 @@ def test_losses_can_decide(storage: str):
 def test_bad_input_is_refused(optimizers: Any, arguments: dict[str, Any], message: str):
     with pytest.raises(ConfigurationError, match=message):
         OptFinder("ppo", optimizers, ENV).find(storage=None, **{**QUICK, **arguments})
+
+
+def test_each_optimizer_that_takes_it_is_varied():
+    finder = OptFinder(
+        "ppo", ["adam", "sgd", "sgd(momentum=0.5)"], ENV, vary={"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}
+    )
+    assert list(finder.optimizers) == [
+        "adam",
+        "adam(weight_decay=0.0001)",
+        "sgd",
+        "sgd(weight_decay=0.0001)",
+        "sgd(momentum=0.9)",
+        "sgd(momentum=0.9, weight_decay=0.0001)",
+    ]
+
+
+def test_what_an_optimizer_does_by_itself_can_be_switched_off():
+    finder = OptFinder("ppo", ["adamw"], ENV, vary={"weight_decay": (0.0, 0.004)})
+    assert [spec.arguments for spec in finder.optimizers.values()] == [{"weight_decay": 0.0}, {"weight_decay": 0.004}]
+
+
+def test_an_argument_that_none_takes_is_refused():
+    with pytest.raises(ConfigurationError, match="takes 'momentum'"):
+        OptFinder("ppo", ["adam"], ENV, vary={"momentum": (0.9,)})
+    with pytest.raises(ConfigurationError, match="no values for 'weight_decay'"):
+        OptFinder("ppo", ["adam"], ENV, vary={"weight_decay": ()})
+
+
+def test_rates_race_within_their_optimizer_and_never_against_another(storage: str):
+    finder = OptFinder("ppo", ["adam", "sgd"], ENV)
+    options = {key: value for key, value in QUICK.items() if key != "pruner"}
+    result = finder.find(learning_rates=[1e-3, 1e-2], storage=storage, **options)
+    assert (result.study.spec.pruner, result.study.spec.pruner_kwargs) == ("race", {"per": "optimizer"})
+    assert set(result.table()[result.table().state == "COMPLETE"].optimizer) == {"adam", "sgd"}

@@ -38,7 +38,14 @@ MISTAKES = {
     "rates that are equal": (("lr", *PPO, "--start-lr", "0.1", "--end-lr", "0.1"), "start_lr must be"),
     "a rate of zero": (("lr", *PPO, "--start-lr", "0"), "start_lr must be > 0"),
     "a range test's rates": (("lr", *PPO, "--range-test", "--start-lr", "1", "--end-lr", "0.1"), "start_lr must be"),
-    "a range test's seeds": (("lr", *PPO, "--range-test", "--seeds", "3"), "--seeds"),
+    "a range test's horizon": (("lr", *PPO, "--range-test", "--horizon", "3000"), "--horizon"),
+    "a range test's executor": (("lr", *PPO, "--range-test", "--n-jobs", "2"), "--n-jobs"),
+    "a horizon of episodes": (("lr", *PPO, "--horizon", "3000", "--episodes", "9"), "the budget is in episodes"),
+    "a varied argument without values": (("opt", *PPO, "--vary", "momentum="), "write name=0,0.9"),
+    "an argument that none takes": (
+        ("opt", *PPO, "--optimizer", "adam", "--vary", "momentum=0,0.9"),
+        "'momentum'",
+    ),
     "rates twice": (("lr", *PPO, "--rates", "1e-3", "--n-rates", "3"), "either --rates"),
     "no rates": (("lr", *PPO, "--n-rates", "0"), "n_rates must be >= 2"),
     "no steps": (("lr", *PPO, "--env-steps", "0"), "'--env-steps': it should be greater than or equal to 1"),
@@ -107,16 +114,16 @@ def test_what_nobody_expected_keeps_its_traceback(finder: Any, monkeypatch: pyte
     def fail(*_: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("studies.study.list_studies", fail)
+    monkeypatch.setattr("studies.listing.list_studies", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         finder("studies")
 
 
 def test_a_reader_that_goes_away_is_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "import sys, studies.study\n"
+        "import sys, studies.listing\n"
         "def fail(*_): raise BrokenPipeError\n"
-        "studies.study.list_studies = fail\n"
+        "studies.listing.list_studies = fail\n"
         "from finder.cli import main; sys.exit(main(['studies']))"
     )
     done = finder.python("-c", script)

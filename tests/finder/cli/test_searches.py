@@ -35,11 +35,12 @@ class TestLearningRates:
     def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, searched: Any) -> None:
         ran = searched.ran
         assert ran.code == 0, ran.err
-        (line,) = ran.out.splitlines()
+        line, rate, *_ = ran.out.splitlines()
         assert line.startswith("learning_rate ")
         assert "over 5 further seeds" in line
         assert "expected value: " in line
         assert "±" in line
+        assert rate.startswith("the best rate lies between ")
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
         assert "Confirming the best 3 on 5 further seeds (2, 3, 4, 5, 6)" in ran.err
         assert "3 trials: 3 complete, 0 pruned, 0 failed · in sqlite:///finder.db as lr-ppo-CartPole-v1" in ran.err
