@@ -46,7 +46,7 @@ def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> l
     """Returns the positions of the racers that stay: those which may be the best, or may become it.
 
     A rate may become the best if one above it may be the best now, and is no farther than the best rate still moves
-    (with two standard deviations of that).
+    (with two standard deviations of that), or is the next one.
 
     Args:
         racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
@@ -57,14 +57,15 @@ def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> l
     if len(present) < 2:
         return present
     told = estimate(_finite([racers[i].values for i in present])).may_be_best(level)
-    undecided = [racers[i] for i, may_be in zip(present, told, strict=True) if may_be]
+    undecided = [i for i, may_be in zip(present, told, strict=True) if may_be]
     moves, error = drift(share)
-    reach = -moves + 2 * error + 1e-9
-
-    def may_become(racer: Racer) -> bool:
-        return any(other.group == racer.group and 0 <= other.position - racer.position <= reach for other in undecided)
-
-    return [i for i in present if racers[i] in undecided or may_become(racers[i])]
+    kept = set(undecided)
+    for i in undecided:
+        below = {j: racers[i].position - racers[j].position for j in present if racers[j].group == racers[i].group}
+        below = {j: distance for j, distance in below.items() if distance > 0}
+        reach = max(-moves + 2 * error, min(below.values(), default=0.0) if share < 1 else 0.0)
+        kept |= {j for j, distance in below.items() if distance <= reach + 1e-9}
+    return sorted(kept)
 
 
 def scores(racers: Sequence[Racer], share: float, *, neighbours: float = NEIGHBOURS) -> dict[int, float]:

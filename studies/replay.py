@@ -12,8 +12,7 @@ import numpy as np
 from studies.errors import StudyError
 from studies.policies.policy import Decision, Policy, Problem
 from studies.run_table import RunTable
-from studies.statistics import estimate
-from studies.values import iqm
+from studies.values import iqm, iqm_of_population
 
 Array = np.ndarray[Any, Any]
 
@@ -34,15 +33,12 @@ class Replayed:
             all seeds of the table. Negative where the pick did better on these seeds.
         decades: Decimal logarithm of the pick's learning rate over the best one of its group, which is the middle of
             the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
-        covered: Whether the interval that was stated agrees with the pick's interquartile mean on the seeds that were
-            not seen, whose own 95% interval is taken into account; None where none was stated.
     """
 
     decision: Decision
     cost: float
     regret: float
     decades: float
-    covered: bool | None
 
 
 def replay(
@@ -71,13 +67,11 @@ def replay(
     unseen, everything = iqm(table.values[:, order[seen:], -1]), iqm(table.values[:, :, -1])
     best = int(np.argmax(everything))
     span = float(np.ptp(everything)) or 1.0
-    interval = decision.interval
     return Replayed(
         decision=decision,
         cost=cost,
         regret=float(unseen[best] - unseen[decision.pick]) / span,
         decades=_decades(table, decision.pick, everything),
-        covered=None if interval is None else _agrees(interval, table.values[:, order[seen:], -1], decision.pick),
     )
 
 
@@ -95,7 +89,6 @@ class Summary:
         cost: Mean cost, in whole runs.
         within_factor_3: Share of the picks whose learning rate is within a factor of 3 of the best; None without rates.
         decades: Mean of `Replayed.decades`, the bias of the rate; None without rates.
-        covered: Share of the stated intervals that hold; None where none was stated.
     """
 
     close: float
@@ -103,27 +96,46 @@ class Summary:
     cost: float
     within_factor_3: float | None
     decades: float | None
-    covered: float | None
 
 
 def summary(replayed: Sequence[Replayed]) -> Summary:
     """Summarises replays of one policy over one table."""
     decades = np.array([each.decades for each in replayed])
     has_rates = not np.isnan(decades).any()
-    covered = [each.covered for each in replayed if each.covered is not None]
     return Summary(
         close=float(np.mean([each.regret <= CLOSE for each in replayed])),
         regret=float(np.mean([each.regret for each in replayed])),
         cost=float(np.mean([each.cost for each in replayed])),
         within_factor_3=float(np.mean(np.abs(decades) <= math.log10(3) + 1e-6)) if has_rates else None,
         decades=float(decades.mean()) if has_rates else None,
-        covered=float(np.mean(covered)) if covered else None,
     )
 
 
 def replay_often(table: RunTable, policy: Policy, *, budget: float, n: int = 200, seed: int = 0) -> list[Replayed]:
     """Replays a policy `n` times, each on other seeds; the same ones for every policy."""
     return [replay(table, policy, budget=budget, rng=np.random.default_rng((seed, i))) for i in range(n)]
+
+
+def coverage(table: RunTable, policy: Policy, *, budget: float, n: int = 200, seed: int = 0) -> float | None:
+    """Returns how often the interval that a policy states holds what its pick is worth.
+
+    A table has too few seeds to be the truth for its own halves. So its seeds are taken for all that there are: the
+    policy sees as many as in `replay`, drawn from them with replacement, and the truth is the interquartile mean over
+    ever more seeds drawn like that.
+
+    Returns:
+        The share, None if the policy states no intervals.
+    """
+    truth = iqm_of_population(table.values[:, :, -1])
+    held = []
+    for i in range(n):
+        rng = np.random.default_rng((seed, i))
+        drawn = rng.integers(0, len(table.seeds), len(table.seeds) // 2)
+        decision, _ = run_policy(table.only_seeds(drawn), policy, budget=budget, rng=rng)
+        if decision.interval is not None:
+            low, high = decision.interval
+            held.append(low - 1e-9 <= truth[decision.pick] <= high + 1e-9)
+    return float(np.mean(held)) if held else None
 
 
 def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator) -> tuple[Decision, float]:
@@ -161,14 +173,6 @@ def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random
         if cost > budget + 1e-6:
             raise StudyError(f"the policy spent {cost:.1f} whole runs, and may spend {budget:.1f}.")
         values = {(config, seed): float(table.values[config, seed, wanted.mark]) for config, seed in runs}
-
-
-def _agrees(interval: tuple[float, float], unseen: Array, pick: int) -> bool:
-    """Whether two estimates of one number, each with an interval, differ by no more than both may be wrong."""
-    own = estimate(unseen.tolist())
-    low, high = own.interval()
-    apart = abs((interval[0] + interval[1]) / 2 - own.centers[pick])
-    return bool(apart <= math.hypot(interval[1] - interval[0], high[pick] - low[pick]) / 2 + 1e-9)
 
 
 def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]:

@@ -27,6 +27,21 @@ def iqm(values: ArrayLike, axis: int = -1) -> Any:
     return np.where(np.isnan(np.take(ordered, -1, axis=axis)), np.nan, middle)[()]
 
 
+def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
+    """The interquartile mean over ever more values drawn from these: the mean of the middle half of their distribution.
+
+    Other than `iqm` it counts the values at the quartiles in part, and is right for fewer than four of them too.
+
+    Args:
+        values: [..., n], n >= 1.
+        axis: Along which it is taken. Defaults to the last.
+    """
+    ordered = np.moveaxis(np.sort(np.asarray(values, np.float64), axis=axis), axis, -1)
+    edges = np.arange(ordered.shape[-1] + 1) / ordered.shape[-1]
+    inside = np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25)
+    return (ordered * np.maximum(inside, 0.0)).sum(axis=-1) / 0.5
+
+
 def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:
     """Returns the mean return of the episodes that ended in the last part of the budget.
 

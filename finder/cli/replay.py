@@ -30,7 +30,7 @@ def replay(  # noqa: PLR0917 - a command's flags
     ],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="race, keep-top, halving, hyperband, random, tpe-median or grid; may be repeated."),
+        typer.Option(help="race, default, keep-top, halving, hyperband, random, tpe-median or grid; may be repeated."),
     ] = None,
     budget: Annotated[
         str, typer.Option(help="What a search may spend: 10% of training all runs of the table, or a number of runs.")
@@ -41,7 +41,7 @@ def replay(  # noqa: PLR0917 - a command's flags
 ) -> int:
     """Try search policies on a table of finished runs; nothing is trained."""
     from studies.policies import make_policy
-    from studies.replay import replay_often
+    from studies.replay import coverage, replay_often
     from studies.run_table import RunTable
 
     names = policy or ["race"]
@@ -49,7 +49,12 @@ def replay(  # noqa: PLR0917 - a command's flags
     runs = RunTable.read(path)
     spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
     told = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
-    rows = [{"policy": name, **_row(runs, each)} for name, each in told.items()]
+    held = {
+        name: coverage(runs, policies[name], budget=spend, n=replays, seed=seed)
+        for name, each in told.items()
+        if any(result.decision.interval for result in each)
+    }
+    rows = [{"policy": name, **_row(runs, each, held.get(name))} for name, each in told.items()]
     if json:
         print_json({"table": path, "budget": spend, "replays": replays, "policies": rows})
         return 0
@@ -82,7 +87,7 @@ def replay(  # noqa: PLR0917 - a command's flags
         "close: picks that are worse than the best by at most 5% of the range of all configs, on seeds that were not "
         "seen · regret: by how much in the mean (below 0: better there) · runs: spent, in whole runs · rate: picks "
         "within a factor of 3 of the middle of the best learning rates of their kind · covered: stated 95% intervals "
-        "that agree with the seeds that were not seen"
+        "that hold what the pick is worth, where the seeds of the table are drawn with replacement"
     )
     return 0
 
@@ -99,7 +104,7 @@ def _runs_of(budget: str, n_runs: int) -> float:
     return runs
 
 
-def _row(runs: RunTable, replayed: Sequence[Replayed]) -> dict[str, Any]:
+def _row(runs: RunTable, replayed: Sequence[Replayed], covered: float | None) -> dict[str, Any]:
     from studies.replay import summary
 
     told = summary(replayed)
@@ -110,7 +115,7 @@ def _row(runs: RunTable, replayed: Sequence[Replayed]) -> dict[str, Any]:
         "mean_cost": told.cost,
         "within_factor_3": told.within_factor_3,
         "mean_decades": told.decades,
-        "covered": told.covered,
+        "covered": covered,
         "pick": runs.configs[pick],
         "pick_share": times / len(replayed),
     }

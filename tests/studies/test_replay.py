@@ -12,7 +12,7 @@ import pytest
 
 from studies.errors import StudyError
 from studies.policies import POLICIES, Decision, Problem, Round, Values, make_policy
-from studies.replay import replay, replay_often, run_policy
+from studies.replay import coverage, replay, replay_often, run_policy
 from studies.run_table import RunTable
 
 
@@ -39,7 +39,7 @@ def table_of(values: Any, **kwargs: Any) -> RunTable:
 
 
 def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTable:
-    """Two optimizers, nine rates each, best at 1e-3 of the first one; early on rates ten times as high look best."""
+    """Two optimizers, nine rates each, best at 1e-3 of the first one; higher rates look better early on."""
     rng = np.random.default_rng(seed)
     marks = tuple(range(5, 101, 5))
     shares = np.array(marks) / 100
@@ -47,7 +47,7 @@ def rates_table(n_seeds: int = 10, noise: float = 1.0, seed: int = 0) -> RunTabl
     for optimizer, top in (("adam", 100.0), ("sgd", 60.0)):
         for power in np.arange(-5, -0.9, 0.5):
             end = top - 20 * (power + 3) ** 2
-            early = top - 20 * (power + 2.0) ** 2
+            early = top - 20 * (power + 2.5) ** 2
             curve = (1 - shares) * early * 0.6 + shares * end
             values.append(curve[None] + noise * rng.normal(size=(n_seeds, 1)) + 0 * shares[None])
             params.append({"optimizer": optimizer, "learning_rate": float(10**power)})
@@ -147,13 +147,45 @@ def test_regret_is_measured_on_seeds_that_the_policy_did_not_see():
         assert problem.n_seeds == 2
         told = yield Round(runs=[(1, 0), (1, 1)], mark=0)
         seen.extend(told.values())
-        return Decision(pick=1, interval=(8.0, 8.5))
+        return Decision(pick=1)
 
     result = replay(table_of(values, marks=(100,)), policy, budget=2, rng=np.random.default_rng(0))
     assert seen == [9.0, 9.0]
     assert result.regret == pytest.approx(0.1)
-    assert result.covered is False
     assert np.isnan(result.decades)
+
+
+def test_coverage_counts_intervals_that_hold_what_the_pick_is_worth():
+    values = np.zeros((2, 4, 1))
+    values[1, :, 0] = [0.0, 1.0, 2.0, 9.0]  # the middle half: 1 and 2
+
+    def stating(low: float, high: float) -> Any:
+        def policy(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
+            assert problem.n_seeds == 2
+            yield Round(runs=[(1, 0)], mark=0)
+            return Decision(pick=1, interval=(low, high))
+
+        return policy
+
+    table = table_of(values, marks=(100,))
+    assert coverage(table, stating(1.5, 1.6), budget=2, n=5) == 1.0
+    assert coverage(table, stating(1.6, 9.0), budget=2, n=5) == 0.0
+    assert coverage(table, make_policy("random"), budget=2, n=5) is None
+
+
+@pytest.mark.parametrize("name", ["race", "default"])
+def test_stated_intervals_hold_in_95_of_100_cases(name: str):
+    table = rates_table(noise=8.0)
+    assert 0.88 <= coverage(table, make_policy(name), budget=60.0, n=150) <= 1.0
+
+
+def test_the_default_search_races_and_confirms():
+    table = rates_table(n_seeds=16, noise=4.0)
+    told = [replay(table, make_policy("default"), budget=200.0, rng=np.random.default_rng(i)) for i in range(20)]
+    costs = [each.cost - 15 for each in told]  # three finalists on five further seeds
+    assert max(costs) < 0.6 * 3 * len(table.configs), "most leave before their ends"
+    assert np.mean([each.regret <= 0.05 for each in told]) > 0.8
+    assert all(each.decision.pick in each.decision.tied or len(each.decision.tied) == 1 for each in told)
 
 
 def test_where_neighbours_are_as_good_the_best_rate_is_in_their_middle():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from studies.errors import StudyError
-from studies.values import iqm, last_part_return, windowed_mean
+from studies.values import iqm, iqm_of_population, last_part_return, windowed_mean
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,11 @@ def test_windowed_mean_by_hand() -> None:
     assert math.isnan(windowed_mean(steps, values, at=5, width=5))
     with pytest.raises(StudyError, match="width is 0"):
         windowed_mean(steps, values, at=5, width=0)
+
+
+def test_the_interquartile_mean_of_a_population_counts_quartiles_in_part() -> None:
+    assert iqm_of_population([0.0, 1.0, 2.0, 3.0]) == 1.5
+    assert iqm_of_population([9.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) == pytest.approx(4.5)
+    # Thirds: from a quarter to three quarters, 1/12 of the first, all of the second, 1/12 of the third; over a half.
+    assert iqm_of_population([0.0, 10.0, 0.0]) == pytest.approx(10 / 12 / 0.5)
+    assert iqm_of_population([[1.0], [5.0]], axis=0) == pytest.approx([3.0])
