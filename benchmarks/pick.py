@@ -1,137 +1,300 @@
 """How good are the picks? Every policy, replayed over every table; writes benchmarks/pick.md.
 
-    python benchmarks/pick.py [--replays 200] [--budget 0.1] [--processes 2]
+    python benchmarks/pick.py [--replays 200] [--processes 2]     # everything but the last section, from the tables
+    python benchmarks/pick.py time                                 # the last section: real searches
 
-Policies were developed on the tables of CartPole-v1; those of other environments took no part in it.
+What is measured once stays in benchmarks/results/pick.jsonl until a table, the number of replays or the code that is
+replayed changes, so that an interrupted measurement goes on. Policies were developed on the tables of CartPole-v1;
+those of other environments took no part in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from studies.policies import POLICIES, make_policy
-from studies.replay import Summary, replay_often, summary
+from studies.policies import make_policy
+from studies.ranking import Candidate, rank, worst_choice
+from studies.replay import CLOSE, coverage, groups_of, plateau, replay_often, summary
 from studies.run_table import RunTable
+from studies.statistics import estimate
+from studies.values import iqm
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results" / "pick.jsonl"
+REPOSITORY = FOLDER.parent
 DEVELOPED_ON = "cartpole"
-COLUMNS = (
-    ("close", ".0%"),
-    ("regret", ".1%"),
-    ("within_factor_3", ".0%"),
-    ("decades", "+.2f"),
-    ("covered", ".0%"),
-    ("cost", ".0f"),
-)
-"""What is told of a policy over all tables, and how it is written."""
+SHARE = 0.1
+POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "tpe-median")
+SPENDING = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Shares of what all runs of a table cost, at which the race and the design with fixed seeds are compared."""
+
+Json = Any
 
 
-class Row(NamedTuple):
-    """A policy on a table."""
-
-    table: str
-    policy: str
-    told: Summary
+# What is measured, each of one table --------------------------------------------------------------------------------
 
 
-def row(name: str, policy: str, share: float, replays: int) -> Row:
-    table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
+def policy(table: RunTable, replays: int, name: str, share: float) -> Json:
+    """A policy at a budget."""
     budget = share * len(table.configs) * len(table.seeds)
-    return Row(name, policy, summary(replay_often(table, make_policy(policy), budget=budget, n=replays)))
-
-
-def mean(rows: Iterable[Row], name: str) -> float | None:
-    """Over tables, each of which has as many replays; None where nothing was told."""
-    known = [value for each in rows if (value := getattr(each.told, name)) is not None]
-    return float(np.mean(known)) if known else None
-
-
-def constant_rates(names: list[str]) -> tuple[float, float]:
-    """The one learning rate (of Adam) that is within a factor of 3 of the best in most tables, and in what share."""
-    best = []
-    for name in names:
-        table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
-        worth = np.median(table.values[:, :, -1], axis=1)
-        own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
-        first = max(own, key=lambda i: worth[i])
-        best.append(math.log10(float(table.params[first]["learning_rate"])))  # type: ignore[arg-type]
-    candidates = np.linspace(-6, -1, 101)
-    shares = [np.mean(np.abs(np.array(best) - rate) <= math.log10(3) + 1e-6) for rate in candidates]
-    at = int(np.argmax(shares))
-    return 10 ** candidates[at], float(shares[at])
-
-
-def text(rows: list[Row], replays: int, share: float) -> str:
-    names = list(dict.fromkeys(each.table for each in rows))
-    lines = [
-        "# How good are the picks?",
-        "",
-        f"Made by `python benchmarks/pick.py`: {replays} replays of every policy over every table, each on other "
-        f"seeds. A policy may spend {share:.0%} of what all runs of the table cost, sees half of the seeds, and is "
-        "judged on the others.",
-        "",
-        "## Close to the best",
-        "",
-        "Share of the replays in which the pick's interquartile mean on seeds that were not seen is within 5% of the "
-        "range of all candidates of the best one's. Tables of CartPole-v1 were used to develop the race; the others "
-        "were not.",
-        "",
-        f"| table | {' | '.join(POLICIES)} |",
-        f"|---|{'---|' * len(POLICIES)}",
-    ]
-    by = {(each.table, each.policy): each for each in rows}
-    for name in names:
-        lines.append(f"| {name} | {' | '.join(f'{by[name, policy].told.close:.0%}' for policy in POLICIES)} |")
-    groups = {
-        "developed on": [name for name in names if DEVELOPED_ON in name],
-        "not developed on": [name for name in names if DEVELOPED_ON not in name],
-        "all": names,
+    told = summary(replay_often(table, make_policy(name), budget=budget, n=replays))
+    return {
+        "close": told.close,
+        "regret": told.regret,
+        "cost": told.cost,
+        "rate": told.within_factor_3,
+        "decades": told.decades,
     }
-    for label, members in groups.items():
-        if members:
-            means = [mean((by[name, policy] for name in members), "close") for policy in POLICIES]
-            lines.append(f"| **{label}** | {' | '.join(f'**{value:.0%}**' for value in means)} |")
-    lines += [
-        "",
-        "## Over all tables",
-        "",
-        "| policy | close to the best | mean regret | rate within a factor of 3 | mean bias, decades | intervals that "
-        "hold | cost, runs |",
-        "|---|---|---|---|---|---|---|",
+
+
+def covered(table: RunTable, replays: int, name: str, share: float) -> Json:
+    """How often the intervals that a policy states hold."""
+    budget = share * len(table.configs) * len(table.seeds)
+    return {"covered": coverage(table, make_policy(name), budget=budget, n=replays)}
+
+
+def ceiling(table: RunTable, replays: int) -> Json:
+    """All runs of the seeds that may be seen, to their ends, and the best of them: what no policy can beat by much."""
+    close = []
+    everything = iqm(table.values[:, :, -1])
+    best, span = int(np.argmax(everything)), float(np.ptp(everything)) or 1.0
+    for i in range(replays):
+        order = np.random.default_rng((0, i)).permutation(len(table.seeds))
+        half = len(order) // 2
+        seen, unseen = iqm(table.values[:, order[:half], -1]), iqm(table.values[:, order[half:], -1])
+        close.append((unseen[best] - unseen[int(np.argmax(seen))]) / span <= CLOSE)
+    return {"close": float(np.mean(close))}
+
+
+def signal(table: RunTable, replays: int) -> Json:
+    """Whether all seeds together tell any candidate from another: whether there is anything to find."""
+    final = table.values[:, :, -1]
+    centers = iqm(final)
+    level = estimate(final.tolist()).may_be_best()
+    good = int(np.sum(centers >= centers.max() - CLOSE * np.ptp(centers)))
+    return {"best": float(centers.max()), "worst": float(centers.min()), "good": good, "found": not level.all()}
+
+
+def best_of_adam(table: RunTable, replays: int) -> Json:
+    """Decimal logarithms between which Adam's best rates lie."""
+    _, positions = groups_of(table)
+    worth = iqm(table.values[:, :, -1])
+    own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
+    first, last = plateau(table, max(own, key=lambda i: worth[i]), worth)
+    return {"low": positions[first], "high": positions[last]}
+
+
+def drift_seen(table: RunTable, replays: int) -> Json:
+    """How far the best rate of each optimizer moves from a quarter of the runs to their ends, in decades a decade."""
+    groups, positions = groups_of(table)
+    early = next(i for i, share in enumerate(table.shares) if share >= 0.25)
+    moved = []
+    for group in dict.fromkeys(groups):
+        own = [i for i, other in enumerate(groups) if other == group]
+        ends = []
+        for mark in (early, len(table.marks) - 1):
+            worth = iqm(table.values[:, :, mark])
+            first, last = plateau(table, max(own, key=lambda i: worth[i]), worth)
+            ends.append((positions[first] + positions[last]) / 2)
+        moved.append((ends[1] - ends[0]) / math.log10(1 / table.shares[early]))
+    return {"moved": moved}
+
+
+def twins(table: RunTable, replays: int, n_seeds: int) -> Json:
+    """Adam twice, under two names, with other seeds each: how often one of the two is called the better optimizer."""
+    own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
+    false = 0
+    for i in range(replays):
+        rng = np.random.default_rng((1, i))
+        candidates = [
+            Candidate(
+                label=name,
+                params={"optimizer": name, "learning_rate": table.params[c]["learning_rate"]},
+                seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), -1]),
+                number=100 * twin + k,
+            )
+            for twin, name in enumerate(("adam", "adam again"))
+            for k, c in enumerate(own)
+        ]
+        level, _ = worst_choice(rank(candidates), "optimizer")
+        false += len(level) == 1
+    return {"false": false / replays}
+
+
+def momentum(table: RunTable, replays: int, n_seeds: int) -> Json:
+    """How often plain SGD is called better than SGD with momentum, each at its own best rate."""
+    lost = 0
+    for i in range(replays):
+        rng = np.random.default_rng((3, i))
+        candidates = [
+            Candidate(
+                label=name,
+                params=params,
+                seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), -1]),
+                number=c,
+            )
+            for c, (name, params) in enumerate(zip(table.configs, table.params, strict=True))
+            if str(params["optimizer"]).startswith("sgd")
+        ]
+        level, _ = worst_choice(rank(candidates), "optimizer")
+        lost += "sgd(momentum=0.9)" not in level
+    return {"lost": lost / replays}
+
+
+def pruning(table: RunTable, replays: int, rule: str) -> Json:
+    """What a rule saves of three seeds each, and whether it prunes who would end among the best three."""
+    keeps = PRUNING[rule]
+    saved, lost, harm = [], [], []
+    truth = iqm(table.values[:, :, -1])
+    span = float(np.ptp(truth)) or 1.0
+    for i in range(replays):
+        seeds = np.random.default_rng((2, i)).permutation(len(table.seeds))[:3]
+        values = table.values[:, seeds]
+        alive, cost, before = list(range(len(table.configs))), 0.0, 0.0
+        for share, stay in keeps:
+            mark = int(np.argmin(np.abs(table.shares - share)))
+            cost += len(alive) * (table.shares[mark] - before)
+            before = table.shares[mark]
+            alive = stay(table, alive, values[:, :, mark], float(before))
+        cost += len(alive) * (1 - before)
+        top = np.argsort(-iqm(values[:, :, -1]), kind="stable")[:3]
+        saved.append(1 - cost / len(table.configs))
+        lost.append(np.mean([config not in alive for config in top]))
+        harm.append((truth.max() - truth[alive].max()) / span > CLOSE)
+    return {"saved": float(np.mean(saved)), "lost": float(np.mean(lost)), "harm": float(np.mean(harm))}
+
+
+Stay = Callable[[RunTable, list[int], Any, float], list[int]]
+
+
+def racing(level: float) -> Stay:
+    """Who may be the best, or become it."""
+
+    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
+        from studies.racing import Racer, staying
+
+        groups, positions = groups_of(table)
+        racers = [
+            Racer(values=tuple(values[c]) if c in alive else (), group=groups[c], position=positions[c])
+            for c in range(len(table.configs))
+        ]
+        return staying(racers, share, level=level)
+
+    return stay
+
+
+def best_part(part: float) -> Stay:
+    """The best part of those that began."""
+
+    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
+        order = sorted(alive, key=lambda c: -iqm(values[c]))
+        return sorted(order[: math.ceil(part * len(table.configs))])
+
+    return stay
+
+
+_RACE = (0.1, 0.2, 0.3, 0.5, 0.7)
+PRUNING: dict[str, Sequence[tuple[float, Stay]]] = {
+    "race, level 99.9%": [(share, racing(0.999)) for share in _RACE],
+    "race, level 99% (default)": [(share, racing(0.99)) for share in _RACE],
+    "race, level 95%": [(share, racing(0.95)) for share in _RACE],
+    "race, level 50%": [(share, racing(0.5)) for share in _RACE],
+    "best half at 50%": [(0.5, best_part(0.5))],
+    "halving by 2 from 10%": [(0.1, best_part(1 / 2)), (0.2, best_part(1 / 4)), (0.4, best_part(1 / 8))],
+    "halving by 3 from 10%": [(0.1, best_part(1 / 3)), (0.3, best_part(1 / 9))],
+    "best 12% after 10%": [(0.1, best_part(0.12))],
+    "best 12% after 30%": [(0.3, best_part(0.12))],
+}
+"""Rule -> shares of a run at which it prunes, and who stays there."""
+
+
+# Measuring ----------------------------------------------------------------------------------------------------------
+
+
+def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
+    """Everything that is measured: table, what, and its further arguments."""
+    found: list[tuple[str, str, tuple[Any, ...]]] = []
+    for name in names:
+        if name.endswith("-momentum"):
+            found += [(name, "momentum", (n_seeds,)) for n_seeds in (3, 5, 8)]
+            continue
+        found += [(name, what, ()) for what in ("signal", "ceiling", "best_of_adam", "drift_seen")]
+        found += [(name, "policy", (each, SHARE)) for each in POLICIES]
+        found += [(name, "policy", (each, share)) for each in ("race", "grid") for share in SPENDING if share != SHARE]
+        found += [(name, "policy", ("default", 1.0)), (name, "covered", ("default", 1.0))]
+        found += [(name, "covered", ("race", SHARE)), (name, "covered", ("race", 0.2))]
+        found += [(name, "twins", (n_seeds,)) for n_seeds in (3, 5, 8)]
+        found += [(name, "pruning", (rule,)) for rule in PRUNING]
+    return found
+
+
+def measure(name: str, what: str, arguments: tuple[Any, ...], replays: int) -> Json:
+    """One measurement."""
+    table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
+    return globals()[what](table, replays, *arguments)
+
+
+def state_of(name: str) -> str:
+    """Changes with the table and with the code that is replayed."""
+    files = [FOLDER / "tables" / f"{name}.parquet", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
+    files += [
+        REPOSITORY / "studies" / f"{each}.py"
+        for each in ("racing", "drift", "statistics", "values", "replay", "ranking")
     ]
-    for policy in POLICIES:
-        own = [by[name, policy] for name in names]
-        told = [(mean(own, name), form) for name, form in COLUMNS]
-        lines.append(f"| {policy} | {' | '.join('' if v is None else format(v, form) for v, form in told)} |")
-    rate, constant = constant_rates(names)
-    lines += [
-        "",
-        f"The best single learning rate for Adam on all tables is {rate:.1e}; it is within a factor of 3 of Adam's "
-        f"best on {constant:.0%} of them.",
-    ]
-    return "\n".join(lines) + "\n"
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def measured(names: Sequence[str], replays: int, processes: int) -> dict[tuple[Any, ...], Json]:
+    """All measurements: those that are there already, and those that are missing."""
+    states = {name: state_of(name) for name in names}
+    known: dict[tuple[Any, ...], Json] = {}
+    if RESULTS.exists():
+        for line in RESULTS.read_text().splitlines():
+            row = json.loads(line)
+            if row["table"] in states and row["state"] == states[row["table"]] and row["replays"] == replays:
+                known[row["table"], row["what"], tuple(row["arguments"])] = row["told"]
+    missing = [job for job in jobs(names) if job not in known]
+    RESULTS.parent.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(processes) as pool, RESULTS.open("a") as file:
+        running = {pool.submit(measure, *job, replays): job for job in missing}
+        for n, future in enumerate(as_completed(running), 1):
+            job = running[future]
+            known[job] = future.result()
+            row = {"table": job[0], "what": job[1], "arguments": job[2], "replays": replays, "told": known[job]}
+            file.write(json.dumps({**row, "state": states[job[0]]}) + "\n")
+            file.flush()
+            if n % 25 == 0:
+                print(f"{n} of {len(missing)}", flush=True)
+    return known
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["tables", "time"], default="tables")
     parser.add_argument("--replays", type=int, default=200)
-    parser.add_argument("--budget", type=float, default=0.1)
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
+    from pick_report import report, time_searches
+
+    if arguments.what == "time":
+        time_searches()
+    began = time.perf_counter()
     names = sorted(path.stem for path in (FOLDER / "tables").glob("*.parquet"))
-    jobs: list[Any] = [(name, policy, arguments.budget, arguments.replays) for name in names for policy in POLICIES]
-    with ProcessPoolExecutor(arguments.processes) as pool:
-        rows = list(pool.map(row, *zip(*jobs, strict=True)))
-    told = text(rows, arguments.replays, arguments.budget)
-    (FOLDER / "pick.md").write_text(told)
-    print(told)
+    told = measured(names, arguments.replays, arguments.processes)
+    text = report(names, told, arguments.replays)
+    (FOLDER / "pick.md").write_text(text)
+    print(text)
+    print(f"{time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ N_MARKS = 20
 RATES = {"adam": (-6, -1), "rmsprop": (-6, -1), "sgd(momentum=0.9)": (-5, 0), "lion": (-7, -2)}
 """Optimizer -> the powers of ten between which its rates lie, half a decade apart."""
 
+WITHOUT_MOMENTUM = {"sgd(momentum=0.9)": (-5, 0), "sgd": (-4, 1)}
+"""The same to compare plain SGD with momentum."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -40,6 +43,7 @@ class Case:
         env: The environment.
         env_steps: Budget of a run.
         params: Hyperparameters other than the agent's defaults.
+        rates: Optimizer -> the powers of ten between which its rates lie, half a decade apart.
         reward_scale: What the agent's rewards are multiplied with; returns are told in the environment's own units.
     """
 
@@ -47,6 +51,7 @@ class Case:
     env: str
     env_steps: int
     params: Mapping[str, Any] = field(default_factory=dict)
+    rates: Mapping[str, tuple[int, int]] = field(default_factory=lambda: RATES)
     reward_scale: float = 1.0
 
 
@@ -74,20 +79,22 @@ CASES: dict[str, Case] = dict(
         ("ppo-mountaincarcontinuous", Case(agent="ppo", env="MountainCarContinuous-v0", env_steps=51_200)),
         ("ppo-mountaincar", Case(agent="ppo", env="MountainCar-v0", env_steps=102_400)),
         ("dqn-mountaincar", Case(agent="dqn", env="MountainCar-v0", env_steps=100_000, params={"train_freq": 4})),
+        ("ppo-cartpole-momentum", Case(agent="ppo", env="CartPole-v1", env_steps=51_200, rates=WITHOUT_MOMENTUM)),
+        ("ppo-acrobot-momentum", Case(agent="ppo", env="Acrobot-v1", env_steps=81_920, rates=WITHOUT_MOMENTUM)),
         ("ppo-lunarlander", Case(agent="ppo", env="LunarLander-v3", env_steps=204_800, params={"gamma": 0.999})),
         ("dqn-lunarlander", Case(agent="dqn", env="LunarLander-v3", env_steps=100_000, params={"train_freq": 4})),
     ]
 )
 
 
-def rates_of(optimizer: str) -> list[float]:
+def rates_of(case: Case, optimizer: str) -> list[float]:
     """Half a decade apart, over five decades."""
-    low, high = RATES[optimizer]
+    low, high = case.rates[optimizer]
     return [float(f"{10 ** (low + i / 2):.4g}") for i in range(2 * (high - low) + 1)]
 
 
 def part_path(name: str, optimizer: str) -> Path:
-    return FOLDER / "parts" / f"{name}-{optimizer.partition('(')[0]}.parquet"
+    return FOLDER / "parts" / f"{name}-{optimizer.replace('(', '-').rstrip(')')}.parquet"
 
 
 def make_part(name: str, optimizer: str) -> None:
@@ -108,7 +115,7 @@ def make_part(name: str, optimizer: str) -> None:
     frame.to_parquet(path.with_suffix(".new"))
     path.with_suffix(".new").rename(path)
     seconds = time.perf_counter() - began
-    steps = case.env_steps * len(rates_of(optimizer)) * len(SEEDS)
+    steps = case.env_steps * len(rates_of(case, optimizer)) * len(SEEDS)
     print(f"{name} {optimizer}: {seconds:.0f} s, {steps / seconds:,.0f} steps/s", flush=True)
 
 
@@ -120,7 +127,7 @@ def train(case: Case, optimizer: str) -> dict[tuple[float, int], list[tuple[int,
     from agents.population import Population
     from studies.values import last_part_return, windowed_mean
 
-    members = [(rate, seed) for rate in rates_of(optimizer) for seed in SEEDS]
+    members = [(rate, seed) for rate in rates_of(case, optimizer) for seed in SEEDS]
     spec = AgentSpec.of(scaled(case.agent, case.reward_scale), case.env, {**case.params, "optimizer": optimizer})
     population = Population(spec, [{"seed": seed, "learning_rate": rate} for rate, seed in members])
     with Trainer(population) as trainer:
@@ -169,7 +176,7 @@ def merge(name: str) -> None:
     import pyarrow.parquet as pq
 
     case = CASES[name]
-    table = pa.concat_tables([pq.read_table(part_path(name, optimizer)) for optimizer in RATES])
+    table = pa.concat_tables([pq.read_table(part_path(name, optimizer)) for optimizer in case.rates])
     about = {
         "agent": case.agent,
         "env": case.env,
@@ -180,14 +187,14 @@ def merge(name: str) -> None:
     pq.write_table(
         table.replace_schema_metadata({**(table.schema.metadata or {}), **about}), FOLDER / f"{name}.parquet"
     )
-    for optimizer in RATES:
+    for optimizer in case.rates:
         part_path(name, optimizer).unlink()
 
 
 def make(names: list[str], processes: int) -> None:
     """Makes what is missing, so many parts at a time, one thread each."""
     todo = [name for name in names if not (FOLDER / f"{name}.parquet").exists()]
-    parts = [(n, o) for n in todo for o in RATES if not part_path(n, o).exists()]
+    parts = [(n, o) for n in todo for o in CASES[n].rates if not part_path(n, o).exists()]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
     running: list[tuple[subprocess.Popen[bytes], str, str]] = []
     while parts or running:
@@ -203,7 +210,7 @@ def make(names: list[str], processes: int) -> None:
             running.remove(entry)
             if process.returncode:
                 raise SystemExit(f"{name} {optimizer} ended with {process.returncode}")
-            if all(part_path(name, each).exists() for each in RATES):
+            if all(part_path(name, each).exists() for each in CASES[name].rates):
                 merge(name)
 
 

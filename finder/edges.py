@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from studies.confirmation import left_behind, verdict
 from studies.pick import why_no_pick
-from studies.ranking import rate_name, recommended
 from studies.rates import RateFinding, rate_finding
+from studies.recommending import rate_name, recommended
 from studies.spaces import Json
 from studies.study import OpenStudy
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from studies.listing import StudySummary, list_studies
     from studies.pick import Pick, best, best_optimizer
     from studies.pruners import PRUNERS, make_pruner
-    from studies.ranking import Candidate, Ranked, rank, recommended
+    from studies.ranking import Candidate, Ranked, rank
+    from studies.recommending import recommended
     from studies.recorder import Recorder
     from studies.records import Ask, EpisodeRecord
     from studies.reports import (
@@ -39,7 +40,8 @@ _HOMES = {
     "studies.listing": ("StudySummary", "list_studies"),
     "studies.pick": ("Pick", "best", "best_optimizer"),
     "studies.pruners": ("PRUNERS", "make_pruner"),
-    "studies.ranking": ("Candidate", "Ranked", "rank", "recommended"),
+    "studies.ranking": ("Candidate", "Ranked", "rank"),
+    "studies.recommending": ("recommended",),
     "studies.recorder": ("Recorder",),
     "studies.records": ("Ask", "EpisodeRecord"),
     "studies.reports": (

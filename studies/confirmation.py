@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import CONFIRMS_ATTR
-from studies.ranking import Candidate, Left, Ranked, rank, recommended
+from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
+from studies.recommending import Left, recommended
 
 if TYPE_CHECKING:
     from studies.spec import StudySpec
@@ -178,12 +179,18 @@ def _seed_values(trial: FrozenTrial) -> dict[int, float]:
 def _pick(
     study: OpenStudy, sound: Sequence[Ranked], ranked: Sequence[Ranked], numbers: Collection[int]
 ) -> Ranked | None:
-    """The finalist that all seeds together recommend; without finalists what the search recommends."""
-    left = left_behind(study)
+    """The finalist that all seeds together recommend; without finalists what the search recommends.
+
+    One that failed on further seeds is like a trial that failed.
+    """
+    kept = {each.number for each in sound}
+    failed = [Left(params=each.params, value=math.nan) for each in ranked if each.number not in kept]
+    left = left_behind(study) + failed
     first = recommended(sound, study.direction, left)
     if not numbers:
         return first
-    again = recommended(ranked, study.direction, left, among=numbers)
+    on_all_seeds = [each for each in ranked if each.number in kept]
+    again = recommended(on_all_seeds, study.direction, left, among=numbers)
     return next((each for each in sound if again is not None and each.number == again.number), first)
 
 

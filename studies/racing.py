@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 
 from studies.drift import drift
+from studies.rate_curve import smoothing
 from studies.statistics import estimate
 from studies.values import iqm
 
 LEVEL = 0.99
 """Confidence with which a candidate must be told from the best one before it leaves."""
-
-NEIGHBOURS = 0.5
-"""Weight of the two neighbouring rates in the curve that is compared, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +66,12 @@ def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> l
     return sorted(kept)
 
 
-def scores(racers: Sequence[Racer], share: float, *, neighbours: float = NEIGHBOURS) -> dict[int, float]:
+def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
     """Returns what each racer that is in the race will be worth: what the curve of its group says of its rate.
 
     Args:
         racers: All of them. One that is out was worse: it counts as the worst of those that are there.
         share: See `staying`.
-        neighbours: See `NEIGHBOURS`.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     values = _finite([racers[i].values for i in present])
@@ -85,24 +82,19 @@ def scores(racers: Sequence[Racer], share: float, *, neighbours: float = NEIGHBO
         groups.setdefault(racer.group if math.isfinite(racer.position) else ("alone", i), []).append(i)
     found: dict[int, float] = {}
     for members in groups.values():
-        found |= _along_curve(racers, members, {i: centers.get(i, worst) for i in members}, share, neighbours)
+        found |= _along_curve(racers, members, {i: centers.get(i, worst) for i in members}, share)
     return {i: found[i] for i in present}
 
 
 def _along_curve(
-    racers: Sequence[Racer], members: Sequence[int], values: Mapping[int, float], share: float, neighbours: float
+    racers: Sequence[Racer], members: Sequence[int], values: Mapping[int, float], share: float
 ) -> dict[int, float]:
     """The values of one group, smoothed over neighbouring rates and read where the curve will be."""
     if len(members) == 1:
         return dict(values)
     ordered = sorted(members, key=lambda i: racers[i].position)
     positions = np.array([racers[i].position for i in ordered])
-    own = np.array([values[i] for i in ordered])
-    smooth = own.copy()
-    weight = neighbours / 2
-    for k in range(len(own)):
-        near = [own[j] for j in (k - 1, k + 1) if 0 <= j < len(own)]
-        smooth[k] = (own[k] + weight * sum(near)) / (1 + weight * len(near))
+    smooth = smoothing(positions.tolist()) @ np.array([values[i] for i in ordered])
     moves, _ = drift(share)
     later: Any = np.interp(positions - moves, positions, smooth)
     return {i: float(value) for i, value in zip(ordered, later, strict=True)}

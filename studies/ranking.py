@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -118,96 +118,6 @@ def _unknown(each: Candidate) -> Ranked:
         label=each.label, params=each.params, seed_values=each.seed_values, number=each.number, value=math.nan,
         spread=math.nan, low=math.nan, high=math.nan, probability_best=0.0, tied=False, n_seeds=len(each.seed_values),
     )  # fmt: skip
-
-
-def recommended(
-    ranked: Sequence[Ranked],
-    direction: Direction = "maximize",
-    left: Sequence[Left] = (),
-    among: Collection[int] | None = None,
-) -> Ranked | None:
-    """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
-
-    That is the one which does well with its neighbours: the mean of its value, twice, and those of the next lower and
-    the next higher learning rate with everything else the same. So it is not at the edge of a cliff, and less a matter
-    of luck. Of several that are equal it is the one in the middle of its kind. Without learning rates it is the best
-    one.
-
-    Args:
-        ranked: What `rank` returned.
-        direction: Whether a high or a low value is good. Defaults to `maximize`.
-        left: What was tried but did not come to its end: neighbours too.
-        among: Numbers of those that may be recommended; None for all.
-
-    Returns:
-        None if nothing has a value.
-    """
-    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
-    tied = [each for each in allowed if each.tied]
-    points: list[Point] = [*ranked, *left]
-    name = rate_name(points)
-    if len(tied) < 2 or name is None or math.isnan(tied[0].low):
-        return allowed[0] if allowed else None
-    sign = 1.0 if direction == "maximize" else -1.0
-    worst = min(sign * each.value for each in points if not math.isnan(each.value))
-
-    def worth(point: Point) -> float:
-        return worst if math.isnan(point.value) else sign * point.value
-
-    def robustness(entry: Ranked) -> tuple[float, float, float, int]:
-        near = [worth(each) for each in _neighbours(entry, points, name)]
-        around = (2 * worth(entry) + sum(near) + (2 - len(near)) * worth(entry)) / 4
-        alike = sorted(_log_rate(each, name) for each in tied if kind_of(each, name) == kind_of(entry, name))
-        off_middle = abs(_log_rate(entry, name) - (alike[0] + alike[-1]) / 2)
-        return round(around, 9), -round(off_middle, 9), -_or_infinite(entry.spread), -entry.number
-
-    return max(tied, key=robustness)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """Something that was tried and did not come to its end.
-
-    Attributes:
-        params: Its parameters.
-        value: Its last value, where it was pruned; NaN where it failed, which counts as the worst value of all.
-    """
-
-    params: Mapping[str, Json]
-    value: float
-
-
-Point = Ranked | Left
-
-
-def rate_name(points: Sequence[Point]) -> str | None:
-    """Returns the one parameter that is a learning rate, None if there is none or there are several."""
-    names = {name for each in points for name in each.params if name.endswith("learning_rate")}
-    if len(names) != 1:
-        return None
-    [name] = names
-    rates = [each.params.get(name) for each in points]
-    return name if all(isinstance(rate, int | float) and rate > 0 for rate in rates) else None
-
-
-def _log_rate(point: Point, name: str) -> float:
-    rate = point.params[name]
-    return math.log10(rate) if isinstance(rate, int | float) else 0.0
-
-
-def kind_of(point: Point, name: str) -> dict[str, Json]:
-    """Returns all parameters but the rate."""
-    return {key: value for key, value in point.params.items() if key != name}
-
-
-def _neighbours(entry: Ranked, points: Sequence[Point], name: str) -> list[Point]:
-    """The next lower and the next higher rate with everything else the same."""
-    group = [each for each in points if kind_of(each, name) == kind_of(entry, name)]
-    own = _log_rate(entry, name)
-    below = [each for each in group if _log_rate(each, name) < own]
-    above = [each for each in group if _log_rate(each, name) > own]
-    near = [max(below, key=lambda each: _log_rate(each, name))] if below else []
-    return near + ([min(above, key=lambda each: _log_rate(each, name))] if above else [])
 
 
 def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:

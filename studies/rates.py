@@ -1,7 +1,7 @@
 """Which learning rate to use: between which rates the best one lies, whether that is safe, and for how long a run.
 
-Candidates that cannot be told from the best one are a confidence set for it (`Estimates.may_be_best`), so the best rate
-lies between them and their neighbours that were told from it. How wide that is, in decades, is how much is known.
+The best rate lies where the curve of values over rates may be highest (`studies.rate_curve`). How wide that is, in
+decades, is how much is known.
 
 A short run favours rates that are too high. So where the run that follows is longer than those of the study, the rate
 is lowered (`studies.drift`), and the interval grows by how much that differs from task to task.
@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from studies.drift import drift
-from studies.ranking import Direction, Left, Point, Ranked, kind_of, rate_name
+from studies.ranking import Direction, Ranked
+from studies.recommending import Left, Point, kind_of, rate_curve, rate_name
 from studies.spaces import Json
 from studies.words import rate_text
 
@@ -34,7 +35,7 @@ class RateFinding:
 
     Attributes:
         name: The parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
-        suggested: The rate to use: `tested`, or for a longer run what it becomes.
+        suggested: The rate to use: `tested`, or for a longer run what the best rate becomes.
         tested: The rate of the pick.
         low: Lower end of the interval in which the best rate lies with 95% probability.
         high: Its upper end.
@@ -113,8 +114,11 @@ def rate_finding(
     level = [
         each for each in ranked if each in group and (each.tied or each.number == pick.number) and _known(each.value)
     ]
-    first, last = (end(_rate(each, name) for each in level) for end in (min, max))
-    low, high = _beyond(rates, first, -1), _beyond(rates, last, 1)
+    if math.isnan(pick.low):
+        low, middle, high = rates[0], tested, rates[-1]
+    else:
+        peak = rate_curve(ranked, left, pick, name, direction).peak
+        low, middle, high = min(10**peak.low, tested), 10**peak.middle, max(10**peak.high, tested)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = _cost(pick, level, points, direction)
     told_apart = len(level) < len(rates) and not math.isnan(cost)
@@ -122,9 +126,9 @@ def rate_finding(
     suggested = tested
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon)
-        below = math.hypot(math.log10(tested / low), 1.96 * error)
-        above = math.hypot(math.log10(high / tested), 1.96 * error)
-        suggested = float(f"{tested * 10**shift:.3g}")
+        below = math.hypot(math.log10(middle / low), 1.96 * error)
+        above = math.hypot(math.log10(high / middle), 1.96 * error)
+        suggested = float(f"{middle * 10**shift:.3g}")
         low, high = suggested * 10**-below, suggested * 10**above
         if not why and below + above > WIDEST:
             why = (
@@ -167,12 +171,6 @@ def _cost(pick: Ranked, level: Sequence[Ranked], points: Sequence[Point], direct
         if each.number != pick.number
     ]
     return max([0.0, *costs]) / span if span > 0 else 0.0
-
-
-def _beyond(rates: Sequence[float], end: float, step: int) -> float:
-    """Halfway (on a log axis) between the last rate of an interval and the next one, itself where there is none."""
-    at = rates.index(end) + step
-    return math.sqrt(end * rates[at]) if 0 <= at < len(rates) else end
 
 
 def _rate(point: Point, name: str) -> float:

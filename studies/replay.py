@@ -191,11 +191,16 @@ def _rate(params: Mapping[str, Any]) -> float:
     return float(rate) if isinstance(rate, int | float) and rate > 0 else 0.0
 
 
-def _decades(table: RunTable, pick: int, worth: Array) -> float:
+def plateau(table: RunTable, config: int, worth: Array) -> tuple[int, int]:
+    """Returns the first and the last config of the rates that are as good as the best of a group, to 2% of the range.
+
+    Args:
+        table: The finished runs, with learning rates.
+        config: One of the group.
+        worth: [C] what each config is worth.
+    """
     groups, positions = groups_of(table)
-    if not groups:
-        return math.nan
-    same = sorted((i for i, group in enumerate(groups) if group == groups[pick]), key=lambda i: positions[i])
+    same = sorted((i for i, group in enumerate(groups) if group == groups[config]), key=lambda i: positions[i])
     best = max(range(len(same)), key=lambda k: worth[same[k]])
     enough = worth[same[best]] - _PLATEAU * (float(np.ptp(worth)) or 1.0)
     first = last = best
@@ -203,4 +208,12 @@ def _decades(table: RunTable, pick: int, worth: Array) -> float:
         first -= 1
     while last + 1 < len(same) and worth[same[last + 1]] >= enough:
         last += 1
-    return positions[pick] - (positions[same[first]] + positions[same[last]]) / 2
+    return same[first], same[last]
+
+
+def _decades(table: RunTable, pick: int, worth: Array) -> float:
+    groups, positions = groups_of(table)
+    if not groups:
+        return math.nan
+    first, last = plateau(table, pick, worth)
+    return positions[pick] - (positions[first] + positions[last]) / 2

@@ -13,7 +13,8 @@ import numpy as np
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.pruners import RACE_RUNGS
 from studies.racing import Racer, staying
-from studies.ranking import Candidate, Left, Ranked, rank, recommended
+from studies.ranking import Candidate, Ranked, rank
+from studies.recommending import Left, recommended
 from studies.spaces import Json
 
 N_SEEDS = 3

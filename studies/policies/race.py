@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.racing import LEVEL, NEIGHBOURS, Racer, scores, staying
+from studies.racing import LEVEL, Racer, scores, staying
 from studies.statistics import estimate
 
 
@@ -31,7 +31,6 @@ class RaceSettings:
         together: Share of a run from which groups compete. Before, the best of each go on, equally many: how fast an
             optimizer begins says little about how far it comes.
         level: Confidence with which a candidate must be told from the best before it leaves although there is room.
-        neighbours: Weight of the two neighbouring rates in the curve that is compared, from 0 to 1.
     """
 
     first: float = 0.2
@@ -40,7 +39,6 @@ class RaceSettings:
     n_seeds: int = 2
     level: float = LEVEL
     together: float = 0.6
-    neighbours: float = NEIGHBOURS
 
 
 def race(
@@ -69,7 +67,7 @@ def race(
     for k, mark in enumerate(rungs):
         if k:
             racers = _racers(problem, values)
-            worth = scores(racers, share, neighbours=chosen.neighbours)
+            worth = scores(racers, share)
             stay = staying(racers, share, level=chosen.level)
             order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
             if share < chosen.together - 1e-9:
@@ -79,10 +77,10 @@ def race(
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost += len(alive) * n_seeds * (problem.shares[mark] - share)
         share = problem.shares[mark]
-    worth = scores(_racers(problem, values), 1.0, neighbours=chosen.neighbours)
+    worth = scores(_racers(problem, values), 1.0)
     finalists = sorted(alive, key=lambda config: (-worth[config], chance[config]))
     n_left = int(problem.budget - cost + 1e-9)
-    return (yield from _final(problem, values, finalists, n_left, chosen.neighbours))
+    return (yield from _final(problem, values, finalists, n_left))
 
 
 def _rungs(problem: Problem, chosen: RaceSettings) -> list[int]:
@@ -133,7 +131,7 @@ def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round
 
 
 def _final(
-    problem: Problem, whole: Values, finalists: Sequence[int], n_left: int, neighbours: float
+    problem: Problem, whole: Values, finalists: Sequence[int], n_left: int
 ) -> Generator[Round, Values, Decision]:
     """The finalists on seeds of their own. All seeds choose among them; what the pick is worth say its own seeds only.
 
@@ -142,7 +140,6 @@ def _final(
         whole: What they were worth at the end of the race.
         finalists: The best of the race first.
         n_left: Whole runs that are left.
-        neighbours: See `RaceSettings`.
     """
     n_seeds = len({seed for _, seed in whole})
     n_fresh = problem.n_seeds - n_seeds
@@ -156,7 +153,7 @@ def _final(
     both = [[*a, *b] for a, b in zip(_by_config(whole, kept), _by_config(held_out, kept), strict=True)]
     estimates = estimate(both)
     level = estimates.may_be_best()
-    worth = scores(_racers(problem, {**whole, **held_out}), 1.0, neighbours=neighbours)
+    worth = scores(_racers(problem, {**whole, **held_out}), 1.0)
     at = int(np.argmax([worth[config] for config in kept]))
     tied = tuple(config for config, is_level in zip(kept, level, strict=True) if is_level)
     if n == 1 and fresh == 1:

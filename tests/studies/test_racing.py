@@ -28,21 +28,24 @@ def test_the_best_rate_falls_as_runs_get_longer() -> None:
 
 
 def test_scores_are_smoothed_over_neighbouring_rates() -> None:
-    # Weight 1/4 for each neighbour: (0 + 8/4) / 1.5, 8 / 1.5, (0 + 8/4) / 1.25 at the end.
+    # Half a decade away exp(-0.5 (0.5 / 0.3)^2) = 0.249 as much, a decade away 0.004: (8 * 0.249) / 1.502 and so on.
     found = scores(curve([0.0, 0.0, 8.0, 0.0]), 1.0)
-    assert [found[i] for i in range(4)] == pytest.approx([0.0, 2 / 1.5, 8 / 1.5, 2 / 1.25])
+    assert [found[i] for i in range(4)] == pytest.approx([0.025, 1.328, 5.324, 1.592], abs=1e-3)
 
 
 def test_scores_are_read_where_the_curve_will_be() -> None:
     # After a tenth of the run it still moves by 0.75 decades: 1e-4 is worth what is halfway from 10^-3.5 to 10^-3 now.
     found = scores(curve([0.0, 0.0, 8.0, 0.0]), 0.1)
-    now = [0.0, 2 / 1.5, 8 / 1.5, 2 / 1.25]
-    assert [found[i] for i in range(4)] == pytest.approx([(now[1] + now[2]) / 2, (now[2] + now[3]) / 2, now[3], now[3]])
+    now = [0.025, 1.328, 5.324, 1.592]
+    later = [(now[1] + now[2]) / 2, (now[2] + now[3]) / 2, now[3], now[3]]
+    assert [found[i] for i in range(4)] == pytest.approx(later, abs=1e-3)
 
 
 def test_a_neighbour_that_is_out_counts_as_the_worst() -> None:
     there = scores(curve([2.0, None, 8.0]), 1.0)
-    assert there == pytest.approx({0: 2.0, 2: (8 + 2 / 4) / 1.25})
+    near, far = math.exp(-0.5 * (0.5 / 0.3) ** 2), math.exp(-0.5 * (1 / 0.3) ** 2)
+    whole = 1 + near + far
+    assert there == pytest.approx({0: (2 + 2 * near + 8 * far) / whole, 2: (8 + 2 * near + 2 * far) / whole})
 
 
 def test_candidates_without_rates_stand_for_themselves() -> None:

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, Left, rank, recommended, seeds_to_settle, worst_choice
+from studies.ranking import Candidate, rank, seeds_to_settle, worst_choice
+from studies.recommending import Left, recommended
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:
@@ -77,7 +78,7 @@ def test_at_the_cliff_the_safer_neighbour_is_recommended() -> None:
 
 
 def test_neighbours_are_of_the_same_kind() -> None:
-    entries = [rate(0, -4, 99, 101, gamma=0.9), rate(1, -3, 99, 101, gamma=0.5), rate(2, -2, 0, 2, gamma=0.9)]
+    entries = [rate(0, -4, 99, 101, gamma=0.9), rate(1, -3, 99, 101, gamma=0.5), rate(2, -3.5, 0, 2, gamma=0.9)]
     assert recommended(rank(entries)).number == 1  # type: ignore[union-attr]
 
 
@@ -115,10 +116,15 @@ def test_whether_a_choice_matters() -> None:
 
 @pytest.mark.parametrize("value", [9.0, math.nan])
 def test_a_neighbour_that_did_not_come_to_its_end_is_a_cliff_too(value: float) -> None:
-    near = [rate(0, -4, 470, 480, 490), rate(1, -3, 470, 480, 490), rate(2, -2, 483, 493, 503), rate(3, -6, 9, 10, 11)]
+    near = [
+        rate(0, -4, 470, 480, 490),
+        rate(1, -3.5, 470, 480, 490),
+        rate(2, -3, 483, 493, 503),
+        rate(3, -4.5, 9, 10, 11),
+    ]
     ranked = rank(near)
     assert recommended(ranked).number == 2  # type: ignore[union-attr]
-    left = [Left(params={"learning_rate": 0.1}, value=value)]
+    left = [Left(params={"learning_rate": 10**-2.5}, value=value)]
     assert recommended(ranked, left=left).number in (0, 1)  # type: ignore[union-attr]
 
 

@@ -1,0 +1,77 @@
+"""The curve of values over learning rates: smoothed, and where its peak lies. Pure functions over numbers.
+
+Neighbouring rates do about as well, so they say something about each other. What a rate is worth is therefore read from
+all rates nearby, the more the nearer they are. Where the curve is highest is uncertain because values are: it is found
+for many curves that the seeds might as well have given. Replayed over tables of finished runs, the middle of these
+peaks is a better rate than the best single value, and 95% of them hold the best rate about as often
+(`benchmarks/pick.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from studies.statistics import Estimates
+
+Array = np.ndarray[Any, Any]
+
+BANDWIDTH = 0.3
+"""Decades within which rates say something about each other: half a decade away it is a quarter as much."""
+
+_DRAWS = 2_000
+
+
+class Peak(NamedTuple):
+    """Decimal logarithms of the rates between which the curve is highest.
+
+    Attributes:
+        middle: The median.
+        low: The lower end of 95%.
+        high: The upper end.
+    """
+
+    middle: float
+    low: float
+    high: float
+
+
+def smoothing(positions: Sequence[float]) -> Array:
+    """Returns [C, C] how much each rate says of each, rows sum to 1.
+
+    Args:
+        positions: [C] decimal logarithms of the rates.
+    """
+    at = np.asarray(positions, np.float64)
+    weights = np.exp(-0.5 * ((at[:, None] - at[None, :]) / BANDWIDTH) ** 2)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple[float, float]] = ()) -> Peak:
+    """Returns where the curve is highest.
+
+    Args:
+        estimates: What is known of C rates.
+        positions: [C] their decimal logarithms, all different.
+        fixed: Position and value of further rates that are part of the curve, but cannot be its peak.
+    """
+    at = np.array([*positions, *(position for position, _ in fixed)])
+    if len(at) == 1:
+        return Peak(*np.repeat(at, 3).tolist())
+    rng = np.random.default_rng(0)
+    shape = (_DRAWS, len(estimates.centers))
+    drawn = estimates.centers + estimates.errors * rng.standard_t(estimates.df, size=shape)
+    curves = np.hstack([drawn, np.tile([value for _, value in fixed], (_DRAWS, 1))])
+    smooth = curves @ smoothing(at.tolist()).T
+    highest = np.argmax(smooth[:, : shape[1]], axis=1)
+    order = np.argsort(at)
+    between = (at[order][:-1] + at[order][1:]) / 2
+    lows, highs = np.empty_like(at), np.empty_like(at)
+    lows[order[1:]], highs[order[:-1]] = between, between
+    # Beyond the ends as far as on the other side.
+    lows[order[0]], highs[order[-1]] = 2 * at[order[0]] - highs[order[0]], 2 * at[order[-1]] - lows[order[-1]]
+    places = rng.uniform(lows[highest], highs[highest])
+    low, middle, high = np.quantile(places, [0.025, 0.5, 0.975])
+    return Peak(float(middle), float(low), float(high))

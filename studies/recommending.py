@@ -1,0 +1,137 @@
+"""Which of several candidates to use, where some of them cannot be told from the best. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from studies.racing import log10_rate
+from studies.ranking import Direction, Ranked
+from studies.rate_curve import Peak, peak, smoothing
+from studies.spaces import Json
+from studies.statistics import Estimates, estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that was tried and did not come to its end.
+
+    Attributes:
+        params: Its parameters.
+        value: Its last value, where it was pruned; NaN where it failed, which counts as the worst value of all.
+    """
+
+    params: Mapping[str, Json]
+    value: float
+
+
+Point = Ranked | Left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateCurve:
+    """The learning rates of candidates that are the same in everything else.
+
+    Attributes:
+        members: The complete ones.
+        worth: Number of a member -> its value read from the curve, higher is better.
+        peak: Where the curve is highest.
+    """
+
+    members: tuple[Ranked, ...]
+    worth: Mapping[int, float]
+    peak: Peak
+
+
+def recommended(
+    ranked: Sequence[Ranked],
+    direction: Direction = "maximize",
+    left: Sequence[Left] = (),
+    among: Collection[int] | None = None,
+) -> Ranked | None:
+    """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
+
+    Where a learning rate was searched, that is the one nearest to the middle of where the curve of its kind may be
+    highest, of the kind (everything but the rate) whose curve is highest. So it is not at the edge of a cliff, and less
+    a matter of luck. Without learning rates it is the best one.
+
+    Args:
+        ranked: What `rank` returned.
+        direction: Whether a high or a low value is good. Defaults to `maximize`.
+        left: What was tried but did not come to its end: part of the curves too.
+        among: Numbers of those that may be recommended; None for all.
+
+    Returns:
+        None if nothing has a value.
+    """
+    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    tied = [each for each in allowed if each.tied]
+    name = rate_name([*ranked, *left])
+    if len(tied) < 2 or name is None or math.isnan(tied[0].low):
+        return allowed[0] if allowed else None
+    kinds: list[tuple[RateCurve, list[Ranked]]] = []
+    for each in tied:
+        if not any(each in members for _, members in kinds):
+            members = [other for other in tied if kind_of(other, name) == kind_of(each, name)]
+            kinds.append((rate_curve(ranked, left, each, name, direction), members))
+
+    def height(of: tuple[RateCurve, list[Ranked]]) -> float:
+        return max(round(of[0].worth[each.number], 9) for each in of[1])
+
+    curve, kind = max(kinds, key=height)  # of equals the first, whose best single value is higher
+
+    def distance(each: Ranked) -> tuple[float, float, int]:
+        spread = math.inf if math.isnan(each.spread) else each.spread
+        return round(abs(log10_rate(each.params[name]) - curve.peak.middle), 9), spread, each.number
+
+    return min(kind, key=distance)
+
+
+def rate_curve(
+    ranked: Sequence[Ranked], left: Sequence[Left], member: Ranked, name: str, direction: Direction
+) -> RateCurve:
+    """Returns the curve that a candidate belongs to.
+
+    Args:
+        ranked: All candidates: their spreads together say how uncertain each value is.
+        left: What was tried but did not come to its end.
+        member: One of `ranked`.
+        name: The parameter that is the learning rate.
+        direction: Whether a high or a low value is good.
+    """
+    sign = 1.0 if direction == "maximize" else -1.0
+    known = [each for each in ranked if not math.isnan(each.value)]
+    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
+    own = [i for i, each in enumerate(known) if kind_of(each, name) == kind_of(member, name)]
+    members = tuple(known[i] for i in own)
+    gone = [each for each in left if kind_of(each, name) == kind_of(member, name)]
+    points: list[Point] = [*ranked, *left]
+    values = [sign * each.value for each in points if not math.isnan(each.value)]
+    fixed = [
+        (log10_rate(each.params[name]), min(values) if math.isnan(each.value) else sign * each.value) for each in gone
+    ]
+    positions = [log10_rate(each.params[name]) for each in members]
+    of_kind = Estimates(
+        centers=estimates.centers[own], errors=estimates.errors[own], df=estimates.df[own], counts=estimates.counts[own]
+    )
+    all_positions = [*positions, *(position for position, _ in fixed)]
+    smooth = smoothing(all_positions) @ np.array([*of_kind.centers, *(value for _, value in fixed)])
+    worth = {each.number: float(smooth[i]) for i, each in enumerate(members)}
+    return RateCurve(members=members, worth=worth, peak=peak(of_kind, positions, fixed))
+
+
+def rate_name(points: Sequence[Point]) -> str | None:
+    """Returns the one parameter that is a learning rate, None if there is none or there are several."""
+    names = {name for each in points for name in each.params if name.endswith("learning_rate")}
+    if len(names) != 1:
+        return None
+    [name] = names
+    return name if all(math.isfinite(log10_rate(each.params.get(name))) for each in points) else None
+
+
+def kind_of(point: Point, name: str) -> dict[str, Json]:
+    """Returns all parameters but the rate."""
+    return {key: value for key, value in point.params.items() if key != name}
