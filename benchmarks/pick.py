@@ -24,6 +24,8 @@ import numpy as np
 
 from studies.policies import make_policy
 from studies.ranking import Candidate, rank, worst_choice
+from studies.rates import rate_finding
+from studies.recommending import recommended
 from studies.replay import CLOSE, coverage, groups_of, plateau, replay_often, summary
 from studies.run_table import RunTable
 from studies.statistics import estimate
@@ -108,6 +110,40 @@ def drift_seen(table: RunTable, replays: int) -> Json:
             ends.append((positions[first] + positions[last]) / 2)
         moved.append((ends[1] - ends[0]) / math.log10(1 / table.shares[early]))
     return {"moved": moved}
+
+
+def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
+    """What is said of each optimizer's best rate after a share of the runs, beside what it is at their ends."""
+    groups, positions = groups_of(table)
+    mark = next(i for i, own in enumerate(table.shares) if own >= share - 1e-9)
+    worth = iqm(table.values[:, :, -1])
+    rows = []
+    for i in range(max(1, replays // 4)):
+        rng = np.random.default_rng((4, i))
+        for group in dict.fromkeys(groups):
+            own = [c for c, other in enumerate(groups) if other == group]
+            ranked = rank(
+                [
+                    Candidate(
+                        label=table.configs[c],
+                        params={"learning_rate": 10 ** positions[c]},
+                        seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), mark]),
+                        number=c,
+                    )
+                    for c in own
+                ]
+            )
+            pick = recommended(ranked)
+            assert pick is not None
+            said = rate_finding(ranked, [], pick, env_steps=table.marks[mark], horizon=table.marks[-1])
+            assert said is not None
+            first, last = plateau(table, own[0], worth)
+            best = (positions[first] + positions[last]) / 2
+            off = math.log10(said.suggested) - best
+            held = math.log10(said.low) <= best <= math.log10(said.high)
+            rows.append((held, said.decades, off, abs(off) <= math.log10(3) + 1e-6, not said.why_unsafe))
+    held, decades, off, near, safe = np.array(rows, float).mean(axis=0)
+    return {"held": held, "decades": decades, "bias": off, "near": near, "safe": safe}
 
 
 def twins(table: RunTable, replays: int, n_seeds: int) -> Json:
@@ -234,6 +270,7 @@ def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
         found += [(name, "policy", ("default", 1.0)), (name, "covered", ("default", 1.0))]
         found += [(name, "covered", ("race", SHARE)), (name, "covered", ("race", 0.2))]
         found += [(name, "twins", (n_seeds,)) for n_seeds in (3, 5, 8)]
+        found += [(name, "horizon", (share, n_seeds)) for share in (0.25, 0.5, 1.0) for n_seeds in (3, 8)]
         found += [(name, "pruning", (rule,)) for rule in PRUNING]
     return found
 
@@ -247,10 +284,10 @@ def measure(name: str, what: str, arguments: tuple[Any, ...], replays: int) -> J
 def state_of(name: str) -> str:
     """Changes with the table and with the code that is replayed."""
     files = [FOLDER / "tables" / f"{name}.parquet", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
-    files += [
-        REPOSITORY / "studies" / f"{each}.py"
-        for each in ("racing", "drift", "statistics", "values", "replay", "ranking")
-    ]
+    modules = (
+        "drift", "racing", "ranking", "rate_curve", "rates", "recommending", "replay", "statistics", "values",
+    )  # fmt: skip
+    files += [REPOSITORY / "studies" / f"{module}.py" for module in modules]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

@@ -26,6 +26,7 @@ def report(names: Sequence[str], told: Told, replays: int) -> str:
         _head(tables, found, replays),
         _close(tables, found, told, SHARE),
         _rates(found, told, SHARE),
+        _horizon(found, told),
         _intervals(found, [name for name in names if name.endswith("-momentum")], told, SHARE),
         _fixed_seeds(found, told),
         _frontier(found, told),
@@ -129,6 +130,31 @@ def _rates(found: Sequence[str], told: Told, share: float) -> list[str]:
         f"{drift}. "
         "The product uses -0.75 ± 0.5 (`studies/drift.py`).",
     ]
+    return lines
+
+
+def _horizon(found: Sequence[str], told: Told) -> list[str]:
+    lines = [
+        "### For a longer run",
+        "",
+        "What a search says of each optimizer's best rate at the ends of the runs when it has seen a share of them, "
+        "eleven rates on so many seeds each (`studies/rates.py`).",
+        "",
+        "| seen | seeds | tables | within a factor of 3 | bias, decades | 95% intervals that hold | their width | "
+        "called safe |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for share in (0.25, 0.5, 1.0):
+        for n_seeds in (3, 8):
+            for label, members in _groups(found).items():
+                rows = [told[name, "horizon", (share, n_seeds)] for name in members]
+                near, bias, held, decades, safe = (
+                    np.mean([row[what] for row in rows]) for what in ("near", "bias", "held", "decades", "safe")
+                )
+                lines.append(
+                    f"| {share:.0%} | {n_seeds} | {label} | {near:.0%} | {bias:+.2f} | {held:.1%} | {decades:.1f} | "
+                    f"{safe:.0%} |"
+                )
     return lines
 
 

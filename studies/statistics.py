@@ -71,7 +71,7 @@ class Estimates:
     @cached_property
     def _noise(self) -> Array:
         """[D, C] by how much the centers may be wrong; the same every time. Fewer of many candidates, to stay fast."""
-        size = (max(_DRAWS // 5, min(_DRAWS, _DRAWS * 60 // len(self.centers))), len(self.centers))
+        size = (max(_DRAWS // 4, min(_DRAWS, _DRAWS * 15 // len(self.centers))), len(self.centers))
         return np.asarray(self.errors * stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0)))
 
     def probability_best(self) -> Array:
