@@ -187,7 +187,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Stops trials that fall behind: race (lr, opt), median (tune), hyperband, keep-top, ..., none (agents).",
+            help="Stops trials that fall behind: race (lr, opt), median (tune), hyperband, ..., none (agents).",
             show_default=False,
             rich_help_panel=_STUDY,
         ),

@@ -11,6 +11,7 @@ from optuna.trial import TrialState
 
 from studies.errors import StudyError, nearest
 from studies.pick import seed_values
+from studies.rates import RateFinding
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data
 from studies.reports.theme import (
@@ -78,6 +79,7 @@ class LearningRateData(NamedTuple):
         pick_label: Its line.
         connected: Whether the points of a line differ in nothing but the rate, so that a line may join them.
         range_tests: Range tests, none in a study of whole trainings.
+        finding: Between which rates the best one lies, with everything else as the pick has it; None without a pick.
     """
 
     param: str
@@ -89,6 +91,7 @@ class LearningRateData(NamedTuple):
     pick_label: str
     connected: bool
     range_tests: tuple[RangeTest, ...]
+    finding: RateFinding | None
 
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
@@ -138,6 +141,7 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         pick_label=pick_label,
         connected=varied <= {name, *LABEL_PARAMS},
         range_tests=range_tests_data(study),
+        finding=facts.verdict.rate if pick is not None else None,
     )
 
 
@@ -169,6 +173,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     _add_stopped(figure, data)
     if data.pick is not None:
         _mark_pick(figure, data.pick, data.pick_label)
+    if data.finding is not None and data.finding.name == data.param:
+        _mark_interval(figure, data.finding)
     if any(point.n_seeds > 1 for line in data.lines for point in line.points):
         explain_band(figure, "band" if data.connected else "bar")
     figure.update_xaxes(**log_axis(rates))
@@ -249,6 +255,24 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str) -> None:
         hoverinfo="skip",
     )
     annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}")
+
+
+def _mark_interval(figure: go.Figure, finding: RateFinding) -> None:
+    """Shades the interval of the best rate; of a longer run, where the study has one as its horizon."""
+    whose = f" for {finding.horizon:,} steps" if finding.corrected else ""
+    figure.add_vrect(x0=finding.low, x1=finding.high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        name=f"95%: the best rate{whose}",
+        marker={"symbol": "square", "size": 12, "color": faded(ACCENT, 0.15)},
+    )
+    if finding.corrected:
+        line = {"color": ACCENT, "width": 1.5, "dash": "dash"}
+        figure.add_vline(x=finding.suggested, line=line)
+        name = f"{rate_text(finding.suggested)}{whose}"
+        figure.add_scatter(x=[None], y=[None], mode="lines", name=name, line=line)
 
 
 def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> tuple[StoppedPoint, ...]:
