@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from studies.policies import make_policy
+from studies.pruners import RACE_RUNGS
 from studies.ranking import Candidate, rank, worst_choice
 from studies.rates import rate_finding
 from studies.recommending import recommended
@@ -239,12 +240,11 @@ def best_part(part: float) -> Stay:
     return stay
 
 
-_RACE = (0.1, 0.2, 0.3, 0.5, 0.7)
 PRUNING: dict[str, Sequence[tuple[float, Stay]]] = {
-    "race, level 99.9%": [(share, racing(0.999)) for share in _RACE],
-    "race, level 99% (default)": [(share, racing(0.99)) for share in _RACE],
-    "race, level 95%": [(share, racing(0.95)) for share in _RACE],
-    "race, level 50%": [(share, racing(0.5)) for share in _RACE],
+    "race, level 99.9%": [(share, racing(0.999)) for share in RACE_RUNGS],
+    "race, level 99% (default)": [(share, racing(0.99)) for share in RACE_RUNGS],
+    "race, level 95%": [(share, racing(0.95)) for share in RACE_RUNGS],
+    "race, level 50%": [(share, racing(0.5)) for share in RACE_RUNGS],
     "best half at 50%": [(0.5, best_part(0.5))],
     "halving by 2 from 10%": [(0.1, best_part(1 / 2)), (0.2, best_part(1 / 4)), (0.4, best_part(1 / 8))],
     "halving by 3 from 10%": [(0.1, best_part(1 / 3)), (0.3, best_part(1 / 9))],
@@ -285,7 +285,8 @@ def state_of(name: str) -> str:
     """Changes with the table and with the code that is replayed."""
     files = [FOLDER / "tables" / f"{name}.parquet", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
     modules = (
-        "drift", "racing", "ranking", "rate_curve", "rates", "recommending", "replay", "statistics", "values",
+        "drift", "pruners", "racing", "ranking", "rate_curve", "rates", "recommending", "replay", "run_table",
+        "statistics", "values",
     )  # fmt: skip
     files += [REPOSITORY / "studies" / f"{module}.py" for module in modules]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from studies.confirmation import left_behind, verdict
 from studies.pick import why_no_pick
+from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
 from studies.recommending import rate_name, recommended
 from studies.spaces import Json
@@ -28,7 +29,7 @@ class BeyondEdges:
 
     Rates of one kind, such as those of one optimizer, are looked at by themselves. Where the best of them is at an edge
     of what was tried, and others were told from it, a decade beyond it is tried too, with rates as far apart as the
-    others, up to `REACH`.
+    others (a decade at most), up to `REACH`.
 
     Args:
         planned: The plan that was asked for, with the parameter `name` in it.
@@ -52,17 +53,23 @@ class BeyondEdges:
             return []
         rows = []
         for kind, asked in self._asked.items():
-            own = [each for each in found.ranked if self._kind(each.params) == kind]
+            # Beside each other only: next to a better optimizer, none of a worse one's rates would be level.
+            alike = [each for each in found.ranked if self._name in each.params and self._kind(each.params) == kind]
+            own = rank([_candidate(each) for each in alike], study.direction)
             best = recommended(own, study.direction, left)
             if best is None:
                 continue
-            finding = rate_finding(found.ranked, left, best, study.direction)
+            finding = rate_finding(own, left, best, study.direction)
             others = {key: value for key, value in best.params.items() if key != self._name}
             rows += [{**others, self._name: rate} for rate in _beyond(finding, asked)]
         return rows
 
     def _kind(self, params: Mapping[str, Json]) -> str:
         return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
+
+
+def _candidate(each: Ranked) -> Candidate:
+    return Candidate(label=each.label, params=each.params, seed_values=each.seed_values, number=each.number)
 
 
 def _beyond(finding: RateFinding | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:

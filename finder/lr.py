@@ -160,11 +160,11 @@ class LRFinder:
                 `result`; a note of the exception says where.
         """
         check_sweep(start_lr, end_lr, N, window_size, metrics)
+        numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
+        if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of different seeds, got {seeds!r}.")
         if storage is not None:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
-        numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
-        if not numbers:
-            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of seeds, got {seeds!r}.")
         runs: list[RangeTestRun] = []
         for seed in numbers:
             with self._copy(seed) as trainer:

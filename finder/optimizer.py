@@ -19,6 +19,7 @@ from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
 from finder.results import OptimizerResult
 from finder.search import Ingredients, run_search
 from studies.pick import why_no_pick
+from studies.pruners import canonical_pruner_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -106,9 +107,10 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in _rates(label, optimizer, learning_rates, n_rates)
         ]
-        races = usual_pruner(metrics, episodes) == "race"
-        usual: StudyOptions = {"pruner": "race", "pruner_kwargs": {"per": "optimizer"}} if races else {"pruner": "none"}
-        chosen: StudyOptions = options if "pruner" in options else {**usual, **options}
+        usual = "race" if usual_pruner(metrics, episodes) == "race" else "none"
+        chosen: StudyOptions = {"pruner": usual, **options}
+        if canonical_pruner_name(chosen["pruner"]) == "race":
+            chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
         spec = make_spec(
             "opt",
             [self.spec],
@@ -146,7 +148,7 @@ class OptFinder:
             self.best_loss, self.losses = pick.value, means
 
     def best_optimizer(self) -> Any:
-        """A fresh Keras optimizer as the best trial had it."""
+        """A fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
         return self._found().best_optimizer()
 
     def plot_reward(self) -> go.Figure:
@@ -196,7 +198,7 @@ def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> li
         for values in itertools.product(*(vary[name] for name in own)):
             chosen = {name: value for name, value in zip(own, values, strict=True) if value or spec.uses(name)}
             variant = replace(spec, arguments={**_without(spec.arguments, own), **chosen})
-            if all(variant.label != other.label for other in result):
+            if variant not in result:
                 result.append(variant)
     for name, given_values in vary.items():
         if not given_values:

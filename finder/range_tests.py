@@ -52,7 +52,11 @@ def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestRe
     suggestion = together.read() if together.curve()[0] else runs[-1].suggestion
     if suggestion.rate is None:
         return replace(together, suggestion=suggestion)
-    reach = _reach([_place(run, end) for run in runs])
+    places = [place for run in runs if not math.isnan(place := _place(run, end))]
+    if len(places) < 2:
+        reason = f"only {len(places)} of {len(runs)} runs shows by itself where it learns fastest"
+        return replace(together, suggestion=Suggestion(None, None, suggestion.rule, reason))
+    reach = _reach(places, together.curve()[0])
     low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
     if 2 * reach > WIDEST:
         reason = (
@@ -95,10 +99,8 @@ def _place(run: RangeTestResult, end: float) -> float:
     return math.nan if found is None or found.rate is None else math.log10(found.rate)
 
 
-def _reach(places: Sequence[float]) -> float:
-    """Half of the width of the 95% interval of the mean place, in decades; infinite where fewer than two are known."""
-    known = [place for place in places if not math.isnan(place)]
-    if len(known) < 2:
-        return math.inf
-    quantile = float(stats.t.ppf(0.975, len(known) - 1))
-    return quantile * float(np.std(known, ddof=1)) / math.sqrt(len(known))
+def _reach(places: Sequence[float], rates: Sequence[float]) -> float:
+    """Half of the width of the 95% interval of the mean place, in decades; at least half the distance of two rates."""
+    quantile = float(stats.t.ppf(0.975, len(places) - 1))
+    step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
+    return max(quantile * float(np.std(places, ddof=1)) / math.sqrt(len(places)), step / 2)

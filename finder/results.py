@@ -47,7 +47,7 @@ class SearchResult:
         return best(self.study)
 
     def best_optimizer(self, name: str = "default") -> Any:
-        """A fresh Keras optimizer as the pick has it, ready for the long run."""
+        """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one."""
         return best_optimizer(self.study.name, self.study.storage, name)
 
     def table(self) -> TrialTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 CONFIRMS_ATTR = "confirms"
 """Number of the trial that this one ran again on further seeds (`studies.confirmation`)."""
@@ -15,3 +15,15 @@ RUNG_ATTR = "values at rungs"
 def is_confirmation(trial: FrozenTrial) -> bool:
     """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
     return CONFIRMS_ATTR in trial.user_attrs
+
+
+REASON_ATTR = "reason"
+"""Why a trial was pruned or failed, a sentence for people."""
+
+INTERRUPTED = "interrupted"
+"""Reason of a trial that was stopped from outside and is no failure of its parameters."""
+
+
+def is_interrupted(trial: FrozenTrial) -> bool:
+    """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
+    return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED

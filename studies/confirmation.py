@@ -11,7 +11,6 @@ only; that they had a say in choosing it among so few flatters it by less than t
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -65,7 +64,8 @@ class Verdict:
     Attributes:
         pick: The trial to use, on the seeds of the search; None if nothing has a value.
         tuning: All complete trials on the seeds of the search, best first.
-        ranked: All complete trials on all seeds that each of them has, best first: who is level with whom.
+        ranked: Those of them that did not fail on further seeds, on all seeds that each has, best first: who is level
+            with whom.
         confirmed: The finalists that were run on further seeds, the pick first, then the best.
         refuted: Numbers of finalists that failed on further seeds, and why.
         rate: What is known of the learning rate, with everything else as the pick has it; None where none was searched.
@@ -124,13 +124,17 @@ def verdict(study: OpenStudy) -> Verdict:
         number: tuple(value for run in own for value in _seed_values(run).values()) for number, own in runs.items()
     }
     tuning = rank(candidates, study.direction)
-    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in candidates]
+    # One that failed on further seeds is like a trial that failed; if all have, they are all there is.
+    sound = [each for each in candidates if each.number not in refuted] or candidates
+    left = left_behind(study) + [Left(params=each.params, value=math.nan) for each in candidates if each not in sound]
+    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     # Beside all others, whose spread tells what theirs may be.
-    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in candidates]
-    ranked = rank(together, study.direction) if further else tuning
+    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
+    ranked = rank(together, study.direction)
     held_out = [each for each in rank(alone, study.direction) if each.number in further] if further else []
-    sound = [each for each in tuning if each.number not in refuted] or tuning
-    pick = _pick(study, sound, ranked, {each.number for each in sound} & set(further))
+    among = {each.number for each in sound} & set(further)
+    best = recommended(ranked, study.direction, left, among=among or None)
+    pick = None if best is None else next(each for each in tuning if each.number == best.number)
     searched = {each.number: each for each in tuning}
     sign = 1.0 if study.direction == "maximize" else -1.0
     confirmed = [
@@ -144,20 +148,16 @@ def verdict(study: OpenStudy) -> Verdict:
         for each in held_out
     ]
     confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
-    rate = _rate_finding(study, ranked, pick) if pick is not None else None
-    return Verdict(pick=pick, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
-
-
-def _rate_finding(study: OpenStudy, ranked: Sequence[Ranked], pick: Ranked) -> RateFinding | None:
     spec = study.spec
-    on_all_seeds = next(each for each in ranked if each.number == pick.number)
-    left = left_behind(study)
-    return rate_finding(ranked, left, on_all_seeds, study.direction, env_steps=spec.env_steps, horizon=spec.horizon)
+    rate = None
+    if best is not None:
+        rate = rate_finding(ranked, left, best, study.direction, env_steps=spec.env_steps, horizon=spec.horizon)
+    return Verdict(pick=pick, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
 
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
     """The complete confirmations of each trial, and the trials whose confirmation failed with the reason."""
-    from studies.study import REASON_ATTR, is_interrupted
+    from studies.attributes import REASON_ATTR, is_interrupted
 
     runs: dict[int, list[FrozenTrial]] = {}
     refuted = {}
@@ -176,24 +176,6 @@ def _seed_values(trial: FrozenTrial) -> dict[int, float]:
     return seed_values(trial)
 
 
-def _pick(
-    study: OpenStudy, sound: Sequence[Ranked], ranked: Sequence[Ranked], numbers: Collection[int]
-) -> Ranked | None:
-    """The finalist that all seeds together recommend; without finalists what the search recommends.
-
-    One that failed on further seeds is like a trial that failed.
-    """
-    kept = {each.number for each in sound}
-    failed = [Left(params=each.params, value=math.nan) for each in ranked if each.number not in kept]
-    left = left_behind(study) + failed
-    first = recommended(sound, study.direction, left)
-    if not numbers:
-        return first
-    on_all_seeds = [each for each in ranked if each.number in kept]
-    again = recommended(on_all_seeds, study.direction, left, among=numbers)
-    return next((each for each in sound if again is not None and each.number == again.number), first)
-
-
 def _candidates(study: OpenStudy) -> list[Candidate]:
     from studies.pick import candidate
 
@@ -202,11 +184,12 @@ def _candidates(study: OpenStudy) -> list[Candidate]:
 
 def left_behind(study: OpenStudy) -> list[Left]:
     """Returns what was pruned or failed: it says what the neighbours of a candidate are worth."""
-    from studies.study import is_interrupted
+    from studies.attributes import is_interrupted
 
-    pruned = [
-        Left(params=study.params(trial), value=math.nan if trial.value is None else trial.value)
-        for trial in study.trials(TrialState.PRUNED)
-    ]
-    failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
-    return pruned + [Left(params=study.params(trial), value=math.nan) for trial in failed]
+    kept = study.trials(TrialState.PRUNED)
+    tried = [study.params(trial) for trial in (*kept, *study.trials(TrialState.COMPLETE))]
+    # One that failed and was tried again is what it was then.
+    failed = [trial for trial in study.trials(TrialState.FAIL) if study.params(trial) not in tried]
+    return [
+        Left(params=study.params(trial), value=math.nan if trial.value is None else trial.value) for trial in kept
+    ] + [Left(params=study.params(trial), value=math.nan) for trial in failed if not is_interrupted(trial)]

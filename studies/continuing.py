@@ -119,6 +119,9 @@ def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
         told.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
     elif n_more > 0:
         told.append(f"The study has {n_more} more {plural('trial', n_more)}, planned before.")
+    if old.horizon != new.horizon:
+        before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
+        told.append(f"From here on the pick is for {after}; until now it was for {before}.")
     for field in ("sampler", "pruner"):
         if field == "sampler" and new.plan():
             continue

@@ -8,12 +8,12 @@ from datetime import datetime
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation
+from studies.attributes import is_confirmation, is_interrupted
 from studies.spaces import Json
 from studies.spec import StudySpec
 from studies.standing import standing_of
 from studies.storage import StudyStorage, open_storage
-from studies.study import SPEC_ATTR, is_interrupted
+from studies.study import SPEC_ATTR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,7 +199,7 @@ def why_no_pick(study: OpenStudy) -> str:
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:
-    from studies.study import is_interrupted
+    from studies.attributes import is_interrupted
 
     pruned = study.trials(TrialState.PRUNED)
     failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
@@ -271,7 +271,8 @@ def seed_values(trial: FrozenTrial) -> dict[int, float]:
 def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "default") -> Any:
     """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
 
-    Where the study has a horizon that is longer than its runs, the rate is the one for that (`Pick.rate`).
+    Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`),
+    safe or not (`Pick.rate.why_unsafe`).
 
     Args:
         study_name: The study.

@@ -119,6 +119,8 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
             {"min_resource": _part(budget, 27), "max_resource": budget},
         ),
     }
+    if name == "race" and kwargs.get("per") is not None and kwargs["per"] not in spec.search_space():
+        raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), spec.search_space())}")
     target: type[BasePruner]
     defaults: dict[str, Json] = {}
     taken: set[str] = set()
@@ -133,12 +135,17 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         taken = {"percentile"} if name == "median" else set()
     elif name in at_rungs:
         target, first, of_budget = at_rungs[name]
-        if budget is None and first not in kwargs:
-            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps, or {first}.")
+        needs_budget = "budget" in of_budget or "max_resource" in of_budget
+        if budget is None and (needs_budget or first not in kwargs):
+            instead = "" if needs_budget else f", or {first}"
+            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps{instead}.")
         if budget is not None:
             defaults = of_budget
     elif name == "patient":
-        wrapped = make_pruner(kwargs.pop("wrapped", "none"), {}, spec)
+        named = kwargs.pop("wrapped", "none")
+        if canonical_pruner_name(str(named)) == "race":
+            raise StudyError(f"{what} cannot wrap a race, which compares trials at its own rungs.")
+        wrapped = make_pruner(named, {}, spec)
         check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
         inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped
         return pruners.PatientPruner(inner, **{"patience": 5, **kwargs})

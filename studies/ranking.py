@@ -12,6 +12,7 @@ import numpy as np
 from studies.errors import StudyError
 from studies.spaces import Json
 from studies.statistics import estimate
+from studies.values import usual_range
 
 Direction = Literal["maximize", "minimize"]
 
@@ -157,8 +158,9 @@ def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float
         if name in each.params and not math.isnan(each.value):
             best.setdefault(str(each.params[name]), each)
     level = [each for each in best.values() if each.tied]
-    values = [each.value for each in ranked if not math.isnan(each.value)]
-    span = max(values, default=0.0) - min(values, default=0.0)
+    known = [each.value for each in ranked if not math.isnan(each.value)]
+    downwards = len(known) > 1 and known[0] > known[-1]  # best first
+    span = usual_range(known if downwards else [-value for value in known]) if known else 0.0
     costs = [
         (abs(one.value - other.value) + math.hypot(one.high - one.low, other.high - other.low) / 2) / (span or 1.0)
         for one in level

@@ -18,6 +18,7 @@ from studies.drift import drift
 from studies.ranking import Direction, Ranked
 from studies.recommending import Left, Point, kind_of, rate_curve, rate_name
 from studies.spaces import Json
+from studies.values import usual_range
 from studies.words import rate_text
 
 WIDEST = 2.0
@@ -104,9 +105,9 @@ def rate_finding(
     """
     points: list[Point] = [*ranked, *left]
     name = rate_name(points)
-    if name is None:
+    if name is None or name not in pick.params:
         return None
-    group = [each for each in points if kind_of(each, name) == kind_of(pick, name)]
+    group = [each for each in points if name in each.params and kind_of(each, name) == kind_of(pick, name)]
     rates = sorted({_rate(each, name) for each in group})
     if len(rates) < 2:
         return None
@@ -121,8 +122,10 @@ def rate_finding(
         low, middle, high = min(10**peak.low, tested), 10**peak.middle, max(10**peak.high, tested)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = _cost(pick, level, points, direction)
-    told_apart = len(level) < len(rates) and not math.isnan(cost)
-    why = _why_unsafe(tested, edge, (low, high), cost, told_apart)
+    # What failed may have failed for another reason than its rate.
+    valued = {_rate(each, name) for each in group if _known(each.value)}
+    told_apart = len(level) < len(valued) and not math.isnan(cost)
+    why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested = tested
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon)
@@ -141,11 +144,14 @@ def rate_finding(
     )  # fmt: skip
 
 
+_ONLY_ONE = "only one rate came to its end, so there is nothing to compare it with."
+
+
 def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> str:
     if math.isnan(cost):
         return "one seed each cannot tell rates apart. Give more seeds (--seeds)."
     if not told_apart and cost > LITTLE:
-        return "no rate can be told from any other. Train longer (--env-steps), or on more seeds (--seeds)."
+        return "no rate can be told from any other. Train longer, or on more seeds (--seeds)."
     if edge:
         other = "lower" if edge == "lowest" else "higher"
         return f"{rate_text(tested)} is the {edge} rate that was tried: {other} ones may be better."
@@ -163,8 +169,7 @@ def _cost(pick: Ranked, level: Sequence[Ranked], points: Sequence[Point], direct
     if math.isnan(pick.low):
         return math.nan
     sign = 1.0 if direction == "maximize" else -1.0
-    values = [each.value for each in points if _known(each.value)]
-    span = max(values) - min(values)
+    span = usual_range([sign * each.value for each in points if _known(each.value)])
     costs = [
         sign * (each.value - pick.value) + math.hypot(each.high - each.low, pick.high - pick.low) / 2
         for each in level

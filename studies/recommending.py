@@ -75,7 +75,7 @@ def recommended(
     kinds: list[tuple[RateCurve, list[Ranked]]] = []
     for each in tied:
         if not any(each in members for _, members in kinds):
-            members = [other for other in tied if kind_of(other, name) == kind_of(each, name)]
+            members = [other for other in tied if _alike(other, each, name)]
             kinds.append((rate_curve(ranked, left, each, name, direction), members))
 
     def height(of: tuple[RateCurve, list[Ranked]]) -> float:
@@ -85,7 +85,7 @@ def recommended(
 
     def distance(each: Ranked) -> tuple[float, float, int]:
         spread = math.inf if math.isnan(each.spread) else each.spread
-        return round(abs(log10_rate(each.params[name]) - curve.peak.middle), 9), spread, each.number
+        return round(abs(_position(each, name) - curve.peak.middle), 9), spread, each.number
 
     return min(kind, key=distance)
 
@@ -105,15 +105,13 @@ def rate_curve(
     sign = 1.0 if direction == "maximize" else -1.0
     known = [each for each in ranked if not math.isnan(each.value)]
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
-    own = [i for i, each in enumerate(known) if kind_of(each, name) == kind_of(member, name)]
+    own = [i for i, each in enumerate(known) if _alike(each, member, name)]
     members = tuple(known[i] for i in own)
-    gone = [each for each in left if kind_of(each, name) == kind_of(member, name)]
+    gone = [each for each in left if _alike(each, member, name)]
     points: list[Point] = [*ranked, *left]
     values = [sign * each.value for each in points if not math.isnan(each.value)]
-    fixed = [
-        (log10_rate(each.params[name]), min(values) if math.isnan(each.value) else sign * each.value) for each in gone
-    ]
-    positions = [log10_rate(each.params[name]) for each in members]
+    fixed = [(_position(each, name), min(values) if math.isnan(each.value) else sign * each.value) for each in gone]
+    positions = [_position(each, name) for each in members]
     of_kind = Estimates(
         centers=estimates.centers[own], errors=estimates.errors[own], df=estimates.df[own], counts=estimates.counts[own]
     )
@@ -124,14 +122,28 @@ def rate_curve(
 
 
 def rate_name(points: Sequence[Point]) -> str | None:
-    """Returns the one parameter that is a learning rate, None if there is none or there are several."""
+    """Returns the one parameter that is a learning rate, None if there is none or there are several.
+
+    Some candidates may lack it: those of an optimizer that has a schedule.
+    """
     names = {name for each in points for name in each.params if name.endswith("learning_rate")}
     if len(names) != 1:
         return None
     [name] = names
-    return name if all(math.isfinite(log10_rate(each.params.get(name))) for each in points) else None
+    rates = [each.params[name] for each in points if name in each.params]
+    return name if all(math.isfinite(log10_rate(rate)) for rate in rates) else None
 
 
 def kind_of(point: Point, name: str) -> dict[str, Json]:
     """Returns all parameters but the rate."""
     return {key: value for key, value in point.params.items() if key != name}
+
+
+def _alike(one: Point, other: Point, name: str) -> bool:
+    """Whether two differ in nothing but the rate, which both have or neither."""
+    return kind_of(one, name) == kind_of(other, name) and (name in one.params) == (name in other.params)
+
+
+def _position(point: Point, name: str) -> float:
+    """Decimal logarithm of the rate; those without one are all at the same place."""
+    return log10_rate(point.params[name]) if name in point.params else 0.0

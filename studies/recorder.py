@@ -13,6 +13,7 @@ from types import TracebackType
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
+from studies.attributes import INTERRUPTED, REASON_ATTR, is_interrupted
 from studies.confirming import Confirmations
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
@@ -21,12 +22,9 @@ from studies.reported import Reported
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
 from studies.standing import planned_row, rows_left
 from studies.study import (
-    INTERRUPTED,
-    REASON_ATTR,
     RUNNER_ATTR,
     TRACEBACK_ATTR,
     OpenStudy,
-    is_interrupted,
     planned_further,
 )
 from studies.values import iqm

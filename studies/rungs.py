@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from studies.attributes import RUNG_ATTR, is_confirmation
+from studies.attributes import RUNG_ATTR, is_confirmation, is_interrupted
 from studies.racing import LEVEL, Racer, log10_rate, staying
 from studies.values import iqm
 
@@ -29,10 +29,10 @@ AtRung = Mapping[int, tuple[float, ...]]
 class RungPruner(BasePruner):
     """A trial is at a rung with its first report at or after it; there it is compared with all that have come as far.
 
-    Those are every trial of the study that has reported at that rung, also those that ended there. Where trials go from
-    rung to rung together, as in a population, the comparison is exactly synchronous, whatever order they are asked in;
-    where each goes by itself, the first ones meet few others and later ones are judged more strictly. A trial whose
-    value is NaN never goes on.
+    Those are every trial of the study that has reported at that rung and did not fail, also those that ended there.
+    Where trials go from rung to rung together, as in a population, the comparison is exactly synchronous, whatever
+    order they are asked in; where each goes by itself, the first ones meet few others and later ones are judged more
+    strictly. A trial whose value is NaN never goes on.
     """
 
     def __init__(self) -> None:
@@ -65,12 +65,16 @@ class RungPruner(BasePruner):
             return False
         if math.isnan(trial.intermediate_values[step]):
             return True
-        trials = [other for other in study.get_trials(deepcopy=False) if not is_confirmation(other)]
+        trials = [
+            other for other in study.get_trials(deepcopy=False) if not (is_confirmation(other) or is_interrupted(other))
+        ]
         sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
         at_rung: dict[int, tuple[float, ...]] = {}
         for other in trials:
             at = first_at(other, rung)
-            if at is not None and not math.isnan(other.intermediate_values[at]):
+            if at is None or self.rung_of(at) != rung:  # a study that goes on may report at other steps than before
+                continue
+            if other.state != TrialState.FAIL and not math.isnan(other.intermediate_values[at]):
                 seeds = other.user_attrs.get(RUNG_ATTR, {}).get(str(at), {}) if self.needs_seed_values else {}
                 values = tuple(seeds.values()) or (other.intermediate_values[at],)
                 at_rung[other.number] = tuple(sign * value for value in values)

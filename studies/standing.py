@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.attributes import is_interrupted
 from studies.confirmation import unconfirmed
 from studies.plan import pending_rows
 from studies.spaces import Json, encode
-from studies.study import is_interrupted
 
 if TYPE_CHECKING:
     from studies.spec import StudySpec

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from studies.values import iqm
+from studies.values import iqm, usual_range
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +31,9 @@ _DRAWS = 4_000
 
 _NEAR = 0.1
 """Share of the range of all candidates within which two do about as well."""
+
+_MANY = 5
+"""Candidates from which on the tenth with the largest variances does not count for the others."""
 
 _FAR = 12.0
 """Standard errors beyond which a candidate is not compared any more."""
@@ -152,10 +155,11 @@ def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array
     one degree of freedom, the mean variance of all candidates makes up for it: three seeds that are exactly equal are
     no proof that there is no spread.
     """
-    spread, nothing = float(np.ptp(centers)), float(np.finfo(np.float64).tiny)
-    known = float(df.sum())
+    spread, nothing = usual_range(centers), float(np.finfo(np.float64).tiny)
     # One seed each: nothing is known but how far apart they are.
-    everywhere = float(df @ variances) / known if known else (spread / 4) ** 2
+    usual = variances <= (np.quantile(variances, 0.9, method="lower") if len(variances) >= _MANY else np.inf)
+    known = float(df[usual].sum())
+    everywhere = float(df[usual] @ variances[usual]) / known if known else (spread / 4) ** 2
     width = max(_NEAR * spread, math.sqrt(everywhere / (1 + known / len(df))), nothing)
     weights = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
     np.fill_diagonal(weights, 0.0)

@@ -14,7 +14,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation
+from studies.attributes import INTERRUPTED, REASON_ATTR, is_confirmation
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
 from studies.lease import is_running_elsewhere
@@ -36,10 +36,7 @@ EPISODES_ATTR = "finder_episodes"
 RUNNER_ATTR = "finder_runner"
 """Study attribute: the process that runs the study (`studies.lease`)."""
 
-REASON_ATTR = "reason"
 TRACEBACK_ATTR = "traceback"
-INTERRUPTED = "interrupted"
-"""Reason of a trial that was stopped from outside and is no failure of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +212,6 @@ def _keep_spec(study: OpenStudy) -> None:
     kept = {**study.spec.to_json_dict(), "storage": study.storage.label}
     if study.study.user_attrs.get(SPEC_ATTR) != kept:
         study.study.set_user_attr(SPEC_ATTR, kept)
-
-
-def is_interrupted(trial: FrozenTrial) -> bool:
-    """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
-    return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
 
 
 @contextlib.contextmanager

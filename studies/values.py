@@ -42,6 +42,23 @@ def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
     return (ordered * np.maximum(inside, 0.0)).sum(axis=-1) / 0.5
 
 
+def usual_range(values: ArrayLike) -> float:
+    """The range of values (higher is better) without their worst tenth: of five or more, at least the worst one.
+
+    One candidate that explodes, and is finite all the same, shall not make all others look alike.
+
+    Args:
+        values: [n], n >= 1.
+    """
+    given = np.asarray(values, np.float64)
+    low = np.quantile(given, 0.1, method="higher") if given.size >= _MANY else given.min()
+    return float(given.max() - low)
+
+
+_MANY = 5
+"""Values from which on the worst tenth is left out."""
+
+
 def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:
     """Returns the mean return of the episodes that ended in the last part of the budget.
 

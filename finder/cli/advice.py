@@ -40,7 +40,7 @@ def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
 
     if study.spec.kind == "range-test":
         return []
-    found = [unfinished(study), _edge(study, pick)]
+    found = [unfinished(study), _edge(study, pick), _no_correction(study, pick)]
     judged = verdict(study)
     if pick.tied:
         tie = how_sure(judged.ranked, study.direction, pick.trial)
@@ -113,6 +113,17 @@ def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
     rates = ",".join(rate_text(each) for each in sorted(beyond))
     text = f"rates beyond the {side} one, {rate_text(rate)}, were not tried, and one of them may be the best."
     return Doubt(text, ("--rates", rates), _RATE_FLAGS, "two rates beyond; they join the study")
+
+
+def _no_correction(study: OpenStudy, pick: Pick) -> Doubt | None:
+    """The study has a horizon that its pick was not corrected for."""
+    horizon = study.spec.horizon
+    if horizon in (None, study.spec.env_steps) or pick.rate is not None:
+        return None
+    return Doubt(
+        f"the pick is that of runs of {study.spec.env_steps:,} environment steps, not of {horizon:,}: only one "
+        "learning rate that is searched alone can be corrected for a longer run."
+    )
 
 
 def _without(words: Sequence[str], flags: Sequence[str]) -> list[str]:

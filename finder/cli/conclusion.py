@@ -83,7 +83,7 @@ def pick_of(study: OpenStudy) -> Pick | None:
 
 def count_states(study: OpenStudy) -> Counter[str]:
     """Returns how many trials ended in which way; interrupted ones are not counted as failures."""
-    from studies.study import is_interrupted
+    from studies.attributes import is_interrupted
 
     names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
     return Counter("interrupted" if is_interrupted(trial) else names[trial.state.name] for trial in study.trials())

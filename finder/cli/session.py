@@ -68,8 +68,9 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         open_storage(storage).close()  # a storage that cannot be opened is told now, not after the run
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
         finder = LRFinder(spec, seed=options.seed or 0)
+        seeds = 3 if options.seeds is None else values.seeds(options.seeds)
+        assert seeds is not None
         if not options.quiet:
-            seeds = values.seeds(options.seeds) or 3
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
         with foreign_output_on_stderr():
@@ -78,7 +79,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 env_steps=options.env_steps,
                 episodes=options.episodes,
                 metrics=options.metric,
-                seeds=values.seeds(options.seeds) or 3,
+                seeds=seeds,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,
             )

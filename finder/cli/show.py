@@ -51,8 +51,7 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
-    from studies.attributes import CONFIRMS_ATTR, is_confirmation
-    from studies.study import is_interrupted
+    from studies.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
     from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_of(study)

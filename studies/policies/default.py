@@ -29,7 +29,7 @@ def default_search(
 
     Args:
         problem: What is searched. With fewer than eight seeds, the race gets three and the finalists the rest.
-        rng: Not used: nothing is drawn.
+        rng: Draws the pick where the budget is too small for the first rung.
         apart: Whether groups (optimizers) race apart, as `finder opt` has it.
     """
     n_seeds = min(N_SEEDS, max(1, problem.n_seeds - 1))

@@ -9,9 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.attributes import is_interrupted
 from studies.reports.facts import ranking, trial_label
 from studies.reports.theme import ACCENT, PALETTE, QUIET, explain_band, faded, new_figure, plain, rounded, say_empty
-from studies.study import is_interrupted
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:

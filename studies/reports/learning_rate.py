@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
+from studies.attributes import is_interrupted
 from studies.errors import StudyError, nearest
 from studies.pick import seed_values
 from studies.rates import RateFinding
@@ -31,7 +32,6 @@ from studies.reports.theme import (
     value_title,
 )
 from studies.spaces import Fixed
-from studies.study import is_interrupted
 from studies.words import counted, number_text, rate_text, spread_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
+from studies.attributes import is_interrupted
 from studies.reports.theme import (
     ACCENT,
     PALETTE,
@@ -20,7 +21,6 @@ from studies.reports.theme import (
     say_only_failed,
     value_title,
 )
-from studies.study import is_interrupted
 from studies.words import number_text, params_text
 
 if TYPE_CHECKING:

@@ -116,6 +116,38 @@ def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
     assert "On further seeds trial #2 failed: it diverged." in answer(study)
 
 
+def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
+    study = searched(spec_of(), (10.0, 20.0, 30.0, 29.5))
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask_confirmation()) is not None:
+            if ask.confirms == 3:
+                recorder.failed(ask.number, "it diverged.")
+            else:
+                value = {2: 30.0, 1: 20.0}[ask.confirms or 0]
+                recorder.completed(ask.number, value, {seed: value + seed % 2 for seed in ask.seeds})
+    pick = best(study)
+    assert (pick.trial, pick.tied) == (2, [])
+    assert pick.rate is not None
+    assert pick.rate.high < 10**-1.45
+
+
+def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
+    from studies.confirmation import left_behind
+
+    study = open_study(spec_of())
+    with Recorder(study) as recorder:
+        for _ in range(4):
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.failed(ask.number, "the disk was full", diverged=True)
+            recorder._failures = 0
+    assert len(left_behind(study)) == 4
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            recorder.completed(ask.number, 10.0, {0: 9.0, 1: 11.0})
+    assert left_behind(study) == []
+
+
 def test_all_finalists_may_fail_on_further_seeds():
     study = searched(spec_of(confirm=4))
     with Recorder(study) as recorder:

@@ -84,6 +84,17 @@ def test_each_optimizer_has_its_own_edges():
     assert BeyondEdges(rows)(searched(rows, worth)) == [{"optimizer": "sgd", "learning_rate": 1.0}]
 
 
+def test_an_optimizer_that_only_makes_noise_is_not_extended():
+    rows = [{"optimizer": name, "learning_rate": 10.0**-k} for name in ("adam", "sgd") for k in (4, 3, 2)]
+    noise = {4: 20.0, 3: 20.002, 2: 20.004}
+
+    def worth(params: dict[str, Any]) -> float:
+        power = round(-math.log10(params["learning_rate"]))
+        return {4: 50.0, 3: 500.0, 2: 60.0}[power] if params["optimizer"] == "adam" else noise[power]
+
+    assert BeyondEdges(rows)(searched(rows, worth)) == []
+
+
 def test_no_rate_beyond_what_anybody_uses():
     rows = rates(1.0, 5.0)
     assert BeyondEdges(rows)(searched(rows, lambda params: params["learning_rate"])) == []

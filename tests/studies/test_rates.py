@@ -9,7 +9,7 @@ import pytest
 
 from studies.ranking import Candidate, rank
 from studies.rates import RateFinding, rate_finding
-from studies.recommending import Left
+from studies.recommending import Left, recommended
 
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 
@@ -131,3 +131,45 @@ def test_nothing_is_found_without_rates_or_with_one() -> None:
     assert rate_finding(plain, [], plain[0]) is None
     one = rank([Candidate(label="a", params={"learning_rate": 0.1}, seed_values=(1.0, 2.0))])
     assert rate_finding(one, [], one[0]) is None
+
+
+def test_one_candidate_that_explodes_hides_nothing() -> None:
+    usual = found([0.0, 10.0, 100.0, 20.0, 0.0])
+    exploded = found([0.0, 10.0, 100.0, 20.0, -1e8])
+    assert usual is not None
+    assert exploded is not None
+    assert exploded.told_apart
+    assert (exploded.low, exploded.high) == pytest.approx((usual.low, usual.high), rel=0.2)
+    noisy = found([50.0, 52.0, 49.0, 51.0, -1e8], spread=40.0, pick=2)
+    assert noisy is not None
+    assert noisy.why_unsafe != "", "the range that an outlier has is not what choices cost"
+
+
+def test_failures_alone_tell_nothing_apart() -> None:
+    one = rank([Candidate(label="a", params={"learning_rate": 1e-3}, seed_values=(1.0, 2.0, 3.0))])
+    left = [Left(params={"learning_rate": rate}, value=math.nan) for rate in (1e-5, 1e-4, 1e-2)]
+    finding = rate_finding(one, left, one[0])
+    assert finding is not None
+    assert not finding.told_apart
+    assert "only one rate came to its end" in finding.why_unsafe
+
+
+def test_an_optimizer_with_a_schedule_switches_nothing_off_for_the_others() -> None:
+    candidates = [
+        Candidate(
+            label=str(i),
+            params={"optimizer": "adam", "learning_rate": rate},
+            seed_values=(center - 1, center, center + 1),
+            number=i,
+        )
+        for i, (rate, center) in enumerate(zip(RATES, [0.0, 10.0, 100.0, 20.0, 0.0], strict=True))
+    ]
+    scheduled = Candidate(
+        label="s", params={"optimizer": "adam with a schedule"}, seed_values=(99.0, 100.5, 101.0), number=9
+    )
+    ranked = rank([*candidates, scheduled])
+    finding = rate_finding(ranked, [], next(each for each in ranked if each.number == 2))
+    assert finding is not None
+    assert finding.tested == 1e-3
+    assert recommended(ranked) is not None
+    assert rate_finding(ranked, [], next(each for each in ranked if each.number == 9)) is None

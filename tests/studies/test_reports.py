@@ -120,7 +120,8 @@ def test_learning_rate_figure(study: OpenStudy) -> None:
     assert figure.layout.xaxis.type == "log"
     assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
     names = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick", "band: worst to best seed"]
+    interval, band = "95%: the best rate", "band: worst to best seed"
+    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick", interval, band]
     assert figure.layout.shapes[0].x0 == 1e-3
     # Annotations on a logarithmic axis take the exponent; shapes and traces take the value.
     assert figure.layout.annotations[0].x == pytest.approx(-3)

@@ -129,3 +129,28 @@ def test_wrong_arguments_of_a_race_are_refused(make_spec: Make, kwargs: dict[str
 def test_rungs_need_a_budget_in_steps(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="give the budget as env_steps"):
         make_pruner(name, {}, make_spec(env_steps=None, episodes=50))
+
+
+def test_only_trials_that_reported_at_the_same_rung_are_compared() -> None:
+    study = optuna.create_study(direction="maximize", pruner=KeepTopPruner(20, 1))
+    old = study.ask()
+    old.report(100.0, 20)
+    study.tell(old, state=TrialState.FAIL)  # it failed, and may be tried again: it takes nobody's place
+    trial = study.ask()
+    trial.report(1.0, 20)
+    assert not trial.should_prune()
+    study = optuna.create_study(direction="maximize", pruner=RacePruner([10, 40], 80))
+    late = study.ask()
+    late.report(100.0, 50)  # by its first report it is beyond the rung at 10 already
+    trials = [study.ask() for _ in range(2)]
+    for trial in trials:
+        trial.set_user_attr(RUNG_ATTR, {"10": {"0": 1.0, "1": 1.1}})
+        trial.report(1.05, 10)
+    assert not any(trial.should_prune() for trial in trials)
+
+
+def test_a_race_for_a_parameter_that_is_not_searched_is_refused(make_spec: Make) -> None:
+    with pytest.raises(StudyError, match="race per 'optimiser'"):
+        make_pruner("race", {"per": "optimiser"}, make_spec(env_steps=1000))
+    with pytest.raises(StudyError, match="cannot wrap a race"):
+        make_pruner("patient", {"wrapped": "race"}, make_spec(env_steps=1000))
