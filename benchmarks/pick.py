@@ -24,6 +24,7 @@ import numpy as np
 
 from studies.policies import make_policy
 from studies.pruners import RACE_RUNGS
+from studies.racing import Racer, staying
 from studies.ranking import Candidate, rank, worst_choice
 from studies.rates import rate_finding
 from studies.recommending import recommended
@@ -93,7 +94,7 @@ def best_of_adam(table: RunTable, replays: int) -> Json:
     _, positions = groups_of(table)
     worth = iqm(table.values[:, :, -1])
     own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
-    first, last = plateau(table, max(own, key=lambda i: worth[i]), worth)
+    first, last = plateau(table, own[0], worth)
     return {"low": positions[first], "high": positions[last]}
 
 
@@ -107,10 +108,15 @@ def drift_seen(table: RunTable, replays: int) -> Json:
         ends = []
         for mark in (early, len(table.marks) - 1):
             worth = iqm(table.values[:, :, mark])
-            first, last = plateau(table, max(own, key=lambda i: worth[i]), worth)
+            first, last = plateau(table, own[0], worth)
             ends.append((positions[first] + positions[last]) / 2)
         moved.append((ends[1] - ends[0]) / math.log10(1 / table.shares[early]))
     return {"moved": moved}
+
+
+def drawn(table: RunTable, config: int, rng: np.random.Generator, n_seeds: int, mark: int = -1) -> tuple[float, ...]:
+    """What a config is worth on so many of its seeds, drawn with replacement."""
+    return tuple(table.values[config, rng.integers(0, len(table.seeds), n_seeds), mark])
 
 
 def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
@@ -128,7 +134,7 @@ def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
                     Candidate(
                         label=table.configs[c],
                         params={"learning_rate": 10 ** positions[c]},
-                        seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), mark]),
+                        seed_values=drawn(table, c, rng, n_seeds, mark),
                         number=c,
                     )
                     for c in own
@@ -157,7 +163,7 @@ def twins(table: RunTable, replays: int, n_seeds: int) -> Json:
             Candidate(
                 label=name,
                 params={"optimizer": name, "learning_rate": table.params[c]["learning_rate"]},
-                seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), -1]),
+                seed_values=drawn(table, c, rng, n_seeds),
                 number=100 * twin + k,
             )
             for twin, name in enumerate(("adam", "adam again"))
@@ -177,7 +183,7 @@ def momentum(table: RunTable, replays: int, n_seeds: int) -> Json:
             Candidate(
                 label=name,
                 params=params,
-                seed_values=tuple(table.values[c, rng.integers(0, len(table.seeds), n_seeds), -1]),
+                seed_values=drawn(table, c, rng, n_seeds),
                 number=c,
             )
             for c, (name, params) in enumerate(zip(table.configs, table.params, strict=True))
@@ -218,8 +224,6 @@ def racing(level: float) -> Stay:
     """Who may be the best, or become it."""
 
     def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-        from studies.racing import Racer, staying
-
         groups, positions = groups_of(table)
         racers = [
             Racer(values=tuple(values[c]) if c in alive else (), group=groups[c], position=positions[c])

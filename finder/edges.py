@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from studies.confirmation import left_behind, verdict
 from studies.pick import why_no_pick
-from studies.ranking import Candidate, Ranked, rank
+from studies.ranking import rank
 from studies.rates import RateFinding, rate_finding
 from studies.recommending import rate_name, recommended
 from studies.spaces import Json
@@ -55,7 +55,7 @@ class BeyondEdges:
         for kind, asked in self._asked.items():
             # Beside each other only: next to a better optimizer, none of a worse one's rates would be level.
             alike = [each for each in found.ranked if self._name in each.params and self._kind(each.params) == kind]
-            own = rank([_candidate(each) for each in alike], study.direction)
+            own = rank(alike, study.direction)
             best = recommended(own, study.direction, left)
             if best is None:
                 continue
@@ -66,10 +66,6 @@ class BeyondEdges:
 
     def _kind(self, params: Mapping[str, Json]) -> str:
         return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
-
-
-def _candidate(each: Ranked) -> Candidate:
-    return Candidate(label=each.label, params=each.params, seed_values=each.seed_values, number=each.number)
 
 
 def _beyond(finding: RateFinding | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:

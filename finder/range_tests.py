@@ -11,9 +11,7 @@ from scipy import stats
 
 from finder.range_test import RangeTestResult, Sweep, smoothing_window
 from finder.suggestion import Suggestion, minimum, smooth, steepest
-
-WIDEST = 2.0
-"""Decades that the interval of a suggestion may span. Beyond that it is none."""
+from studies.rates import WIDEST
 
 
 def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:

@@ -16,7 +16,7 @@ from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
 from studies.records import EpisodeRecord
-from studies.values import iqm, last_part_return, windowed_mean
+from studies.values import last_part_return, windowed_mean
 
 
 class Workshops:
@@ -88,10 +88,6 @@ class TrialRun:
     def values_at(self, env_steps: int) -> dict[int, float]:
         """Seed -> value at this step."""
         return {run.seed: run.value_at(env_steps) for run in self.runs}
-
-    def value_at(self, env_steps: int) -> float:
-        """Interquartile mean over its seeds; NaN unless all of them have one."""
-        return float(iqm(list(self.values_at(env_steps).values())))
 
     def final_values(self) -> dict[int, float]:
         """Seed -> value of the last part of training."""

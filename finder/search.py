@@ -113,12 +113,16 @@ class Search:
         further: Further | None = None,
     ) -> None:
         self.study = study
-        self.spec = study.spec
         self.recorder = Recorder(study)
         self._ingredients = ingredients
         self._executor = executor
         self._observer = observer
         self._further = further
+
+    @property
+    def spec(self) -> StudySpec:
+        """The study's, which grows when its plan does."""
+        return self.study.spec
 
     def run(self) -> str | None:
         """Runs every trial that is left; returns why it stopped early, or None.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from studies.pick import candidate
+from studies.confirmation import candidate
 from studies.ranking import rank
 from studies.study import OpenStudy
 from studies.words import number_text, param_text

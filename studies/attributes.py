@@ -7,15 +7,8 @@ from optuna.trial import FrozenTrial, TrialState
 CONFIRMS_ATTR = "confirms"
 """Number of the trial that this one ran again on further seeds (`studies.confirmation`)."""
 
-
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value there; kept where a pruner judges by single seeds (`studies.rungs`)."""
-
-
-def is_confirmation(trial: FrozenTrial) -> bool:
-    """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
-    return CONFIRMS_ATTR in trial.user_attrs
-
 
 REASON_ATTR = "reason"
 """Why a trial was pruned or failed, a sentence for people."""
@@ -24,6 +17,16 @@ INTERRUPTED = "interrupted"
 """Reason of a trial that was stopped from outside and is no failure of its parameters."""
 
 
+def is_confirmation(trial: FrozenTrial) -> bool:
+    """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
+    return CONFIRMS_ATTR in trial.user_attrs
+
+
 def is_interrupted(trial: FrozenTrial) -> bool:
     """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
+
+
+def seed_values(trial: FrozenTrial) -> dict[int, float]:
+    """Returns each seed's value of a trial, {} if they were not recorded."""
+    return {int(seed): float(value) for seed, value in trial.user_attrs.get("seed_values", {}).items()}

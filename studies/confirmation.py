@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import CONFIRMS_ATTR
+from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted, seed_values
 from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
 from studies.recommending import Left, recommended
@@ -47,7 +47,7 @@ class Confirmed:
     @property
     def seed_values(self) -> dict[int, float]:
         """Each further seed's value."""
-        return {seed: value for run in self.runs for seed, value in _seed_values(run).items()}
+        return {seed: value for run in self.runs for seed, value in seed_values(run).items()}
 
     @property
     def beyond_noise(self) -> bool:
@@ -109,7 +109,7 @@ def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
     by_number = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
     left = []
     for each in finalists(study):
-        known = {seed for run in runs.get(each.number, ()) for seed in _seed_values(run)}
+        known = {seed for run in runs.get(each.number, ()) for seed in seed_values(run)}
         missing = tuple(seed for seed in held_out_seeds(study.spec) if seed not in known)
         if missing and each.number not in refuted:
             left.append((by_number[each.number], missing))
@@ -121,7 +121,7 @@ def verdict(study: OpenStudy) -> Verdict:
     runs, refuted = _runs(study)
     candidates = _candidates(study)
     further = {
-        number: tuple(value for run in own for value in _seed_values(run).values()) for number, own in runs.items()
+        number: tuple(value for run in own for value in seed_values(run).values()) for number, own in runs.items()
     }
     tuning = rank(candidates, study.direction)
     # One that failed on further seeds is like a trial that failed; if all have, they are all there is.
@@ -157,8 +157,6 @@ def verdict(study: OpenStudy) -> Verdict:
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
     """The complete confirmations of each trial, and the trials whose confirmation failed with the reason."""
-    from studies.attributes import REASON_ATTR, is_interrupted
-
     runs: dict[int, list[FrozenTrial]] = {}
     refuted = {}
     for trial in study.confirmation_trials():
@@ -170,22 +168,20 @@ def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str
     return runs, refuted
 
 
-def _seed_values(trial: FrozenTrial) -> dict[int, float]:
-    from studies.pick import seed_values
-
-    return seed_values(trial)
-
-
 def _candidates(study: OpenStudy) -> list[Candidate]:
-    from studies.pick import candidate
-
     return [candidate(study, each) for each in study.trials(TrialState.COMPLETE)]
+
+
+def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
+    """Returns a complete trial as something to rank; one without seed values counts as one seed."""
+    values = tuple(seed_values(trial).values())
+    if not values and trial.value is not None:
+        values = (trial.value,)
+    return Candidate(label=f"#{trial.number}", params=study.params(trial), seed_values=values, number=trial.number)
 
 
 def left_behind(study: OpenStudy) -> list[Left]:
     """Returns what was pruned or failed: it says what the neighbours of a candidate are worth."""
-    from studies.attributes import is_interrupted
-
     kept = study.trials(TrialState.PRUNED)
     tried = [study.params(trial) for trial in (*kept, *study.trials(TrialState.COMPLETE))]
     # One that failed and was tried again is what it was then.

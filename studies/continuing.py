@@ -33,7 +33,7 @@ def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
     rows = (*old.trials, *pending_rows(new.trials, old.trials))
     if rows == new.trials:
         return new
-    return StudySpec.from_json_dict({**new.to_json_dict(), "trials": rows, "n_trials": len(rows)})
+    return new.with_trials(rows)
 
 
 def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:

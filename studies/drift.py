@@ -11,7 +11,10 @@ DRIFT = -0.75
 """Decades that the best rate moves for each decade of environment steps more."""
 
 DRIFT_ERROR = 0.5
-"""Standard deviation of `DRIFT` over tasks and optimizers."""
+"""Standard deviation of `DRIFT` over tasks and optimizers, from smoothed curves of the tables on which it was found.
+
+Without smoothing it is larger, because best rates jump; intervals that are made with this one hold.
+"""
 
 
 def drift(share: float) -> tuple[float, float]:

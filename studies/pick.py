@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.attributes import is_interrupted, seed_values
 from studies.confirmation import verdict
 from studies.errors import StudyError, nearest
-from studies.ranking import Candidate, Direction, Ranked, seeds_to_settle
+from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.rates import RateFinding
 from studies.spaces import Json
 from studies.words import counted, params_text, spread_text
@@ -199,8 +200,6 @@ def why_no_pick(study: OpenStudy) -> str:
 
 
 def _nothing_is_complete(study: OpenStudy) -> str:
-    from studies.attributes import is_interrupted
-
     pruned = study.trials(TrialState.PRUNED)
     failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
     counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed)."
@@ -253,19 +252,6 @@ def _suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
 
 def _complete(study: OpenStudy) -> list[FrozenTrial]:
     return study.trials(TrialState.COMPLETE)
-
-
-def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
-    """Returns a complete trial as something to rank; one without seed values counts as one seed."""
-    values = tuple(seed_values(trial).values())
-    if not values and trial.value is not None:
-        values = (trial.value,)
-    return Candidate(label=f"#{trial.number}", params=study.params(trial), seed_values=values, number=trial.number)
-
-
-def seed_values(trial: FrozenTrial) -> dict[int, float]:
-    """Returns each seed's value of a trial, {} if they were not recorded."""
-    return {int(seed): float(value) for seed, value in trial.user_attrs.get("seed_values", {}).items()}
 
 
 def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "default") -> Any:

@@ -105,10 +105,3 @@ def _finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
     known = [value for own in values for value in own if math.isfinite(value)]
     worst = min(known, default=0.0)
     return [[value if math.isfinite(value) else worst for value in own] for own in values]
-
-
-def log10_rate(rate: object) -> float:
-    """Returns the decimal logarithm of a learning rate, NaN for what is none."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not rate > 0:
-        return math.nan
-    return math.log10(rate)

@@ -68,14 +68,14 @@ class Ranked:
     n_seeds: int
 
 
-def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> list[Ranked]:
+def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize") -> list[Ranked]:
     """Orders candidates by their interquartile mean over seeds, best first, and says how sure the order is.
 
     Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
     Candidates whose value is unknown come after all others. Intervals and ties are those of `studies.statistics`.
 
     Args:
-        candidates: What to rank.
+        candidates: What to rank, or what was ranked among others.
         direction: Whether a high or a low value is good. Defaults to `maximize`.
     """
     if direction not in ("maximize", "minimize"):
@@ -88,7 +88,7 @@ def rank(candidates: Sequence[Candidate], direction: Direction = "maximize") -> 
     return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
 
 
-def _judged(known: Sequence[Candidate], sign: float) -> list[Ranked]:
+def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     if max(len(each.seed_values) for each in known) > 1:
@@ -114,7 +114,7 @@ def _judged(known: Sequence[Candidate], sign: float) -> list[Ranked]:
     ]
 
 
-def _unknown(each: Candidate) -> Ranked:
+def _unknown(each: Candidate | Ranked) -> Ranked:
     return Ranked(
         label=each.label, params=each.params, seed_values=each.seed_values, number=each.number, value=math.nan,
         spread=math.nan, low=math.nan, high=math.nan, probability_best=0.0, tied=False, n_seeds=len(each.seed_values),

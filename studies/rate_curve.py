@@ -9,6 +9,7 @@ peaks is a better rate than the best single value, and 95% of them hold the best
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +37,13 @@ class Peak(NamedTuple):
     middle: float
     low: float
     high: float
+
+
+def log10_rate(rate: object) -> float:
+    """Returns the decimal logarithm of a learning rate, NaN for what is none."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not rate > 0:
+        return math.nan
+    return math.log10(rate)
 
 
 def smoothing(positions: Sequence[float]) -> Array:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.racing import log10_rate
 from studies.ranking import Direction, Ranked
-from studies.rate_curve import Peak, peak, smoothing
+from studies.rate_curve import Peak, log10_rate, peak, smoothing
 from studies.spaces import Json
 from studies.statistics import Estimates, estimate
 

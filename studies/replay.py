@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from studies.errors import StudyError
 from studies.policies.policy import Decision, Policy, Problem
+from studies.rate_curve import log10_rate
 from studies.run_table import RunTable
 from studies.values import iqm, iqm_of_population
 
@@ -177,18 +178,14 @@ def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random
 
 def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]:
     """The group of each config and the decimal logarithm of its learning rate; nothing without that column."""
-    if not all(_rate(params) for params in table.params):
+    positions = tuple(log10_rate(params.get("learning_rate")) for params in table.params)
+    if not all(map(math.isfinite, positions)):
         return (), ()
     groups = tuple(
         tuple(sorted((name, str(value)) for name, value in params.items() if name != "learning_rate"))
         for params in table.params
     )
-    return groups, tuple(math.log10(_rate(params)) for params in table.params)
-
-
-def _rate(params: Mapping[str, Any]) -> float:
-    rate = params.get("learning_rate", 0.0)
-    return float(rate) if isinstance(rate, int | float) and rate > 0 else 0.0
+    return groups, positions
 
 
 def plateau(table: RunTable, config: int, worth: Array) -> tuple[int, int]:

@@ -14,7 +14,8 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from studies.attributes import RUNG_ATTR, is_confirmation, is_interrupted
-from studies.racing import LEVEL, Racer, log10_rate, staying
+from studies.racing import LEVEL, Racer, staying
+from studies.rate_curve import log10_rate
 from studies.values import iqm
 
 if TYPE_CHECKING:

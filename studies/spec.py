@@ -221,6 +221,14 @@ class StudySpec(CheckedModel):
             return self.trials
         return grid_rows(self.search_space(), self.sampler_kwargs, self.seed)[: self.n_trials]
 
+    def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
+        """Returns the same study with another explicit plan.
+
+        Raises:
+            StudyError: If a row does not fit.
+        """
+        return StudySpec.from_json_dict({**self.to_json_dict(), "trials": tuple(trials), "n_trials": len(trials)})
+
     def to_json_dict(self) -> dict[str, Json]:
         """Returns the spec as JSON values; `from_json_dict` gives an equal spec back."""
         return self.model_dump(mode="json")

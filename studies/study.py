@@ -200,9 +200,7 @@ def planned_further(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> Ope
     """
     if not study.spec.trials:
         raise StudyError(f"the study {study.name!r} has no plan of trials that could grow.")
-    trials = (*study.spec.trials, *(dict(row) for row in rows))
-    data = {**study.spec.to_json_dict(), "trials": trials, "n_trials": len(trials)}
-    grown = replace(study, spec=StudySpec.from_json_dict(data))
+    grown = replace(study, spec=study.spec.with_trials([*study.spec.trials, *(dict(row) for row in rows)]))
     _keep_spec(grown)
     return grown
 

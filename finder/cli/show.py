@@ -131,7 +131,7 @@ def _suggested(trial: FrozenTrial) -> dict[str, Any]:
 def _spread(trial: FrozenTrial) -> float:
     from statistics import stdev
 
-    from studies.pick import seed_values
+    from studies.attributes import seed_values
 
     values = list(seed_values(trial).values())
     return stdev(values) if len(values) > 1 else float("nan")

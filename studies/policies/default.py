@@ -6,13 +6,14 @@ five further seeds. It takes what it needs, and stops where the budget ends.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
+from studies.policies.race import racers_of
 from studies.pruners import RACE_RUNGS
-from studies.racing import Racer, staying
+from studies.racing import staying
 from studies.ranking import Candidate, Ranked, rank
 from studies.recommending import Left, recommended
 from studies.spaces import Json
@@ -71,21 +72,13 @@ def default_search(
 
 def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float, apart: bool) -> list[int]:
     """Who goes on, of each group by itself where they race apart."""
-    groups = [problem.groups[config] if problem.groups else None for config in range(problem.n_configs)]
-    races = dict.fromkeys(groups) if apart else {None: None}
-    kept: list[int] = []
-    for race in races:
-        configs = [config for config in range(problem.n_configs) if not apart or groups[config] == race]
-        racers = [
-            Racer(
-                values=values.get(config, ()),
-                group=groups[config],
-                position=problem.positions[config] if problem.groups else float("nan"),
-            )
-            for config in configs
-        ]
-        kept += [configs[i] for i in staying(racers, share)]
-    return sorted(kept)
+    races: dict[Hashable, list[int]] = {}
+    racers = racers_of(problem, values)
+    for config, racer in enumerate(racers):
+        races.setdefault(racer.group if apart else None, []).append(config)
+    return sorted(
+        configs[i] for configs in races.values() for i in staying([racers[config] for config in configs], share)
+    )
 
 
 def _params(problem: Problem, config: int) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +66,7 @@ def race(
     values: Values = {}
     for k, mark in enumerate(rungs):
         if k:
-            racers = _racers(problem, values)
+            racers = racers_of(problem, _by_config(values))
             worth = scores(racers, share)
             stay = staying(racers, share, level=chosen.level)
             order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
@@ -77,7 +77,7 @@ def race(
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost += len(alive) * n_seeds * (problem.shares[mark] - share)
         share = problem.shares[mark]
-    worth = scores(_racers(problem, values), 1.0)
+    worth = scores(racers_of(problem, _by_config(values)), 1.0)
     finalists = sorted(alive, key=lambda config: (-worth[config], chance[config]))
     n_left = int(problem.budget - cost + 1e-9)
     return (yield from _final(problem, values, finalists, n_left))
@@ -150,26 +150,22 @@ def _final(
     kept = list(finalists[:n])
     runs = [(config, seed) for config in kept for seed in range(n_seeds, n_seeds + fresh)]
     held_out = yield Round(runs=runs, mark=len(problem.shares) - 1)
-    both = [[*a, *b] for a, b in zip(_by_config(whole, kept), _by_config(held_out, kept), strict=True)]
-    estimates = estimate(both)
-    level = estimates.may_be_best()
-    worth = scores(_racers(problem, {**whole, **held_out}), 1.0)
+    further, together = _by_config(held_out), _by_config({**whole, **held_out})
+    level = estimate([together[config] for config in kept]).may_be_best()
+    worth = scores(racers_of(problem, together), 1.0)
     at = int(np.argmax([worth[config] for config in kept]))
     tied = tuple(config for config, is_level in zip(kept, level, strict=True) if is_level)
     if n == 1 and fresh == 1:
         return Decision(pick=kept[at], tied=tied)
-    low, high = estimate(_by_config(held_out, kept)).interval()
+    low, high = estimate([further[config] for config in kept]).interval()
     return Decision(pick=kept[at], tied=tied, interval=(float(low[at]), float(high[at])))
 
 
-def _racers(problem: Problem, values: Values) -> list[Racer]:
+def racers_of(problem: Problem, values: Mapping[int, Sequence[float]]) -> list[Racer]:
     """All candidates with what their seeds are worth; those without values are out."""
-    known: dict[int, list[float]] = {}
-    for (config, _), value in sorted(values.items()):
-        known.setdefault(config, []).append(value)
     return [
         Racer(
-            values=tuple(known.get(config, ())),
+            values=tuple(values.get(config, ())),
             group=problem.groups[config] if problem.groups else None,
             position=problem.positions[config] if problem.groups else math.nan,
         )
@@ -177,5 +173,9 @@ def _racers(problem: Problem, values: Values) -> list[Racer]:
     ]
 
 
-def _by_config(values: Values, configs: Sequence[int]) -> list[list[float]]:
-    return [[value for (own, _), value in sorted(values.items()) if own == config] for config in configs]
+def _by_config(values: Values) -> dict[int, list[float]]:
+    """What the seeds of each candidate are worth, in their order."""
+    known: dict[int, list[float]] = {}
+    for (config, _), value in sorted(values.items()):
+        known.setdefault(config, []).append(value)
+    return known

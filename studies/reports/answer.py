@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from studies.confirmation import Verdict, verdict
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
+from studies.rates import LITTLE
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
@@ -18,9 +19,6 @@ from studies.words import counted, interval_text, number_text, params_text, rate
 if TYPE_CHECKING:
     from studies.study import OpenStudy
 
-
-LITTLE = 0.1
-"""Share of the range of all trials below which a choice does not matter."""
 
 MANY_SEEDS = 100
 """Seeds each beyond which a difference is of no use to anybody."""

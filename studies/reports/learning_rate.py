@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.attributes import is_interrupted
+from studies.attributes import is_interrupted, seed_values
 from studies.errors import StudyError, nearest
-from studies.pick import seed_values
 from studies.rates import RateFinding
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data

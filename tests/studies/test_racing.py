@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from studies.drift import drift
-from studies.racing import Racer, log10_rate, scores, staying
+from studies.racing import Racer, scores, staying
+from studies.rate_curve import log10_rate
 
 
 def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:
