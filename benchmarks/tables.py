@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("what", choices=["list", "make", "part"])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--processes", type=int, default=2)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     if arguments.what == "part":
         make_part(*arguments.words)
     elif arguments.what == "make":

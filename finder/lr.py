@@ -77,9 +77,9 @@ class LRFinder:
     ) -> SearchResult:
         """Trains every candidate rate afresh, from the same weights and seeds.
 
-        Rates race: those that single seeds tell from the best stop early (`pruner="none"` lets all end). Where the best
-        is the lowest or the highest that was tried, further ones are tried beyond it. `result.best.rate` says between
-        which rates the best one lies, and whether there is a safe suggestion at all.
+        Rates race: the worst stop early, in step with what is left of the runs (`pruner="none"` lets all end). Where
+        the best is the lowest or the highest that was tried, further ones are tried beyond it. `result.best.rate` says
+        between which rates the best one lies, and whether there is a safe suggestion at all.
 
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.

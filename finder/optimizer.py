@@ -19,7 +19,7 @@ from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
 from finder.results import OptimizerResult
 from finder.search import Ingredients, run_search
 from studies.pick import why_no_pick
-from studies.pruners import canonical_pruner_name
+from studies.pruners import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -109,7 +109,7 @@ class OptFinder:
         ]
         usual = "race" if usual_pruner(metrics, episodes) == "race" else "none"
         chosen: StudyOptions = {"pruner": usual, **options}
-        if canonical_pruner_name(chosen["pruner"]) == "race":
+        if canonical_pruner_name(chosen["pruner"]) in RACES:
             chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
         spec = make_spec(
             "opt",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "race": "race",
+    "sequentialtest": "sequential-test",
     "keeptop": "keep-top",
     "none": "none",
     "nop": "none",
@@ -32,6 +33,7 @@ _NAMES = {
 PRUNERS = (
     "none",
     "race",
+    "sequential-test",
     "median",
     "percentile",
     "successive-halving",
@@ -66,8 +68,10 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
 
     Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
 
-    - `race`: at a tenth, a fifth, 30, 50 and 70% of the budget, trials leave that single seeds tell from the best
+    - `race`: at a tenth, a fifth, 30, 50 and 70% of the budget, the best 90, 80, 70, 50 and 30% go on
       (`studies.rungs.RacePruner`); `per` a parameter such as `optimizer`, each value of it is raced for by itself.
+    - `sequential-test`: there, trials leave that their seeds tell from the best with the confidence `level` (0.99)
+      (`SequentialTestPruner`); `per` as above.
     - `keep-top`: the best `keep` (3) go on after `at` (30% of the budget), the others leave (`KeepTopPruner`).
     - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), with at least 4
       other trials and after half of the budget, because noisy early curves kill good trials.
@@ -98,6 +102,9 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
         raise StudyError(f"{what} refused {dict(kwargs)!r}: {error}") from error
 
 
+RACES = ("race", "sequential-test")
+"""Pruners that race: they compare single seeds at their own rungs, and can keep the values of a parameter apart."""
+
 RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
 """Shares of the budget at which a race compares."""
 
@@ -110,7 +117,10 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
 
     budget = spec.env_steps
     at_rungs: dict[str, tuple[type[BasePruner], str, dict[str, Json]]] = {
-        "race": (rungs.RacePruner, "rungs", {"rungs": _marks(spec, RACE_RUNGS), "budget": budget}),
+        **{
+            own: (target, "rungs", {"rungs": _marks(spec, RACE_RUNGS), "budget": budget})
+            for own, target in (("race", rungs.RacePruner), ("sequential-test", rungs.SequentialTestPruner))
+        },
         "keep-top": (rungs.KeepTopPruner, "at", {"at": _marks(spec, (0.3,))[0]}),
         "successive-halving": (rungs.HalvingPruner, "min_resource", {"min_resource": _part(budget, 16)}),
         "hyperband": (
@@ -119,7 +129,7 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
             {"min_resource": _part(budget, 27), "max_resource": budget},
         ),
     }
-    if name == "race" and kwargs.get("per") is not None and kwargs["per"] not in spec.search_space():
+    if name in RACES and kwargs.get("per") is not None and kwargs["per"] not in spec.search_space():
         raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), spec.search_space())}")
     target: type[BasePruner]
     defaults: dict[str, Json] = {}
@@ -143,7 +153,7 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
             defaults = of_budget
     elif name == "patient":
         named = kwargs.pop("wrapped", "none")
-        if canonical_pruner_name(str(named)) == "race":
+        if canonical_pruner_name(str(named)) in RACES:
             raise StudyError(f"{what} cannot wrap a race, which compares trials at its own rungs.")
         wrapped = make_pruner(named, {}, spec)
         check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})

@@ -1,10 +1,14 @@
 """Racing: who of several candidates stays at a rung, by what a few seeds of each say so far. Pure.
 
-Two things set it apart from keeping the best part. A candidate leaves only when it is told from the best one, however
-many candidates there are (`Estimates.may_be_best`), so that nobody leaves by bad luck. And learning rates are compared
-along their curve: neighbours say something about each other, which takes out noise, and the curve is read where it will
-be at the end of the runs and not where it is now, since a short horizon favours rates that are too high
-(`studies.drift`).
+At every rung the worst leave, so that those which are there dwindle in step with what is left of the runs: after 30% of
+them the best 70% go on. That is the linear schedule of successive rejects (Audibert, Bubeck and Munos 2010, "Best arm
+identification in multi-armed bandits"). It asks no test whether somebody is told from the best: who is clearly behind
+early may lead at the end, so that a test is sure of the wrong thing (`studies.sequential_test` has one, and
+`benchmarks/pick.md` what it costs).
+
+What sets this race apart is by what it ranks. Learning rates are compared along their curve: neighbours say something
+about each other, which takes out noise, and the curve is read where it will be at the end of the runs and not where it
+is now, since a short horizon favours rates that are too high (`studies.drift`).
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from studies.drift import drift
-from studies.rate_curve import smoothing
-from studies.statistics import estimate
+from studies.rate_curve import blended, smoothing
 from studies.values import iqm
 
-LEVEL = 0.99
-"""Confidence with which a candidate must be told from the best one before it leaves."""
+LEAST = 2
+"""Candidates that always stay, so that there is something to compare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,41 +43,31 @@ class Racer:
     position: float = math.nan
 
 
-def staying(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> list[int]:
-    """Returns the positions of the racers that stay: those which may be the best, or may become it.
-
-    A rate may become the best if one above it may be the best now, and is no farther than the best rate still moves
-    (with two standard deviations of that), or is the next one.
+def staying(racers: Sequence[Racer], share: float) -> list[int]:
+    """Returns the positions of the racers that stay: the best part of all, as large as what is left of the runs.
 
     Args:
         racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
         share: How much of their runs has been seen, above 0 and at most 1.
-        level: See `LEVEL`. With one seed each nothing is known of the spread but how far apart they are.
+
+    Returns:
+        Ascending positions. Those that are equal to the last one that stays, stay too; `LEAST` always do.
     """
-    present = [i for i, racer in enumerate(racers) if racer.values]
-    if len(present) < 2:
-        return present
-    told = estimate(_finite([racers[i].values for i in present])).may_be_best(level)
-    undecided = [i for i, may_be in zip(present, told, strict=True) if may_be]
-    moves, error = drift(share)
-    kept = set(undecided)
-    for i in undecided:
-        below = {j: racers[i].position - racers[j].position for j in present if racers[j].group == racers[i].group}
-        below = {j: distance for j, distance in below.items() if distance > 0}
-        reach = max(-moves + 2 * error, min(below.values(), default=0.0) if share < 1 else 0.0)
-        kept |= {j for j, distance in below.items() if distance <= reach + 1e-9}
-    return sorted(kept)
+    worth = scores(racers, share)
+    ordered = sorted(worth.values(), reverse=True)
+    n = max(LEAST, math.ceil(len(racers) * (1 - share) - 1e-9))
+    return sorted(worth) if n >= len(ordered) else [i for i in sorted(worth) if worth[i] >= ordered[n - 1]]
 
 
 def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
-    """Returns what each racer that is in the race will be worth: what the curve of its group says of its rate.
+    """Returns what each racer that is in the race will be worth, by its seeds and by the curve of its group.
 
     Args:
         racers: All of them. One that is out was worse: it counts as the worst of those that are there.
         share: See `staying`.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
-    values = _finite([racers[i].values for i in present])
+    values = finite([racers[i].values for i in present])
     centers = {i: float(iqm(own)) for i, own in zip(present, values, strict=True)}
     worst = min(centers.values(), default=0.0)
     groups: dict[Hashable, list[int]] = {}
@@ -83,25 +76,28 @@ def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
     found: dict[int, float] = {}
     for members in groups.values():
         found |= _along_curve(racers, members, {i: centers.get(i, worst) for i in members}, share)
-    return {i: found[i] for i in present}
+    return {i: float(f"{found[i]:.12g}") for i in present}  # those that are equal shall be
 
 
 def _along_curve(
     racers: Sequence[Racer], members: Sequence[int], values: Mapping[int, float], share: float
 ) -> dict[int, float]:
-    """The values of one group, smoothed over neighbouring rates and read where the curve will be."""
+    """The values of one group, drawn towards those of neighbouring rates, where the curve will be."""
     if len(members) == 1:
         return dict(values)
     ordered = sorted(members, key=lambda i: racers[i].position)
     positions = np.array([racers[i].position for i in ordered])
-    smooth = smoothing(positions.tolist()) @ np.array([values[i] for i in ordered])
+    own = np.array([values[i] for i in ordered])
+    smooth = smoothing(positions.tolist()) @ own
     moves, _ = drift(share)
     later: Any = np.interp(positions - moves, positions, smooth)
-    return {i: float(value) for i, value in zip(ordered, later, strict=True)}
+    counts = np.array([len(racers[i].values) for i in ordered])
+    expected = later + blended(own, smooth, counts) - smooth
+    return {i: float(value) for i, value in zip(ordered, expected, strict=True)}
 
 
-def _finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The same with the worst number that there is in place of what is none."""
+def finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Returns the same with the worst number that there is in place of what is none."""
     known = [value for own in values for value in own if math.isfinite(value)]
     worst = min(known, default=0.0)
     return [[value if math.isfinite(value) else worst for value in own] for own in values]

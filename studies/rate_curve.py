@@ -1,10 +1,9 @@
 """The curve of values over learning rates: smoothed, and where its peak lies. Pure functions over numbers.
 
 Neighbouring rates do about as well, so they say something about each other. What a rate is worth is therefore read from
-all rates nearby, the more the nearer they are. Where the curve is highest is uncertain because values are: it is found
-for many curves that the seeds might as well have given. Replayed over tables of finished runs, the middle of these
-peaks is a better rate than the best single value, and 95% of them hold the best rate about as often
-(`benchmarks/pick.md`).
+all rates nearby, the more the nearer they are, and from its own seeds beside them. Where the curve is highest is
+uncertain because values are: it is found for many curves that the seeds might as well have given. Replayed over tables
+of finished runs, 95% of these peaks hold the best rate about as often (`benchmarks/pick.md`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ Array = np.ndarray[Any, Any]
 
 BANDWIDTH = 0.3
 """Decades within which rates say something about each other: half a decade away it is a quarter as much."""
+
+CURVE_SEEDS = 2.0
+"""Seeds of its own that the curve at a rate counts for."""
 
 _DRAWS = 2_000
 
@@ -55,6 +57,19 @@ def smoothing(positions: Sequence[float]) -> Array:
     at = np.asarray(positions, np.float64)
     weights = np.exp(-0.5 * ((at[:, None] - at[None, :]) / BANDWIDTH) ** 2)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def blended(own: Any, curve: Any, n_seeds: Any) -> Any:
+    """Returns what a rate is worth by its own seeds and by the curve, which counts for `CURVE_SEEDS` of them.
+
+    With few seeds the neighbours say more than they do; with many, a narrow peak is not smoothed away.
+
+    Args:
+        own: [...] mean over the seeds of each rate.
+        curve: [...] what the curve says there.
+        n_seeds: [...] seeds of each.
+    """
+    return (n_seeds * own + CURVE_SEEDS * curve) / (n_seeds + CURVE_SEEDS)
 
 
 def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple[float, float]] = ()) -> Peak:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.ranking import Direction, Ranked
-from studies.rate_curve import Peak, log10_rate, peak, smoothing
+from studies.rate_curve import Peak, blended, log10_rate, peak, smoothing
 from studies.spaces import Json
 from studies.statistics import Estimates, estimate
 
@@ -36,7 +36,7 @@ class RateCurve:
 
     Attributes:
         members: The complete ones.
-        worth: Number of a member -> its value read from the curve, higher is better.
+        worth: Number of a member -> its value by its own seeds and by the curve together, higher is better.
         peak: Where the curve is highest.
     """
 
@@ -53,9 +53,9 @@ def recommended(
 ) -> Ranked | None:
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
 
-    Where a learning rate was searched, that is the one nearest to the middle of where the curve of its kind may be
-    highest, of the kind (everything but the rate) whose curve is highest. So it is not at the edge of a cliff, and less
-    a matter of luck. Without learning rates it is the best one.
+    Where a learning rate was searched, that is the one which is best by its own seeds and by the curve of its kind
+    (everything but the rate) together; of equals, the nearest to the middle of where the curve may be highest. So it is
+    not at the edge of a cliff, and less a matter of luck. Without learning rates it is the best one.
 
     Args:
         ranked: What `rank` returned.
@@ -71,22 +71,18 @@ def recommended(
     name = rate_name([*ranked, *left])
     if len(tied) < 2 or name is None or math.isnan(tied[0].low):
         return allowed[0] if allowed else None
-    kinds: list[tuple[RateCurve, list[Ranked]]] = []
+    curves: list[RateCurve] = []
     for each in tied:
-        if not any(each in members for _, members in kinds):
-            members = [other for other in tied if _alike(other, each, name)]
-            kinds.append((rate_curve(ranked, left, each, name, direction), members))
+        if not any(each in curve.members for curve in curves):
+            curves.append(rate_curve(ranked, left, each, name, direction))
 
-    def height(of: tuple[RateCurve, list[Ranked]]) -> float:
-        return max(round(of[0].worth[each.number], 9) for each in of[1])
-
-    curve, kind = max(kinds, key=height)  # of equals the first, whose best single value is higher
-
-    def distance(each: Ranked) -> tuple[float, float, int]:
+    def badness(each: Ranked) -> tuple[float, float, float, int]:
+        curve = next(curve for curve in curves if each in curve.members)
         spread = math.inf if math.isnan(each.spread) else each.spread
-        return round(abs(_position(each, name) - curve.peak.middle), 9), spread, each.number
+        off = abs(_position(each, name) - curve.peak.middle)
+        return -round(curve.worth[each.number], 9), round(off, 9), spread, each.number
 
-    return min(kind, key=distance)
+    return min(tied, key=badness)
 
 
 def rate_curve(
@@ -116,7 +112,8 @@ def rate_curve(
     )
     all_positions = [*positions, *(position for position, _ in fixed)]
     smooth = smoothing(all_positions) @ np.array([*of_kind.centers, *(value for _, value in fixed)])
-    worth = {each.number: float(smooth[i]) for i, each in enumerate(members)}
+    expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
+    worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
     return RateCurve(members=members, worth=worth, peak=peak(of_kind, positions, fixed))
 
 

@@ -14,8 +14,9 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from studies.attributes import RUNG_ATTR, is_confirmation, is_interrupted
-from studies.racing import LEVEL, Racer, staying
+from studies.racing import Racer, staying
 from studies.rate_curve import log10_rate
+from studies.sequential_test import LEVEL, undecided
 from studies.values import iqm
 
 if TYPE_CHECKING:
@@ -195,12 +196,11 @@ class KeepTopPruner(RungPruner):
 
 
 class RacePruner(RungPruner):
-    """Trials leave when the values of their seeds tell them from the best; see `studies.racing`.
+    """The worst trials leave at every rung, in step with what is left of the runs; see `studies.racing`.
 
     Args:
         rungs: Environment steps of the rungs, ascending, each >= 1.
         budget: Environment steps of a whole run, at least the last rung.
-        level: Confidence with which a trial must be told from the best before it leaves, above 0 and below 1.
         per: A parameter such as `optimizer`: trials race only against those which have the same value of it, so that
             each value is judged at its best.
 
@@ -208,22 +208,14 @@ class RacePruner(RungPruner):
         ValueError: If a number is out of its range.
     """
 
-    def __init__(
-        self,
-        rungs: Sequence[int],
-        budget: int,
-        level: float = LEVEL,
-        per: str | None = None,
-    ) -> None:
+    def __init__(self, rungs: Sequence[int], budget: int, per: str | None = None) -> None:
         super().__init__()
         if not rungs or min(rungs) < 1 or sorted(set(rungs)) != list(rungs):
             raise ValueError(f"rungs is {list(rungs)}: give ascending environment steps, from 1.")
         if budget < rungs[-1]:
             raise ValueError(f"budget is {budget}: it must be at least the last rung, {rungs[-1]}.")
-        if not 0 < level < 1:
-            raise ValueError(f"level is {level}: it must be above 0 and below 1.")
         self._rungs = [int(rung) for rung in rungs]
-        self._budget, self._level, self._per = int(budget), level, per
+        self._budget, self._per = int(budget), per
 
     @property
     def needs_seed_values(self) -> bool:
@@ -242,9 +234,34 @@ class RacePruner(RungPruner):
         kept: set[int] = set()
         for racers in races.values():
             numbers = list(racers)
-            stay = staying(list(racers.values()), rung / self._budget, level=self._level)
-            kept |= {numbers[i] for i in stay}
+            kept |= {numbers[i] for i in self._stay(list(racers.values()), rung / self._budget)}
         return kept
+
+    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
+        return staying(racers, share)
+
+
+class SequentialTestPruner(RacePruner):
+    """Trials leave when the values of their seeds tell them from the best; see `studies.sequential_test`.
+
+    Args:
+        rungs: As in `RacePruner`.
+        budget: As in `RacePruner`.
+        level: Confidence with which a trial must be told from the best before it leaves, above 0 and below 1.
+        per: As in `RacePruner`.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, rungs: Sequence[int], budget: int, level: float = LEVEL, per: str | None = None) -> None:
+        super().__init__(rungs, budget, per)
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level}: it must be above 0 and below 1.")
+        self._level = level
+
+    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
+        return undecided(racers, share, level=self._level)
 
 
 def _racer(trial: FrozenTrial, values: tuple[float, ...]) -> Racer:

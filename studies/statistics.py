@@ -161,7 +161,8 @@ def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array
     known = float(df[usual].sum())
     everywhere = float(df[usual] @ variances[usual]) / known if known else (spread / 4) ** 2
     width = max(_NEAR * spread, math.sqrt(everywhere / (1 + known / len(df))), nothing)
-    weights = np.exp(-0.5 * ((centers[:, None] - centers[None, :]) / width) ** 2) * df[None, :]
+    apart = np.minimum(np.abs(centers[:, None] - centers[None, :]), _FAR * width) / width
+    weights = np.exp(-0.5 * apart**2) * df[None, :]
     np.fill_diagonal(weights, 0.0)
     total = weights.sum(axis=1)
     nearby = (weights @ variances) / np.maximum(total, nothing)

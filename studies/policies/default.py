@@ -1,7 +1,7 @@
 """What `finder lr` and `finder opt` do when nobody says otherwise, as a policy that can be replayed.
 
-All candidates race on three seeds (the pruner `race`); the best three of those that come to their ends are run again on
-five further seeds. It takes what it needs, and stops where the budget ends.
+All candidates race on three seeds (the pruner `race`), and the best three of those that come to their ends are run
+again on five further seeds. It takes what it needs, and stops where the budget ends.
 """
 
 from __future__ import annotations

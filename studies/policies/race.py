@@ -1,8 +1,8 @@
-"""Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to what is undecided.
+"""Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to the best few.
 
-Candidates are compared on several seeds, by the same rules as in a study with the pruner `race` (`studies.racing`), and
-from rung to rung fewer of them go on, so that the budget lasts to the end. Its last part belongs to the finalists: they
-are run on seeds that took no part in choosing them, and only these say what the pick is worth.
+Candidates race on as many seeds as the budget has room for all of them (one, where it has less), by the same scores as
+in a study with the pruner `race` (`studies.racing`). What is saved by those that leave belongs to the finalists: they
+are run on further seeds, and only these say what the pick is worth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.racing import LEVEL, Racer, scores, staying
+from studies.racing import Racer, scores
 from studies.statistics import estimate
 
 
@@ -27,17 +27,13 @@ class RaceSettings:
         first: Share of a run at which candidates may leave first.
         step: How much of a run lies between one rung and the next.
         spending: Share of the budget that the race may take; the rest is the finalists'.
-        n_seeds: Seeds on which candidates race, where the budget has room for so many.
         together: Share of a run from which groups compete. Before, the best of each go on, equally many: how fast an
             optimizer begins says little about how far it comes.
-        level: Confidence with which a candidate must be told from the best before it leaves although there is room.
     """
 
     first: float = 0.2
     step: float = 0.1
     spending: float = 0.7
-    n_seeds: int = 2
-    level: float = LEVEL
     together: float = 0.6
 
 
@@ -54,32 +50,26 @@ def race(
     chosen = settings or RaceSettings()
     rungs = _rungs(problem, chosen)
     limit = chosen.spending * problem.budget
-    n_seeds = max(1, min(chosen.n_seeds, problem.n_seeds - 1))
-    while n_seeds > 1 and problem.shares[rungs[0]] * n_seeds * problem.n_configs > limit + 1e-9:
-        n_seeds -= 1
-    n_first = min(problem.n_configs, int(limit / (problem.shares[rungs[0]] * n_seeds) + 1e-9))
-    if n_first < 1 or limit < n_seeds:  # there is not even room for one candidate to its end
+    shares = [problem.shares[rung] for rung in rungs]
+    n_seeds = max(1, min(int(problem.budget / problem.n_configs + 1e-9), problem.n_seeds - 1))
+    n_first = min(problem.n_configs, int(limit / shares[0] / n_seeds + 1e-9))
+    if limit < 1:  # there is not even room for one candidate to its end
         return (yield from _one_run_each(problem, rng))
-    alive = sorted(int(config) for config in rng.choice(problem.n_configs, n_first, replace=False))
+    sizes = _sizes(n_first, shares, limit / n_seeds)
+    alive = sorted(int(config) for config in rng.choice(problem.n_configs, sizes[0], replace=False))
     chance = rng.random(problem.n_configs)
-    cost, share = 0.0, 0.0
     values: Values = {}
-    for k, mark in enumerate(rungs):
+    for k, (mark, size) in enumerate(zip(rungs, sizes, strict=True)):
         if k:
-            racers = racers_of(problem, _by_config(values))
-            worth = scores(racers, share)
-            stay = staying(racers, share, level=chosen.level)
-            order = sorted(stay, key=lambda i: (-worth[i], chance[i]))
-            if share < chosen.together - 1e-9:
+            worth = scores(racers_of(problem, _by_config(values)), shares[k - 1])
+            order = sorted(worth, key=lambda i: (-worth[i], chance[i]))
+            if shares[k - 1] < chosen.together - 1e-9:
                 order = _by_place(problem, order)
-            ahead = [problem.shares[rung] for rung in rungs[k - 1 :]]
-            alive = sorted(order[: _room(len(alive), ahead, n_seeds, limit - cost)])
+            alive = sorted(order[:size])
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
-        cost += len(alive) * n_seeds * (problem.shares[mark] - share)
-        share = problem.shares[mark]
     worth = scores(racers_of(problem, _by_config(values)), 1.0)
     finalists = sorted(alive, key=lambda config: (-worth[config], chance[config]))
-    n_left = int(problem.budget - cost + 1e-9)
+    n_left = int(problem.budget - n_seeds * _cost(sizes, shares) + 1e-9)
     return (yield from _final(problem, values, finalists, n_left))
 
 
@@ -90,6 +80,28 @@ def _rungs(problem: Problem, chosen: RaceSettings) -> list[int]:
     return sorted({problem.mark(share) for share in shares})
 
 
+def _sizes(n: int, shares: Sequence[float], budget: float) -> list[int]:
+    """How many of `n` candidates go to each rung: fewer the farther it is, in proportion to a power of its share.
+
+    The power is as small as the budget allows: with 0 all come to their end; with 1, as in successive halving, every
+    octave costs the same.
+    """
+    power = 0.0
+    while True:
+        sizes = [n, *(max(1, int(n * (share / shares[0]) ** -power + 1e-9)) for share in shares[1:])]
+        if _cost(sizes, shares) <= budget + 1e-9:
+            return sizes
+        if set(sizes[1:]) == {1}:  # fewer than all have to begin
+            return _sizes(n - 1, shares, budget)
+        power += 0.05
+
+
+def _cost(sizes: Sequence[int], shares: Sequence[float]) -> float:
+    """What it costs that so many candidates go to each rung, in whole runs."""
+    parts = (after - before for before, after in itertools.pairwise((0.0, *shares)))
+    return sum(size * part for size, part in zip(sizes, parts, strict=True))
+
+
 def _by_place(problem: Problem, order: Sequence[int]) -> list[int]:
     """The best of each group first, then the second best of each, and so on."""
     groups: dict[Hashable, list[int]] = {}
@@ -97,30 +109,6 @@ def _by_place(problem: Problem, order: Sequence[int]) -> list[int]:
         groups.setdefault(problem.groups[config] if problem.groups else None, []).append(config)
     places = {config: place for members in groups.values() for place, config in enumerate(members)}
     return sorted(order, key=lambda config: places[config])  # of equals, those that come first in `order`
-
-
-def _room(n: int, shares: Sequence[float], n_seeds: int, budget: float) -> int:
-    """How many of `n` candidates may go on from the first of these shares of a run to the next.
-
-    As many as there are if the budget lasts for all, otherwise fewer at every rung, in proportion to a power of the
-    share that they have behind them: with the power 1, that is successive halving, every octave costs the same.
-    """
-
-    def cost(power: float) -> float:
-        return sum(
-            max(1.0, n * math.pow(after / shares[0], -power)) * n_seeds * (after - before)
-            for before, after in itertools.pairwise(shares)
-        )
-
-    power = 0.0
-    while cost(power) > budget + 1e-9 and power < _STEEPEST:
-        power += 0.05
-    affordable = int(budget / (n_seeds * (shares[1] - shares[0])) + 1e-9)
-    return max(1, min(int(n * (shares[1] / shares[0]) ** -power + 1e-9), affordable))
-
-
-_STEEPEST = 10.0
-"""Power beyond which nothing is gained."""
 
 
 def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:

@@ -154,7 +154,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
     shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}"
     following = shown if len(others) == 1 else f"first {shown}"
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
-    chosen_for = "the best of them so far" if chosen.value == best.value else "the one in the middle of the best rates"
+    chosen_for = "the best of them so far" if chosen.value == best.value else "the best one if its neighbours count too"
     needed = seeds_to_settle(ranked, direction)
     if needed is not None and needed <= MANY_SEEDS:
         more = f"about {needed:,} seeds each would tell them apart."

@@ -12,9 +12,9 @@ from optuna.trial import TrialState
 
 from studies.attributes import RUNG_ATTR
 from studies.errors import StudyError
-from studies.pruners import make_pruner
+from studies.pruners import RACES, make_pruner
 from studies.recorder import Recorder
-from studies.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner
+from studies.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
 from studies.spec import StudySpec
 from studies.study import open_study
 
@@ -75,36 +75,42 @@ def test_hyperband_compares_within_brackets_and_spares_the_last_one() -> None:
     assert {ends[number] for number in range(14) if pruner.bracket_of(number) == 2} == {0}
 
 
-def test_a_race_ends_for_those_that_seeds_tell_from_the_best() -> None:
+def test_in_a_race_as_many_go_on_as_there_is_left_of_the_runs() -> None:
+    values = [float(number) for number in range(10)]
+    ends = [10, 20, 40, 40, 40, 0, 0, 0, 0, 0]  # an eighth has been seen: 9 of 10 go on; a quarter: 8; half: 5
+    assert together(RacePruner([10, 20, 40], 80), values) == ends
+    turned = [-value for value in values]
+    assert together(RacePruner([10, 20, 40], 80), turned, direction="minimize") == ends
+
+
+def test_a_test_ends_trials_that_their_seeds_tell_from_the_best() -> None:
     values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (20.0, 50.0, 70.0)]
-    assert together(RacePruner([10, 20], 80), values) == [10, 0, 0, 0]
-    assert together(RacePruner([10, 20], 80), [tuple(-v for v in own) for own in values], direction="minimize") == [
-        10,
-        0,
-        0,
-        0,
-    ]
+    pruner = SequentialTestPruner([10, 20], 80)
+    assert together(pruner, values) == [10, 0, 0, 0]
+    assert together(pruner, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
 
 
 def test_a_race_for_each_optimizer_judges_each_at_its_best() -> None:
     rows = [{"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-5, 1e-4, 1e-1)]
     bad, good, best = (0.0, 1.0, 2.0), (9.0, 10.0, 11.0), (99.0, 100.0, 101.0)
-    values = [bad, best, bad, bad, good, bad]
+    values = [bad, best, good, bad, good, bad]
+    assert together(SequentialTestPruner([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
+    assert together(SequentialTestPruner([40], 80), values, rows) == [0, 0, 40, 40, 40, 40]  # the next lower one stays
+    # Two of three: the best rate may still move towards the next lower one.
     assert together(RacePruner([40], 80, per="optimizer"), values, rows) == [0, 0, 40, 0, 0, 40]
-    assert together(RacePruner([40], 80), values, rows) == [0, 0, 40, 40, 40, 40]  # the next lower one stays too
+    assert together(RacePruner([40], 80), values, rows) == [0, 0, 0, 40, 40, 40]
 
 
 def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) -> None:
-    rows = tuple({"learning_rate": 10.0**-k} for k in range(1, 5))
-    spec = make_spec(trials=rows, n_trials=4, params={}, seeds=(0, 1, 2), env_steps=1000, n_reports=20, pruner="race")
+    rows = tuple({"learning_rate": 10.0**-k} for k in range(1, 11))
+    spec = make_spec(trials=rows, n_trials=10, params={}, seeds=(0, 1, 2), env_steps=1000, n_reports=20, pruner="race")
     study = open_study(spec)
     with Recorder(study) as recorder:
-        numbers = [ask.number for _ in range(4) if (ask := recorder.ask()) is not None]
+        numbers = [ask.number for _ in range(10) if (ask := recorder.ask()) is not None]
         for mark in spec.report_marks[:2]:  # 50 and 100: the first rung is a tenth
             own = {number: {seed: 100.0 * number + seed for seed in (0, 1, 2)} for number in numbers}
             behind = recorder.rung(mark, own)
-        # The highest rate is number 0; 3 is the best, and the lowest: nothing becomes it.
-        assert behind == {0, 1, 2}
+        assert behind == {0}  # a tenth of them
         kept = study.all_trials()[1].user_attrs[RUNG_ATTR]
         assert kept == {"100": {"0": 100.0, "1": 101.0, "2": 102.0}}
 
@@ -115,17 +121,24 @@ def test_the_recorder_keeps_single_seeds_at_rungs_for_a_race(make_spec: Make) ->
         ({"rungs": []}, "ascending"),
         ({"rungs": [20, 10]}, "ascending"),
         ({"rungs": [0, 10]}, "ascending"),
-        ({"level": 1.0}, "level is 1.0"),
         ({"budget": 10}, "at least the last rung"),
         ({"keep": 3}, "keep"),
     ],
 )
-def test_wrong_arguments_of_a_race_are_refused(make_spec: Make, kwargs: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize("name", RACES)
+def test_wrong_arguments_of_a_race_are_refused(make_spec: Make, name: str, kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
-        make_pruner("race", kwargs, make_spec(env_steps=1000))
+        make_pruner(name, kwargs, make_spec(env_steps=1000))
 
 
-@pytest.mark.parametrize("name", ["race", "keep-top", "hyperband", "successive-halving"])
+def test_a_wrong_level_is_refused(make_spec: Make) -> None:
+    with pytest.raises(StudyError, match="it must be above 0 and below 1"):
+        make_pruner("sequential-test", {"level": 1.0}, make_spec(env_steps=1000))
+    with pytest.raises(StudyError, match="level"):
+        make_pruner("race", {"level": 0.9}, make_spec(env_steps=1000))
+
+
+@pytest.mark.parametrize("name", ["race", "sequential-test", "keep-top", "hyperband", "successive-halving"])
 def test_rungs_need_a_budget_in_steps(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="give the budget as env_steps"):
         make_pruner(name, {}, make_spec(env_steps=None, episodes=50))
@@ -149,8 +162,9 @@ def test_only_trials_that_reported_at_the_same_rung_are_compared() -> None:
     assert not any(trial.should_prune() for trial in trials)
 
 
-def test_a_race_for_a_parameter_that_is_not_searched_is_refused(make_spec: Make) -> None:
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_for_a_parameter_that_is_not_searched_is_refused(make_spec: Make, name: str) -> None:
     with pytest.raises(StudyError, match="race per 'optimiser'"):
-        make_pruner("race", {"per": "optimiser"}, make_spec(env_steps=1000))
+        make_pruner(name, {"per": "optimiser"}, make_spec(env_steps=1000))
     with pytest.raises(StudyError, match="cannot wrap a race"):
-        make_pruner("patient", {"wrapped": "race"}, make_spec(env_steps=1000))
+        make_pruner("patient", {"wrapped": name}, make_spec(env_steps=1000))

@@ -1,0 +1,47 @@
+"""Who stays where a test decides, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from studies.racing import Racer
+from studies.sequential_test import undecided
+
+
+def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:
+    """Racers half a decade apart from 1e-4 on, three seeds each; None is out of the race."""
+    return [
+        Racer(
+            values=() if value is None else (value - spread, value, value + spread), group=group, position=-4 + 0.5 * i
+        )
+        for i, value in enumerate(values)
+    ]
+
+
+def test_who_is_told_from_the_best_leaves_and_lower_rates_may_still_become_it() -> None:
+    values = [0.0, 1.0, 2.0, 50.0, 100.0, 3.0]  # the best is 1e-2
+    assert undecided(curve(values), 1.0) == [4]
+    # With half of the run ahead it moves by 0.23 decades, give or take two times 0.15; the next one stays too.
+    assert undecided(curve(values), 0.5) == [3, 4]
+    assert undecided(curve(values), 0.3) == [3, 4]  # 0.39 + 2 * 0.26
+    assert undecided(curve(values), 0.2) == [2, 3, 4]  # 0.52 + 2 * 0.35
+    assert undecided(curve(values), 0.1) == [1, 2, 3, 4]  # 0.75 + 2 * 0.5
+
+
+def test_rates_of_another_optimizer_are_no_neighbours() -> None:
+    racers = [*curve([0.0, 0.0, 90.0]), *curve([0.0, 100.0, 0.0], "sgd")]
+    assert undecided(racers, 0.5) == [3, 4]
+
+
+def test_nobody_leaves_by_noise() -> None:
+    rng = np.random.default_rng(0)
+    left = 0
+    for _ in range(200):
+        racers = [Racer(values=tuple(rng.normal(size=3))) for _ in range(12)]
+        left += len(racers) - len(undecided(racers, 0.5))
+    assert left / (200 * 12) < 0.02
+
+
+def test_one_that_is_alone_stays() -> None:
+    assert undecided(curve([None, 3.0, None]), 0.5) == [1]
+    assert undecided(curve([None, None]), 0.5) == []
