@@ -45,8 +45,8 @@ def _head(tables: Sequence[str], found: Sequence[str], replays: int) -> list[str
         f"{replays} times over every table, each time on other seeds.",
         "",
         "The drift was measured on the first six tables of CartPole-v1 (`developed on`), and settings were chosen "
-        "there. How the race goes was changed once more after its failures in seven others had been looked at (`looked at`). "
-        "All further tables were made after that (`made later`).",
+        "there. How the race goes was changed once more after its failures in seven others had been looked at "
+        "(`looked at`). All further tables were made after that (`made later`).",
     ]
     if nothing:
         lines += [
