@@ -12,26 +12,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pick_measures
+from pick_measures import PRUNING, Json
 
-from studies.policies import make_policy
-from studies.pruners import RACE_RUNGS
-from studies.racing import Racer, staying
-from studies.ranking import Candidate, rank, worst_choice
-from studies.rates import rate_finding
-from studies.recommending import recommended
-from studies.replay import CLOSE, coverage, groups_of, plateau, replay_often, summary
 from studies.run_table import RunTable
-from studies.sequential_test import undecided
-from studies.statistics import estimate
-from studies.values import iqm
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "pick.jsonl"
@@ -43,8 +33,9 @@ DEVELOPED_ON = (
 """Tables on which the race's settings were chosen."""
 
 LOOKED_AT = (
-    "dqn-acrobot", "dqn-mountaincar", "ppo-acrobot", "ppo-acrobot-rewards-0.01", "ppo-acrobot-rewards-100",
-    "ppo-mountaincar", "ppo-mountaincarcontinuous", "ppo-pendulum",
+    "dqn-acrobot", "dqn-cartpole-rewards-0.01", "dqn-cartpole-rewards-100", "dqn-mountaincar", "ppo-acrobot",
+    "ppo-acrobot-rewards-0.01", "ppo-acrobot-rewards-100", "ppo-mountaincar", "ppo-mountaincarcontinuous",
+    "ppo-pendulum",
 )  # fmt: skip
 """Tables whose results were known before the race was changed the last time. All others were made later."""
 
@@ -52,231 +43,6 @@ SHARE = 0.1
 POLICIES = ("race", "grid", "random", "keep-top", "halving", "hyperband", "tpe-median")
 SPENDING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Shares of what all runs of a table cost, at which the race and the design with fixed seeds are compared."""
-
-Json = Any
-
-
-# What is measured, each of one table --------------------------------------------------------------------------------
-
-
-def policy(table: RunTable, replays: int, name: str, share: float) -> Json:
-    """A policy at a budget."""
-    budget = share * len(table.configs) * len(table.seeds)
-    told = summary(replay_often(table, make_policy(name), budget=budget, n=replays))
-    return {
-        "close": told.close,
-        "regret": told.regret,
-        "cost": told.cost,
-        "rate": told.within_factor_3,
-        "decades": told.decades,
-    }
-
-
-def covered(table: RunTable, replays: int, name: str, share: float) -> Json:
-    """How often the intervals that a policy states hold."""
-    budget = share * len(table.configs) * len(table.seeds)
-    return {"covered": coverage(table, make_policy(name), budget=budget, n=replays)}
-
-
-def ceiling(table: RunTable, replays: int) -> Json:
-    """All runs of the seeds that may be seen, to their ends, and the best of them: what no policy can beat by much."""
-    close = []
-    everything = iqm(table.values[:, :, -1])
-    best, span = int(np.argmax(everything)), float(np.ptp(everything)) or 1.0
-    for i in range(replays):
-        order = np.random.default_rng((0, i)).permutation(len(table.seeds))
-        half = len(order) // 2
-        seen, unseen = iqm(table.values[:, order[:half], -1]), iqm(table.values[:, order[half:], -1])
-        close.append((unseen[best] - unseen[int(np.argmax(seen))]) / span <= CLOSE)
-    return {"close": float(np.mean(close))}
-
-
-def signal(table: RunTable, replays: int) -> Json:
-    """Whether all seeds together tell any candidate from another: whether there is anything to find."""
-    final = table.values[:, :, -1]
-    centers = iqm(final)
-    level = estimate(final.tolist()).may_be_best()
-    good = int(np.sum(centers >= centers.max() - CLOSE * np.ptp(centers)))
-    return {"best": float(centers.max()), "worst": float(centers.min()), "good": good, "found": not level.all()}
-
-
-def best_of_adam(table: RunTable, replays: int) -> Json:
-    """Decimal logarithms between which Adam's best rates lie."""
-    _, positions = groups_of(table)
-    worth = iqm(table.values[:, :, -1])
-    own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
-    first, last = plateau(table, own[0], worth)
-    return {"low": positions[first], "high": positions[last]}
-
-
-def drift_seen(table: RunTable, replays: int) -> Json:
-    """How far the best rate of each optimizer moves from a quarter of the runs to their ends, in decades a decade."""
-    groups, positions = groups_of(table)
-    early = next(i for i, share in enumerate(table.shares) if share >= 0.25)
-    moved = []
-    for group in dict.fromkeys(groups):
-        own = [i for i, other in enumerate(groups) if other == group]
-        ends = []
-        for mark in (early, len(table.marks) - 1):
-            worth = iqm(table.values[:, :, mark])
-            first, last = plateau(table, own[0], worth)
-            ends.append((positions[first] + positions[last]) / 2)
-        moved.append((ends[1] - ends[0]) / math.log10(1 / table.shares[early]))
-    return {"moved": moved}
-
-
-def drawn(table: RunTable, config: int, rng: np.random.Generator, n_seeds: int, mark: int = -1) -> tuple[float, ...]:
-    """What a config is worth on so many of its seeds, drawn with replacement."""
-    return tuple(table.values[config, rng.integers(0, len(table.seeds), n_seeds), mark])
-
-
-def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
-    """What is said of each optimizer's best rate after a share of the runs, beside what it is at their ends."""
-    groups, positions = groups_of(table)
-    mark = next(i for i, own in enumerate(table.shares) if own >= share - 1e-9)
-    worth = iqm(table.values[:, :, -1])
-    rows = []
-    for i in range(max(1, replays // 4)):
-        rng = np.random.default_rng((4, i))
-        for group in dict.fromkeys(groups):
-            own = [c for c, other in enumerate(groups) if other == group]
-            ranked = rank(
-                [
-                    Candidate(
-                        label=table.configs[c],
-                        params={"learning_rate": 10 ** positions[c]},
-                        seed_values=drawn(table, c, rng, n_seeds, mark),
-                        number=c,
-                    )
-                    for c in own
-                ]
-            )
-            pick = recommended(ranked)
-            assert pick is not None
-            said = rate_finding(ranked, [], pick, env_steps=table.marks[mark], horizon=table.marks[-1])
-            assert said is not None
-            first, last = plateau(table, own[0], worth)
-            best = (positions[first] + positions[last]) / 2
-            off = math.log10(said.suggested) - best
-            held = math.log10(said.low) <= best <= math.log10(said.high)
-            rows.append((held, said.decades, off, abs(off) <= math.log10(3) + 1e-6, not said.why_unsafe))
-    held, decades, off, near, safe = np.array(rows, float).mean(axis=0)
-    return {"held": held, "decades": decades, "bias": off, "near": near, "safe": safe}
-
-
-def twins(table: RunTable, replays: int, n_seeds: int) -> Json:
-    """Adam twice, under two names, with other seeds each: how often one of the two is called the better optimizer."""
-    own = [i for i, params in enumerate(table.params) if params["optimizer"] == "adam"]
-    false = 0
-    for i in range(replays):
-        rng = np.random.default_rng((1, i))
-        candidates = [
-            Candidate(
-                label=name,
-                params={"optimizer": name, "learning_rate": table.params[c]["learning_rate"]},
-                seed_values=drawn(table, c, rng, n_seeds),
-                number=100 * twin + k,
-            )
-            for twin, name in enumerate(("adam", "adam again"))
-            for k, c in enumerate(own)
-        ]
-        level, _ = worst_choice(rank(candidates), "optimizer")
-        false += len(level) == 1
-    return {"false": false / replays}
-
-
-def momentum(table: RunTable, replays: int, n_seeds: int) -> Json:
-    """How often plain SGD is called better than SGD with momentum, each at its own best rate."""
-    lost = 0
-    for i in range(replays):
-        rng = np.random.default_rng((3, i))
-        candidates = [
-            Candidate(
-                label=name,
-                params=params,
-                seed_values=drawn(table, c, rng, n_seeds),
-                number=c,
-            )
-            for c, (name, params) in enumerate(zip(table.configs, table.params, strict=True))
-            if str(params["optimizer"]).startswith("sgd")
-        ]
-        level, _ = worst_choice(rank(candidates), "optimizer")
-        lost += "sgd(momentum=0.9)" not in level
-    return {"lost": lost / replays}
-
-
-def pruning(table: RunTable, replays: int, rule: str) -> Json:
-    """What a rule saves of three seeds each, and whether it prunes who would end among the best three."""
-    keeps = PRUNING[rule]
-    saved, lost, harm = [], [], []
-    truth = iqm(table.values[:, :, -1])
-    span = float(np.ptp(truth)) or 1.0
-    for i in range(replays):
-        seeds = np.random.default_rng((2, i)).permutation(len(table.seeds))[:3]
-        values = table.values[:, seeds]
-        alive, cost, before = list(range(len(table.configs))), 0.0, 0.0
-        for share, stay in keeps:
-            mark = int(np.argmin(np.abs(table.shares - share)))
-            cost += len(alive) * (table.shares[mark] - before)
-            before = table.shares[mark]
-            alive = stay(table, alive, values[:, :, mark], float(before))
-        cost += len(alive) * (1 - before)
-        top = np.argsort(-iqm(values[:, :, -1]), kind="stable")[:3]
-        saved.append(1 - cost / len(table.configs))
-        lost.append(np.mean([config not in alive for config in top]))
-        harm.append((truth.max() - truth[alive].max()) / span > CLOSE)
-    return {"saved": float(np.mean(saved)), "lost": float(np.mean(lost)), "harm": float(np.mean(harm))}
-
-
-Stay = Callable[[RunTable, list[int], Any, float], list[int]]
-
-
-def racers(table: RunTable, alive: list[int], values: Any) -> list[Racer]:
-    """All configs with the values of their seeds, none for those that are out."""
-    groups, positions = groups_of(table)
-    return [
-        Racer(values=tuple(values[c]) if c in alive else (), group=groups[c], position=positions[c])
-        for c in range(len(table.configs))
-    ]
-
-
-def racing(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-    """The best part, as large as what is left of the runs."""
-    return staying(racers(table, alive, values), share)
-
-
-def sequential_test(level: float) -> Stay:
-    """Who may be the best, or become it."""
-
-    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-        return undecided(racers(table, alive, values), share, level=level)
-
-    return stay
-
-
-def best_part(part: float) -> Stay:
-    """The best part of those that began."""
-
-    def stay(table: RunTable, alive: list[int], values: Any, share: float) -> list[int]:
-        order = sorted(alive, key=lambda c: -iqm(values[c]))
-        return sorted(order[: math.ceil(part * len(table.configs))])
-
-    return stay
-
-
-PRUNING: dict[str, Sequence[tuple[float, Stay]]] = {
-    "race (default)": [(share, racing) for share in RACE_RUNGS],
-    "sequential test, level 99.9%": [(share, sequential_test(0.999)) for share in RACE_RUNGS],
-    "sequential test, level 99%": [(share, sequential_test(0.99)) for share in RACE_RUNGS],
-    "sequential test, level 50%": [(share, sequential_test(0.5)) for share in RACE_RUNGS],
-    "best half at 50%": [(0.5, best_part(0.5))],
-    "halving by 2 from 10%": [(0.1, best_part(1 / 2)), (0.2, best_part(1 / 4)), (0.4, best_part(1 / 8))],
-    "halving by 3 from 10%": [(0.1, best_part(1 / 3)), (0.3, best_part(1 / 9))],
-    "best 12% after 10%": [(0.1, best_part(0.12))],
-    "best 12% after 30%": [(0.3, best_part(0.12))],
-}
-"""Rule -> shares of a run at which it prunes, and who stays there."""
-
 
 # Measuring ----------------------------------------------------------------------------------------------------------
 
@@ -294,6 +60,7 @@ def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
         found += [(name, "policy", ("default", 1.0)), (name, "covered", ("default", 1.0))]
         found += [(name, "covered", ("race", SHARE)), (name, "covered", ("race", 0.2))]
         found += [(name, "twins", (n_seeds,)) for n_seeds in (3, 5, 8)]
+        found += [(name, "searched_rates", ())]
         found += [(name, "horizon", (share, n_seeds)) for share in (0.25, 0.5, 1.0) for n_seeds in (3, 8)]
         found += [(name, "pruning", (rule,)) for rule in PRUNING]
     return found
@@ -302,18 +69,23 @@ def jobs(names: Iterable[str]) -> list[tuple[str, str, tuple[Any, ...]]]:
 def measure(name: str, what: str, arguments: tuple[Any, ...], replays: int) -> Json:
     """One measurement."""
     table = RunTable.read(FOLDER / "tables" / f"{name}.parquet")
-    return globals()[what](table, replays, *arguments)
+    return getattr(pick_measures, what)(table, replays, *arguments)
 
 
 def state_of(name: str) -> str:
-    """Changes with the table and with the code that is replayed."""
-    files = [FOLDER / "tables" / f"{name}.parquet", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
+    """Changes with the table, with the code that is replayed, and with what is measured."""
+    return hashlib.sha256((FOLDER / "tables" / f"{name}.parquet").read_bytes() + code().encode()).hexdigest()[:12]
+
+
+def code() -> str:
+    """Changes with what decides, and with what is measured."""
     modules = (
-        "drift", "pruners", "racing", "ranking", "rate_curve", "rates", "recommending", "replay", "run_table",
-        "sequential_test", "statistics", "values",
+        "drift", "leaving", "pruners", "racing", "ranking", "rate_curve", "rates", "recommending", "replay",
+        "run_table", "sequential_test", "statistics", "values",
     )  # fmt: skip
-    files += [REPOSITORY / "studies" / f"{module}.py" for module in modules]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    files = [REPOSITORY / "studies" / f"{module}.py" for module in modules]
+    files += [FOLDER / "pick_measures.py", *sorted((REPOSITORY / "studies" / "policies").glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def measured(names: Sequence[str], replays: int, processes: int) -> dict[tuple[Any, ...], Json]:
@@ -321,10 +93,10 @@ def measured(names: Sequence[str], replays: int, processes: int) -> dict[tuple[A
     states = {name: state_of(name) for name in names}
     known: dict[tuple[Any, ...], Json] = {}
     if RESULTS.exists():
-        for line in RESULTS.read_text().splitlines():
-            row = json.loads(line)
-            if row["table"] in states and row["state"] == states[row["table"]] and row["replays"] == replays:
-                known[row["table"], row["what"], tuple(row["arguments"])] = row["told"]
+        rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+        rows = [row for row in rows if row["state"] == states.get(row["table"]) and row["replays"] == replays]
+        known = {(row["table"], row["what"], tuple(row["arguments"])): row["told"] for row in rows}
+        RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
     missing = [job for job in jobs(names) if job not in known]
     RESULTS.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(processes) as pool, RESULTS.open("a") as file:

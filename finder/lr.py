@@ -15,7 +15,7 @@ from agents.trainer import Trainer
 from finder.curve import changes
 from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
-from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
+from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
 from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
 from finder.range_tests import pooled
 from finder.recording import RangeTestRun, record_range_test
@@ -110,7 +110,7 @@ class LRFinder:
             default_env_steps=50_000,
             episodes=episodes,
             metrics=metrics,
-            trials=tuple({name: rate} for rate in candidates),
+            trials=tuple({name: rate} for rate in spread_out(candidates)),
         )
         ingredients = Ingredients.of(spec, agents={self.spec.label: agent}, environment=self.spec.environment)
         further = BeyondEdges(spec.trials, name) if extend and rates is None else None

@@ -15,7 +15,7 @@ from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.edges import BeyondEdges
-from finder.options import Metrics, StudyOptions, make_spec, usual_pruner
+from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
 from finder.results import OptimizerResult
 from finder.search import Ingredients, run_search
 from studies.pick import why_no_pick
@@ -47,11 +47,12 @@ class OptFinder:
 
     Attributes:
         best_opt: Label of the best optimizer, after `find`.
-        best_learning_rate: Its learning rate.
-        best_reward: Its mean return over the last part of training (`metrics="reward"`).
-        best_loss: Its mean loss (`metrics="loss"`).
-        rewards: Label -> mean return at that optimizer's best rate; an optimizer whose runs were all pruned or failed
-            has none.
+        best_learning_rate: Its learning rate, that for the horizon where there is one.
+        best_reward: Its mean return over the last part of training (`metrics="reward"`), on further seeds where it was
+            confirmed.
+        best_loss: Its mean loss (`metrics="loss"`), likewise.
+        rewards: Label -> mean return at that optimizer's best rate on the seeds of the search, which flatter it; an
+            optimizer whose runs were all pruned or failed has none.
         losses: Label -> mean loss, likewise.
     """
 
@@ -105,7 +106,7 @@ class OptFinder:
         plan = [
             {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
             for label, optimizer in self.optimizers.items()
-            for rate in _rates(label, optimizer, learning_rates, n_rates)
+            for rate in spread_out(_rates(label, optimizer, learning_rates, n_rates))
         ]
         usual = "race" if usual_pruner(metrics, episodes) == "race" else "none"
         chosen: StudyOptions = {"pruner": usual, **options}
@@ -124,6 +125,8 @@ class OptFinder:
         ingredients = Ingredients.of(
             spec, agents={self.spec.label: self.spec}, optimizers=self.optimizers, environment=self.spec.environment
         )
+        self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
+        self.rewards, self.losses = {}, {}
         further = BeyondEdges(spec.trials) if extend and learning_rates == "search" else None
         observer = options.get("observer")
         self.result = OptimizerResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))
@@ -140,7 +143,8 @@ class OptFinder:
         means = {str(label): float(value) for label, value in best_values.items()}
         pick = result.best
         self.best_opt = str(pick.params["optimizer"])
-        rate = pick.params.get("learning_rate", pick.config.get("learning_rate"))
+        tested = pick.params.get("learning_rate", pick.config.get("learning_rate"))
+        rate = tested if pick.rate is None else pick.rate.suggested
         self.best_learning_rate = rate if isinstance(rate, float) else None
         if metrics == "reward":
             self.best_reward, self.rewards = pick.value, means

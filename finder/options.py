@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
@@ -14,6 +14,8 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces import check_json
 from studies.spec import StudySpec, default_name
+
+_T = TypeVar("_T")
 
 Metrics = Literal["reward", "loss"]
 
@@ -135,6 +137,16 @@ def steps_for(horizon: int) -> int:
     """Returns how far a study trains for a run of so many environment steps, where nobody says: all of it up to
     `AFFORDABLE`, then that many, and a quarter of what is more than four times as long."""
     return max(min(horizon, AFFORDABLE), horizon // 4)
+
+
+def spread_out(values: Sequence[_T]) -> list[_T]:
+    """Returns the same values in an order in which the first ones lie far apart (van der Corput 1935).
+
+    Where trials run one after another, those that are compared with few others are not all from one end of the range.
+    """
+    n_bits = max(1, (len(values) - 1).bit_length())
+    order = sorted(range(2**n_bits), key=lambda i: int(f"{i:0{n_bits}b}"[::-1], 2))
+    return [values[i] for i in order if i < len(values)]
 
 
 def usual_pruner(metrics: Metrics, episodes: int | None) -> str:

@@ -162,13 +162,13 @@ class Search:
         return self._further(self.study)
 
     def _confirm(self) -> None:
-        """Runs the finalists on further seeds."""
-        n = standing(self.study).n_unconfirmed
-        if not n or why_no_pick(self.study):
+        """Runs the finalists on further seeds, and who is better than what is left of them then."""
+        if not standing(self.study).all_ended or why_no_pick(self.study):
             return
-        if self._observer:
-            self._observer.confirmation_begins(n)
-        self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
+        while (n := self.recorder.n_to_confirm()) and self.recorder.stop_reason is None:
+            if self._observer:
+                self._observer.confirmation_begins(n)
+            self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
 
     def _next_trial(self) -> TrialSpec | None:
         return self._next(self.recorder.ask)

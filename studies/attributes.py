@@ -10,6 +10,9 @@ CONFIRMS_ATTR = "confirms"
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value there; kept where a pruner judges by single seeds (`studies.rungs`)."""
 
+DIVERGED_ATTR = "diverged"
+"""True on a trial that failed because of what it tried, such as a learning rate that is too high."""
+
 REASON_ATTR = "reason"
 """Why a trial was pruned or failed, a sentence for people."""
 
@@ -25,6 +28,11 @@ def is_confirmation(trial: FrozenTrial) -> bool:
 def is_interrupted(trial: FrozenTrial) -> bool:
     """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
+
+
+def has_diverged(trial: FrozenTrial) -> bool:
+    """Returns whether a trial failed because of what it tried, so that it would fail again."""
+    return trial.state == TrialState.FAIL and bool(trial.user_attrs.get(DIVERGED_ATTR))
 
 
 def seed_values(trial: FrozenTrial) -> dict[int, float]:

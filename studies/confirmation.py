@@ -11,12 +11,14 @@ only; that they had a say in choosing it among so few flatters it by less than t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted, seed_values
+from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, has_diverged, is_interrupted, seed_values
+from studies.leaving import at_end
 from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
 from studies.recommending import Left, recommended
@@ -103,16 +105,33 @@ def finalists(study: OpenStudy) -> list[Ranked]:
 def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
     """Returns the finalists that are still to be confirmed, and the seeds that each is to be run on.
 
-    One whose confirmation failed is not tried again; one that was confirmed on fewer seeds is run on the others.
+    One that diverged when it was confirmed is not tried again; one that was confirmed on fewer seeds is run on the
+    others. When all are confirmed and have lost so much that another trial is told from them, that one is confirmed
+    too, and so on, up to twice as many as were asked for.
     """
     runs, refuted = _runs(study)
     by_number = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
+    first = finalists(study)
+    left = _missing(study, [by_number[each.number] for each in first], runs, refuted)
+    if left or not first or len({*runs, *refuted}) >= 2 * study.spec.confirm:
+        return left
+    found = verdict(study)
+    confirmed = {each.number for each in found.confirmed}
+    if found.ranked and not any(each.tied and each.number in confirmed for each in found.ranked):
+        return _missing(study, [by_number[found.ranked[0].number]], runs, refuted)
+    return []
+
+
+def _missing(
+    study: OpenStudy, trials: Sequence[FrozenTrial], runs: dict[int, list[FrozenTrial]], refuted: dict[int, str]
+) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+    """These trials with the seeds that each is still to be run on, where there are any."""
     left = []
-    for each in finalists(study):
-        known = {seed for run in runs.get(each.number, ()) for seed in seed_values(run)}
+    for trial in trials:
+        known = {seed for run in runs.get(trial.number, ()) for seed in seed_values(run)}
         missing = tuple(seed for seed in held_out_seeds(study.spec) if seed not in known)
-        if missing and each.number not in refuted:
-            left.append((by_number[each.number], missing))
+        if missing and trial.number not in refuted:
+            left.append((trial, missing))
     return left
 
 
@@ -156,14 +175,14 @@ def verdict(study: OpenStudy) -> Verdict:
 
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
-    """The complete confirmations of each trial, and the trials whose confirmation failed with the reason."""
+    """The complete confirmations of each trial, and why those failed that diverged when they were confirmed."""
     runs: dict[int, list[FrozenTrial]] = {}
     refuted = {}
     for trial in study.confirmation_trials():
         number = trial.user_attrs[CONFIRMS_ATTR]
         if trial.state == TrialState.COMPLETE:
             runs.setdefault(number, []).append(trial)
-        elif trial.state == TrialState.FAIL and not is_interrupted(trial):
+        elif trial.state == TrialState.FAIL and has_diverged(trial):
             refuted[number] = str(trial.user_attrs.get(REASON_ATTR, "no reason was recorded"))
     return runs, refuted
 
@@ -181,11 +200,26 @@ def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
 
 
 def left_behind(study: OpenStudy) -> list[Left]:
-    """Returns what was pruned or failed: it says what the neighbours of a candidate are worth."""
-    kept = study.trials(TrialState.PRUNED)
-    tried = [study.params(trial) for trial in (*kept, *study.trials(TrialState.COMPLETE))]
+    """Returns what was pruned or diverged: it says what the neighbours of a candidate are worth."""
+    complete, kept = study.trials(TrialState.COMPLETE), study.trials(TrialState.PRUNED)
+    tried = [study.params(trial) for trial in (*kept, *complete)]
     # One that failed and was tried again is what it was then.
     failed = [trial for trial in study.trials(TrialState.FAIL) if study.params(trial) not in tried]
-    return [
-        Left(params=study.params(trial), value=math.nan if trial.value is None else trial.value) for trial in kept
-    ] + [Left(params=study.params(trial), value=math.nan) for trial in failed if not is_interrupted(trial)]
+    return [_pruned(study, trial, complete) for trial in kept] + [
+        Left(params=study.params(trial), value=math.nan) for trial in failed if not is_interrupted(trial)
+    ]
+
+
+def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial]) -> Left:
+    """What a pruned trial would have been worth at its end."""
+    params, step = study.params(trial), trial.last_step
+    values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
+    survivors = [
+        (other.intermediate_values[step], other.value)
+        for other in complete
+        if other.value is not None and step in other.intermediate_values
+    ]
+    if not values or not survivors or not all(map(math.isfinite, values)):
+        return Left(params=params, value=math.nan if trial.value is None else trial.value)
+    value, error, df = at_end(values, survivors)
+    return Left(params=params, value=value, error=error, df=df)

@@ -36,10 +36,19 @@ class Confirmations:
     def __contains__(self, number: int) -> bool:
         return number in self._begun
 
+    def look_again(self) -> int:
+        """Finds out what is to be confirmed that was not begun here yet, and returns how many trials that are.
+
+        Call it when no trial runs: what the confirmed finalists were worth may call for another one.
+        """
+        begun = {finalist.number for finalist, _ in self._begun.values()}
+        self._left = [asked for asked in unconfirmed(self._study) if asked[0].number not in begun]
+        return len(self._left)
+
     def begin(self) -> Begun | None:
         """Begins the next one; None if nothing is left to confirm."""
         if self._left is None:
-            self._left = unconfirmed(self._study)
+            self.look_again()
         if not self._left:
             return None
         finalist, seeds = asked = self._left.pop(0)

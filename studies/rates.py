@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from scipy import stats
+
 from studies.drift import drift
 from studies.ranking import Direction, Ranked
 from studies.recommending import Left, Point, kind_of, rate_curve, rate_name
@@ -116,23 +118,32 @@ def rate_finding(
         each for each in ranked if each in group and (each.tied or each.number == pick.number) and _known(each.value)
     ]
     if math.isnan(pick.low):
-        low, middle, high = rates[0], tested, rates[-1]
+        low, high = rates[0], rates[-1]
     else:
         peak = rate_curve(ranked, left, pick, name, direction).peak
-        low, middle, high = min(10**peak.low, tested), 10**peak.middle, max(10**peak.high, tested)
+        low, high = min(10**peak.low, tested), max(10**peak.high, tested)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = _cost(pick, level, points, direction)
     # What failed may have failed for another reason than its rate.
     valued = {_rate(each, name) for each in group if _known(each.value)}
-    told_apart = len(level) < len(valued) and not math.isnan(cost)
+    told_apart = not math.isnan(cost) and (
+        any(not each.tied and _known(each.value) for each in ranked if each in group)
+        or _any_told([each for each in left if each in group and _known(each.value)], pick, direction)
+    )
     why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested = tested
     if horizon is not None and env_steps is not None and horizon != env_steps:
         shift, error = drift(env_steps / horizon)
-        below = math.hypot(math.log10(middle / low), 1.96 * error)
-        above = math.hypot(math.log10(high / middle), 1.96 * error)
-        suggested = float(f"{middle * 10**shift:.3g}")
+        below = math.hypot(math.log10(tested / low), 1.96 * error)
+        above = math.hypot(math.log10(high / tested), 1.96 * error)
+        suggested = float(f"{tested * 10**shift:.3g}")
         low, high = suggested * 10**-below, suggested * 10**above
+        if not why and not rates[0] <= suggested <= rates[-1]:
+            beyond = "below all" if suggested < rates[0] else "above all"
+            why = (
+                f"for a run of {horizon:,} environment steps it would be {rate_text(suggested)}, which lies {beyond} "
+                f"rates that were tried. Train further (--env-steps), or try such rates too."
+            )
         if not why and below + above > WIDEST:
             why = (
                 f"runs of {env_steps:,} environment steps say too little of one of {horizon:,}: its best rate lies "
@@ -142,6 +153,18 @@ def rate_finding(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
         told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
     )  # fmt: skip
+
+
+def _any_told(left: Sequence[Left], pick: Ranked, direction: Direction) -> bool:
+    """Whether any that was pruned would have been worse than the pick, with 95% confidence over all of them."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    reach = (pick.high - pick.low) / 2
+    told = [
+        sign * (pick.value - each.value)
+        > math.hypot(reach, each.error * float(stats.t.ppf(1 - 0.025 / len(left), each.df)))
+        for each in left
+    ]
+    return any(told)
 
 
 _ONLY_ONE = "only one rate came to its end, so there is nothing to compare it with."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,16 @@ class Left:
 
     Attributes:
         params: Its parameters.
-        value: Its last value, where it was pruned; NaN where it failed, which counts as the worst value of all.
+        value: What it would have been worth at its end, where it was pruned (`studies.leaving`); NaN where it failed,
+            which counts as the worst value of all.
+        error: Standard error of that.
+        df: Degrees of freedom of the error, above 0.
     """
 
     params: Mapping[str, Json]
     value: float
+    error: float = 0.0
+    df: float = 1.0
 
 
 Point = Ranked | Left
@@ -69,15 +75,16 @@ def recommended(
     allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
     tied = [each for each in allowed if each.tied]
     name = rate_name([*ranked, *left])
-    if len(tied) < 2 or name is None or math.isnan(tied[0].low):
+    if len(tied) < 2 or name is None:
         return allowed[0] if allowed else None
-    curves: list[RateCurve] = []
+    curves: dict[str, RateCurve] = {}
+    estimates = estimates_of(ranked, direction)
     for each in tied:
-        if not any(each in curve.members for curve in curves):
-            curves.append(rate_curve(ranked, left, each, name, direction))
+        if _kind_key(each, name) not in curves:
+            curves[_kind_key(each, name)] = rate_curve(ranked, left, each, name, direction, estimates=estimates)
 
     def badness(each: Ranked) -> tuple[float, float, float, int]:
-        curve = next(curve for curve in curves if each in curve.members)
+        curve = curves[_kind_key(each, name)]
         spread = math.inf if math.isnan(each.spread) else each.spread
         off = abs(_position(each, name) - curve.peak.middle)
         return -round(curve.worth[each.number], 9), round(off, 9), spread, each.number
@@ -86,35 +93,58 @@ def recommended(
 
 
 def rate_curve(
-    ranked: Sequence[Ranked], left: Sequence[Left], member: Ranked, name: str, direction: Direction
+    ranked: Sequence[Ranked],
+    left: Sequence[Left],
+    member: Ranked,
+    name: str,
+    direction: Direction,
+    *,
+    estimates: Estimates | None = None,
 ) -> RateCurve:
     """Returns the curve that a candidate belongs to.
 
     Args:
         ranked: All candidates: their spreads together say how uncertain each value is.
-        left: What was tried but did not come to its end.
+        left: What was tried but did not come to its end. What was pruned may be the best all the same.
         member: One of `ranked`.
         name: The parameter that is the learning rate.
         direction: Whether a high or a low value is good.
+        estimates: `estimates_of(ranked, direction)`, where it is there already.
     """
     sign = 1.0 if direction == "maximize" else -1.0
     known = [each for each in ranked if not math.isnan(each.value)]
-    estimates = estimate([[sign * value for value in each.seed_values] for each in known])
-    own = [i for i, each in enumerate(known) if _alike(each, member, name)]
+    of_all = estimates or estimates_of(ranked, direction)
+    kind = _kind_key(member, name)
+    own = [i for i, each in enumerate(known) if _kind_key(each, name) == kind]
     members = tuple(known[i] for i in own)
-    gone = [each for each in left if _alike(each, member, name)]
+    gone = [each for each in left if _kind_key(each, name) == kind]
+    pruned = [each for each in gone if not math.isnan(each.value)]
+    failed = [each for each in gone if math.isnan(each.value)]
     points: list[Point] = [*ranked, *left]
-    values = [sign * each.value for each in points if not math.isnan(each.value)]
-    fixed = [(_position(each, name), min(values) if math.isnan(each.value) else sign * each.value) for each in gone]
-    positions = [_position(each, name) for each in members]
+    worst = min(sign * each.value for each in points if not math.isnan(each.value))
     of_kind = Estimates(
-        centers=estimates.centers[own], errors=estimates.errors[own], df=estimates.df[own], counts=estimates.counts[own]
+        centers=np.array([*of_all.centers[own], *(sign * each.value for each in pruned)]),
+        errors=np.array([*of_all.errors[own], *(each.error for each in pruned)]),
+        df=np.array([*of_all.df[own], *(each.df for each in pruned)]),
+        counts=np.array([*of_all.counts[own], *(1.0 for _ in pruned)]),
     )
-    all_positions = [*positions, *(position for position, _ in fixed)]
-    smooth = smoothing(all_positions) @ np.array([*of_kind.centers, *(value for _, value in fixed)])
-    expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
+    fixed = [(_position(each, name), worst) for each in failed]
+    inside: list[Point] = [*members, *pruned]
+    positions = [_position(each, name) for each in inside]
+    smooth = smoothing([*positions, *(position for position, _ in fixed)]) @ np.array(
+        [*of_kind.centers, *(value for _, value in fixed)]
+    )
+    n = len(members)
+    expected = blended(of_kind.centers[:n], smooth[:n], of_kind.counts[:n])
     worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
     return RateCurve(members=members, worth=worth, peak=peak(of_kind, positions, fixed))
+
+
+def estimates_of(ranked: Sequence[Ranked], direction: Direction) -> Estimates:
+    """Returns what is known of all candidates that have a value, higher is better."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    known = [each for each in ranked if not math.isnan(each.value)]
+    return estimate([[sign * value for value in each.seed_values] for each in known])
 
 
 def rate_name(points: Sequence[Point]) -> str | None:
@@ -135,9 +165,9 @@ def kind_of(point: Point, name: str) -> dict[str, Json]:
     return {key: value for key, value in point.params.items() if key != name}
 
 
-def _alike(one: Point, other: Point, name: str) -> bool:
-    """Whether two differ in nothing but the rate, which both have or neither."""
-    return kind_of(one, name) == kind_of(other, name) and (name in one.params) == (name in other.params)
+def _kind_key(point: Point, name: str) -> str:
+    """The same for those that differ in nothing but the rate, which all of them have or none."""
+    return json.dumps([name in point.params, kind_of(point, name)], sort_keys=True, default=str)
 
 
 def _position(point: Point, name: str) -> float:

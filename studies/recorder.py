@@ -13,7 +13,7 @@ from types import TracebackType
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.attributes import INTERRUPTED, REASON_ATTR, is_interrupted
+from studies.attributes import DIVERGED_ATTR, INTERRUPTED, REASON_ATTR, is_interrupted
 from studies.confirming import Confirmations
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
@@ -130,6 +130,11 @@ class Recorder:
             if row:
                 self._rows[trial.number] = row
             return Ask(trial.number, self._params(trial), self._spec.seeds)
+
+    def n_to_confirm(self) -> int:
+        """Returns how many trials are to be confirmed that were not begun here yet; see `ask_confirmation`."""
+        with self._entered():
+            return self._confirmations.look_again()
 
     def ask_confirmation(self) -> Ask | None:
         """Returns the next finalist to run on further seeds; None if nothing is left to confirm.
@@ -304,7 +309,8 @@ class Recorder:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._entered():
-            self._fail(number, reason, traceback, extra, counts=not (diverged and self._something_works()))
+            marked = {**(extra or {}), DIVERGED_ATTR: True} if diverged else extra
+            self._fail(number, reason, traceback, marked, counts=not (diverged and self._something_works()))
 
     def _something_works(self) -> bool:
         return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())

@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from studies.attributes import RUNG_ATTR, is_confirmation, is_interrupted
+from studies.attributes import RUNG_ATTR, has_diverged, is_confirmation, is_interrupted
 from studies.racing import Racer, staying
 from studies.rate_curve import log10_rate
 from studies.sequential_test import LEVEL, undecided
@@ -227,8 +227,12 @@ class RacePruner(RungPruner):
 
     def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
         races: dict[str, dict[int, Racer]] = {}
+        tried = [trial.params for trial in trials if trial.state != TrialState.FAIL]
         for trial in trials:
-            if trial.number in at_rung or trial.state in (TrialState.PRUNED, TrialState.FAIL):
+            # One that diverged is as bad as any; one that failed for another reason says nothing, nor does one that was
+            # tried again.
+            diverged = has_diverged(trial) and trial.params not in tried
+            if trial.number in at_rung or trial.state == TrialState.PRUNED or diverged:
                 race = json.dumps(trial.params.get(self._per)) if self._per else ""
                 races.setdefault(race, {})[trial.number] = _racer(trial, at_rung.get(trial.number, ()))
         kept: set[int] = set()

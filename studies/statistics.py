@@ -141,31 +141,33 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
     centers = np.array([iqm(values) for values in arrays])
     own_df = counts - 1
     variances = np.array([values.var(ddof=1) if len(values) > 1 else 0.0 for values in arrays])
-    prior, prior_df = _variance_nearby(centers, variances, own_df)
-    df = prior_df + own_df
-    moderated = (prior_df * prior + own_df * variances) / df
+    moderated, df = _moderated(centers, variances, own_df)
     inefficiency = np.where(counts >= 4, _INEFFICIENCY, 1.0)
     return Estimates(centers=centers, errors=inefficiency * np.sqrt(moderated / counts), df=df, counts=counts)
 
 
-def _variance_nearby(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
-    """[C] the variance of the other candidates that do about as well, and its degrees of freedom.
+def _moderated(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
+    """[C] the variance of each candidate, moderated by the others, and its degrees of freedom.
 
-    Each counts the more the nearer it is; together they count for `PRIOR_DF` at most. Where they count for less than
-    one degree of freedom, the mean variance of all candidates makes up for it: three seeds that are exactly equal are
-    no proof that there is no spread.
+    Others count the more the nearer they are, together for at most `PRIOR_DF` degrees of freedom. Where they count for
+    less than one, because nobody does about as well, the mean variance of all others makes up for it, but only to make
+    a variance larger: three seeds that are exactly equal are no proof that there is no spread, and that others far away
+    have none says nothing.
     """
     spread, nothing = usual_range(centers), float(np.finfo(np.float64).tiny)
-    # One seed each: nothing is known but how far apart they are.
     usual = variances <= (np.quantile(variances, 0.9, method="lower") if len(variances) >= _MANY else np.inf)
     known = float(df[usual].sum())
+    # One seed each: nothing is known but how far apart they are.
     everywhere = float(df[usual] @ variances[usual]) / known if known else (spread / 4) ** 2
     width = max(_NEAR * spread, math.sqrt(everywhere / (1 + known / len(df))), nothing)
     apart = np.minimum(np.abs(centers[:, None] - centers[None, :]), _FAR * width) / width
     weights = np.exp(-0.5 * apart**2) * df[None, :]
     np.fill_diagonal(weights, 0.0)
     total = weights.sum(axis=1)
-    nearby = (weights @ variances) / np.maximum(total, nothing)
     counts = np.minimum(PRIOR_DF, total)
+    nearby = (weights @ variances) / np.maximum(total, nothing)
+    own = np.maximum(counts + df, nothing)
+    moderated = (counts * nearby + df * variances) / own
     missing = np.maximum(0.0, 1.0 - counts)
-    return (counts * nearby + missing * everywhere) / (counts + missing), counts + missing
+    filled = (own * moderated + missing * everywhere) / (own + missing)
+    return np.maximum(moderated, filled), np.maximum(counts + df, 1.0)

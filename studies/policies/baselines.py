@@ -31,22 +31,24 @@ def random_search(problem: Problem, rng: np.random.Generator) -> Generator[Round
 
 
 def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """All candidates for a while, then the best few of them to the end: half of the budget for each, one seed.
+    """All candidates on one seed for a while, then the best few to the end, on all seeds: half of the budget each.
 
     The simplest rule there is, and often as good as any (Egele et al. 2023, "Is one epoch all you need?").
     """
     total = len(problem.shares) - 1
-    first = max(
-        (i for i, share in enumerate(problem.shares) if share * problem.n_configs <= problem.budget / 2), default=0
-    )
-    n_first = min(problem.n_configs, int(problem.budget / 2 / problem.shares[first]))
+    fits = [i for i, share in enumerate(problem.shares[:-1]) if share * problem.n_configs <= problem.budget / 2]
+    first = max(fits, default=0)
+    share = problem.shares[first]
+    n_first = min(problem.n_configs, int(problem.budget / 2 / share))
     chosen = _some(problem.n_configs, n_first, rng)
     values = yield Round(runs=[(config, 0) for config in chosen], mark=first)
-    left = problem.budget - len(chosen) * problem.shares[first]
-    n_kept = int(left / max(1e-9, 1 - problem.shares[first]) + 1e-9)
-    kept = _best_runs(values, n_kept, rng)
-    if kept:
-        values = yield Round(runs=kept, mark=total)
+    left = problem.budget - len(chosen) * share
+    if left < 1 - share:
+        return best_of(values)
+    n_seeds = max(1, min(problem.n_seeds, int(left + share + 1e-9)))
+    n_kept = max(1, int(left / (n_seeds - share) + 1e-9))
+    kept = [config for config, _ in _best_runs(values, n_kept, rng)]
+    values = yield Round(runs=[(config, seed) for config in kept for seed in range(n_seeds)], mark=total)
     return best_of(values)
 
 

@@ -1,42 +1,42 @@
 """What `finder lr` and `finder opt` do when nobody says otherwise, as a policy that can be replayed.
 
-All candidates race on three seeds (the pruner `race`), and the best three of those that come to their ends are run
-again on five further seeds. It takes what it needs, and stops where the budget ends.
+The rates of each group (optimizer) race on three seeds (the pruner `race`), and the best three of all that come to
+their ends are run again on five further seeds. It takes what it needs, and stops where the budget ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping
 
 import numpy as np
 
+from studies.leaving import at_end
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.policies.race import racers_of
 from studies.pruners import RACE_RUNGS
 from studies.racing import staying
-from studies.ranking import Candidate, Ranked, rank
+from studies.ranking import Candidate, rank
+from studies.rates import rate_finding
 from studies.recommending import Left, recommended
 from studies.spaces import Json
+from studies.values import iqm
 
 N_SEEDS = 3
 N_FINALISTS = 3
 N_FURTHER = 5
 
 
-def default_search(
-    problem: Problem, rng: np.random.Generator, apart: bool = False
-) -> Generator[Round, Values, Decision]:
+def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
     """Runs the search; see the module.
 
     Args:
         problem: What is searched. With fewer than eight seeds, the race gets three and the finalists the rest.
         rng: Draws the pick where the budget is too small for the first rung.
-        apart: Whether groups (optimizers) race apart, as `finder opt` has it.
     """
     n_seeds = min(N_SEEDS, max(1, problem.n_seeds - 1))
     alive = list(range(problem.n_configs))
     cost, share = 0.0, 0.0
-    last: dict[int, tuple[float, ...]] = {}
+    seen: dict[float, dict[int, tuple[float, ...]]] = {}  # share -> config -> what its seeds are worth there
     for rung in (*RACE_RUNGS, 1.0):
         mark = problem.mark(rung)
         price = len(alive) * n_seeds * (problem.shares[mark] - share)
@@ -46,18 +46,20 @@ def default_search(
             continue
         values = yield Round(runs=[(config, seed) for config in alive for seed in range(n_seeds)], mark=mark)
         cost, share = cost + price, problem.shares[mark]
-        last |= {config: tuple(values[config, seed] for seed in range(n_seeds)) for config in alive}
+        seen[share] = {config: tuple(values[config, seed] for seed in range(n_seeds)) for config in alive}
         if share < 1:
-            alive = _staying(problem, {config: last[config] for config in alive}, share, apart)
-    if not last:
-        return Decision(pick=int(rng.integers(problem.n_configs)))
+            alive = _staying(problem, seen[share], share)
+    if share < 1:  # the budget ended before; without any values all are alike
+        last = seen.get(share, {})
+        order = sorted(alive, key=lambda config: -float(np.mean(last.get(config, (0.0,)))))
+        return Decision(pick=order[0] if last else int(rng.choice(alive)))
+    last, left = seen[share], _left(problem, seen)
     ranked = rank([_candidate(problem, config, last[config]) for config in alive])
-    left = [Left(params=_params(problem, c), value=float(np.mean(v))) for c, v in last.items() if c not in alive]
     first = recommended(ranked, left=left) or ranked[0]
     finalists = [first, *(each for each in ranked if each is not first)][:N_FINALISTS]
     n_further = min(N_FURTHER, problem.n_seeds - n_seeds, int((problem.budget - cost + 1e-9) // len(finalists)))
-    if share < 1 or n_further < 1 or len(ranked) < 2:
-        return Decision(pick=first.number, tied=_tied(ranked))
+    if n_further < 1 or len(ranked) < 2:
+        return Decision(pick=first.number, rate=rate_finding(ranked, left, first))
     seeds = range(n_seeds, n_seeds + n_further)
     further = yield Round(
         runs=[(each.number, seed) for each in finalists for seed in seeds], mark=len(problem.shares) - 1
@@ -67,18 +69,31 @@ def default_search(
     pick = recommended(together, left=left, among=list(held_out)) or first
     beside = rank([_candidate(problem, config, held_out.get(config, last[config])) for config in alive])
     own = next(each for each in beside if each.number == pick.number)
-    return Decision(pick=pick.number, tied=_tied(together), interval=(own.low, own.high))
+    rate = rate_finding(together, left, pick)
+    return Decision(pick=pick.number, interval=(own.low, own.high), rate=rate)
 
 
-def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float, apart: bool) -> list[int]:
-    """Who goes on, of each group by itself where they race apart."""
+def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float) -> list[int]:
+    """Who goes on, of each group by itself."""
     races: dict[Hashable, list[int]] = {}
     racers = racers_of(problem, values)
     for config, racer in enumerate(racers):
-        races.setdefault(racer.group if apart else None, []).append(config)
+        races.setdefault(racer.group, []).append(config)
     return sorted(
         configs[i] for configs in races.values() for i in staying([racers[config] for config in configs], share)
     )
+
+
+def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[Left]:
+    """What those that left would have been worth at their ends."""
+    *before, ends = seen.values()
+    left = {config: values for values in before for config in values if config not in ends}
+    result = []
+    for config, values in left.items():
+        survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in ends]
+        value, error, df = at_end(values[config], survivors)
+        result.append(Left(params=_params(problem, config), value=value, error=error, df=df))
+    return result
 
 
 def _params(problem: Problem, config: int) -> dict[str, Json]:
@@ -89,7 +104,3 @@ def _params(problem: Problem, config: int) -> dict[str, Json]:
 
 def _candidate(problem: Problem, config: int, values: tuple[float, ...]) -> Candidate:
     return Candidate(label=str(config), params=_params(problem, config), seed_values=values, number=config)
-
-
-def _tied(ranked: Sequence[Ranked]) -> tuple[int, ...]:
-    return tuple(each.number for each in ranked if each.tied)

@@ -12,9 +12,11 @@ So a policy knows nothing of training. It is replayed over a table of finished r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+
+from studies.rates import RateFinding
 
 Values = Mapping[tuple[int, int], float]
 """(config, seed), each by position -> value at the mark of the round; higher is better."""
@@ -64,13 +66,13 @@ class Decision:
 
     Attributes:
         pick: The candidate that it recommends.
-        tied: Candidates that cannot be told from the best; `pick` is one of them.
         interval: Between which values it expects the pick's, with 95% probability; None where it does not say.
+        rate: What it says of the best learning rate of the pick's group; None where it does not say.
     """
 
     pick: int
-    tied: tuple[int, ...] = field(default=())
     interval: tuple[float, float] | None = None
+    rate: RateFinding | None = None
 
 
 Policy = Callable[[Problem, np.random.Generator], Generator[Round, Values, Decision]]

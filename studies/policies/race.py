@@ -139,14 +139,12 @@ def _final(
     runs = [(config, seed) for config in kept for seed in range(n_seeds, n_seeds + fresh)]
     held_out = yield Round(runs=runs, mark=len(problem.shares) - 1)
     further, together = _by_config(held_out), _by_config({**whole, **held_out})
-    level = estimate([together[config] for config in kept]).may_be_best()
     worth = scores(racers_of(problem, together), 1.0)
     at = int(np.argmax([worth[config] for config in kept]))
-    tied = tuple(config for config, is_level in zip(kept, level, strict=True) if is_level)
     if n == 1 and fresh == 1:
-        return Decision(pick=kept[at], tied=tied)
+        return Decision(pick=kept[at])
     low, high = estimate([further[config] for config in kept]).interval()
-    return Decision(pick=kept[at], tied=tied, interval=(float(low[at]), float(high[at])))
+    return Decision(pick=kept[at], interval=(float(low[at]), float(high[at])))
 
 
 def racers_of(problem: Problem, values: Mapping[int, Sequence[float]]) -> list[Racer]:

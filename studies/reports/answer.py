@@ -11,6 +11,7 @@ from studies.confirmation import Verdict, verdict
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
 from studies.rates import LITTLE
+from studies.recommending import rate_name
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
@@ -149,12 +150,23 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
         return "One seed each cannot tell trials apart: which is the best is open."
     if not others:
         return "No other complete trial may be as good, with 95% confidence."
+    if not chosen.tied:
+        better = f"trial #{others[0].number}, {params_text(dict(others[0].params))}"
+        return (
+            f"In the search {better} did clearly better than this was on all its seeds, but it was not run on further "
+            f"ones. Train both, or confirm more trials (--confirm)."
+        )
     first = others[0]
     value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
     shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}"
     following = shown if len(others) == 1 else f"first {shown}"
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
-    chosen_for = "the best of them so far" if chosen.value == best.value else "the best one if its neighbours count too"
+    if chosen.value == best.value:
+        chosen_for = "the best of them so far"
+    elif rate_name(ranked) is not None:
+        chosen_for = "the best one if its neighbours count too"
+    else:
+        chosen_for = "the best one of those that were run on further seeds"
     needed = seeds_to_settle(ranked, direction)
     if needed is not None and needed <= MANY_SEEDS:
         more = f"about {needed:,} seeds each would tell them apart."

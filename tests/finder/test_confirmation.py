@@ -23,7 +23,7 @@ SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_si
 def spec_of(**fields: Any) -> StudySpec:
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1))
     given = {"name": "s", "storage": "memory", "agents": ("ppo",), "env": "CartPole-v1", "env_steps": 1000, **fields}
-    return StudySpec(trials=rows, seeds=(0, 1), pruner="none", **given)
+    return StudySpec(trials=rows, pruner="none", **{"seeds": (0, 1), **given})
 
 
 def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.0)) -> OpenStudy:
@@ -34,7 +34,7 @@ def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.
             ask = recorder.ask()
             assert ask is not None
             recorder.started(ask.number, {"agent": "ppo", "config": {}, "env": "CartPole-v1"})
-            recorder.completed(ask.number, value, {0: value - 1, 1: value + 1})
+            recorder.completed(ask.number, value, {seed: value + (-1, 1, 0)[seed] for seed in spec.seeds})
         assert recorder.ask() is None
     return study
 
@@ -89,10 +89,28 @@ def test_all_seeds_choose_among_the_finalists():
 
 
 def test_a_flattered_pick_is_told_so():
-    study = searched(spec_of(confirm=1))
+    study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
     confirm(study, {2: 20.0})
-    assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 20 + 21) / 3)
-    assert "On the seeds of the search it was 30: choosing it flattered it by 9.667." in answer(study)
+    assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 21 + 21) / 3)
+    assert "On the seeds of the search it was 30: choosing it flattered it by 9.333." in answer(study)
+
+
+def test_where_all_finalists_are_defeated_the_one_that_is_better_is_confirmed_too():
+    study = searched(spec_of(confirm=2, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
+    assert [number for number, _ in confirm(study, {0: 105.0, 1: 101.0})] == [0, 1]
+    assert [trial.number for trial, _ in unconfirmed(study)] == [2], "the best of those that are left"
+    assert not standing(study).complete
+    assert [number for number, _ in confirm(study, {2: 470.0})] == [2]
+    assert standing(study).complete
+    assert best(study).trial == 2
+
+
+def test_no_more_than_twice_as_many_as_asked_for_are_confirmed():
+    study = searched(spec_of(confirm=1, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
+    confirm(study, {0: 10.0})
+    assert [number for number, _ in confirm(study, {1: 10.0})] == [1]
+    assert unconfirmed(study) == []
+    assert "trial #2" in answer(study), "who looks better is told"
 
 
 def test_who_is_level_is_judged_among_all_trials():
@@ -109,7 +127,7 @@ def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
             if ask.confirms == 2:
-                recorder.failed(ask.number, "it diverged.")
+                recorder.failed(ask.number, "it diverged.", diverged=True)
             else:
                 recorder.completed(ask.number, 24.0, dict.fromkeys(ask.seeds, 24.0))
     assert best(study).trial == 3
@@ -121,7 +139,7 @@ def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
     with Recorder(study) as recorder:
         while (ask := recorder.ask_confirmation()) is not None:
             if ask.confirms == 3:
-                recorder.failed(ask.number, "it diverged.")
+                recorder.failed(ask.number, "it diverged.", diverged=True)
             else:
                 value = {2: 30.0, 1: 20.0}[ask.confirms or 0]
                 recorder.completed(ask.number, value, {seed: value + seed % 2 for seed in ask.seeds})
@@ -204,17 +222,20 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         assert [(trial.number, seeds) for trial, seeds in unconfirmed(study)] == [(7, (2, 3, 4, 5, 6))]
 
 
-def test_what_was_interrupted_is_confirmed_the_next_time_and_what_failed_is_not():
+def test_what_was_interrupted_or_lost_is_confirmed_the_next_time_and_what_diverged_is_not():
     study = searched(spec_of())
     with Recorder(study) as recorder:
-        first, second = recorder.ask_confirmation(), recorder.ask_confirmation()
+        first, second, third = (recorder.ask_confirmation() for _ in range(3))
         assert first is not None
         assert second is not None
+        assert third is not None
         recorder.interrupted(first.number)
-        recorder.failed(second.number, "the arm fell off")
+        recorder.failed(second.number, "its process was killed (signal 9)")
+        recorder.failed(third.number, "the loss became NaN", diverged=True)
+        assert recorder.n_to_confirm() == 0, "what failed is tried again by the next run"
+    assert set(verdict(study).refuted) == {third.confirms}
     asked = [number for number, _ in confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})]
-    assert first.confirms in asked
-    assert second.confirms not in asked
+    assert set(asked) == {first.confirms, second.confirms}
 
 
 def test_confirmations_are_never_pruned():

@@ -71,7 +71,7 @@ def test_where_the_interval_is_wide_and_it_matters_nothing_is_suggested() -> Non
     finding = found([0.0, 60.0, 70.0, 65.0, 60.0], spread=12.0, pick=2)
     assert finding is not None
     assert finding.decades > 2
-    assert "the best rate lies anywhere between 5.7" in finding.why_unsafe
+    assert "the best rate lies anywhere between" in finding.why_unsafe
 
 
 def test_a_wide_plateau_is_safe() -> None:

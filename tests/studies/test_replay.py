@@ -183,9 +183,10 @@ def test_the_default_search_races_and_confirms():
     table = rates_table(n_seeds=16, noise=4.0)
     told = [replay(table, make_policy("default"), budget=200.0, rng=np.random.default_rng(i)) for i in range(20)]
     costs = [each.cost - 15 for each in told]  # three finalists on five further seeds
-    assert max(costs) < 0.65 * 3 * len(table.configs), "most leave before their ends"
+    assert max(costs) < 0.67 * 3 * len(table.configs), "most leave before their ends"
     assert np.mean([each.regret <= 0.05 for each in told]) > 0.8
-    assert all(each.decision.pick in each.decision.tied or len(each.decision.tied) == 1 for each in told)
+    rates = [each.decision.rate for each in told]
+    assert np.mean([rate.low <= 1e-3 <= rate.high for rate in rates]) > 0.85
 
 
 def test_where_neighbours_are_as_good_the_best_rate_is_in_their_middle():

@@ -84,7 +84,7 @@ def test_in_a_race_as_many_go_on_as_there_is_left_of_the_runs() -> None:
 
 
 def test_a_test_ends_trials_that_their_seeds_tell_from_the_best() -> None:
-    values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (20.0, 50.0, 70.0)]
+    values = [(0.0, 1.0, 2.0), (49.0, 50.0, 51.0), (48.0, 50.0, 52.0), (47.0, 50.0, 53.0)]
     pruner = SequentialTestPruner([10, 20], 80)
     assert together(pruner, values) == [10, 0, 0, 0]
     assert together(pruner, [tuple(-v for v in own) for own in values], direction="minimize") == [10, 0, 0, 0]
