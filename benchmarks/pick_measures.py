@@ -141,7 +141,7 @@ def searched_rates(table: RunTable, replays: int) -> Json:
         for i in range(max(1, replays // 4)):
             rng = np.random.default_rng((5, i))
             seen = own.only_seeds(rng.integers(0, len(own.seeds), 8))
-            decision, cost = run_policy(seen, make_policy("default"), budget=math.inf, rng=rng)
+            decision, cost = run_policy(seen, make_policy("default"), budget=1e6, rng=rng)
             said = decision.rate
             assert said is not None
             off = math.log10(said.suggested) - best

@@ -152,7 +152,7 @@ def _horizon(found: Sequence[str], told: Told) -> list[str]:
                 )
     lines += [
         "",
-        "What `finder lr` says after its race and confirmation, each optimizer alone, for runs as long as the search's:",
+        "What `finder lr` says after its race and confirmation, each optimizer alone, for runs as long as those:",
         "",
         "| tables | within a factor of 3 | bias, decades | 95% intervals that hold | their width | called safe | "
         "intervals that hold where it is called safe | cost, whole runs of 33 |",
@@ -164,9 +164,8 @@ def _horizon(found: Sequence[str], told: Told) -> list[str]:
             np.mean([row[what] for row in rows]) for what in ("near", "bias", "held", "decades", "safe", "cost")
         )
         sure = np.mean([row["held where safe"] for row in rows if row["held where safe"] is not None])
-        lines.append(
-            f"| {label} | {near:.0%} | {bias:+.2f} | {held:.1%} | {decades:.1f} | {safe:.0%} | {sure:.1%} | {cost:.0f} |"
-        )
+        said = f"{near:.0%} | {bias:+.2f} | {held:.1%} | {decades:.1f} | {safe:.0%} | {sure:.1%} | {cost:.0f}"
+        lines.append(f"| {label} | {said} |")
     return lines
 
 
@@ -175,8 +174,8 @@ def _intervals(found: Sequence[str], momenta: Sequence[str], told: Told, share: 
         "## 3. What is stated",
         "",
         "Stated 95% intervals of the pick's value that hold it. (The seeds of a table are taken for all that there "
-        "are, and drawn with replacement.) *default* is what `finder opt` does by itself: each optimizer's rates race on "
-        "three seeds, three finalists on five more (two here: half of ten seeds are seen).",
+        "are, and drawn with replacement.) *default* is what `finder opt` does by itself: each optimizer's rates race "
+        "on three seeds, three finalists on five more (two here: half of ten seeds are seen).",
         "",
         f"| | race at {share:.0%} | race at 20% | default |",
         "|---|---|---|---|",

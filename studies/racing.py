@@ -24,8 +24,8 @@ from studies.drift import drift
 from studies.rate_curve import blended, smoothing
 from studies.values import iqm
 
-LEAST = 2
-"""Candidates that always stay, so that there is something to compare."""
+LEAST = 3
+"""Candidates that always stay: so many are confirmed by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

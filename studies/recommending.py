@@ -105,7 +105,7 @@ def rate_curve(
 
     Args:
         ranked: All candidates: their spreads together say how uncertain each value is.
-        left: What was tried but did not come to its end. What was pruned may be the best all the same.
+        left: What was tried but did not come to its end.
         member: One of `ranked`.
         name: The parameter that is the learning rate.
         direction: Whether a high or a low value is good.
@@ -121,23 +121,33 @@ def rate_curve(
     pruned = [each for each in gone if not math.isnan(each.value)]
     failed = [each for each in gone if math.isnan(each.value)]
     points: list[Point] = [*ranked, *left]
-    worst = min(sign * each.value for each in points if not math.isnan(each.value))
+    values = [sign * each.value for each in points if not math.isnan(each.value)]
     of_kind = Estimates(
-        centers=np.array([*of_all.centers[own], *(sign * each.value for each in pruned)]),
-        errors=np.array([*of_all.errors[own], *(each.error for each in pruned)]),
-        df=np.array([*of_all.df[own], *(each.df for each in pruned)]),
-        counts=np.array([*of_all.counts[own], *(1.0 for _ in pruned)]),
+        centers=of_all.centers[own], errors=of_all.errors[own], df=of_all.df[own], counts=of_all.counts[own]
     )
-    fixed = [(_position(each, name), worst) for each in failed]
-    inside: list[Point] = [*members, *pruned]
-    positions = [_position(each, name) for each in inside]
-    smooth = smoothing([*positions, *(position for position, _ in fixed)]) @ np.array(
-        [*of_kind.centers, *(value for _, value in fixed)]
+    positions = [_position(each, name) for each in members]
+    fixed = [(_position(each, name), min(values)) for each in failed]
+    around = [(_position(each, name), sign * each.value) for each in pruned] + fixed
+    smooth = smoothing([*positions, *(position for position, _ in around)]) @ np.array(
+        [*of_kind.centers, *(value for _, value in around)]
     )
-    n = len(members)
-    expected = blended(of_kind.centers[:n], smooth[:n], of_kind.counts[:n])
+    expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
     worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
-    return RateCurve(members=members, worth=worth, peak=peak(of_kind, positions, fixed))
+    found = _reaching(peak(of_kind, positions, fixed), positions, [_position(each, name) for each in pruned])
+    return RateCurve(members=members, worth=worth, peak=found)
+
+
+def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) -> Peak:
+    """The same with ends that go on to the next rate that was pruned, where they come to the last one that was not.
+
+    What was pruned may have become the best all the same, the more the nearer it is. Replayed over tables of finished
+    runs, intervals hold the best rate this way.
+    """
+    below = [position for position in pruned if position < min(positions)]
+    above = [position for position in pruned if position > max(positions)]
+    low = min(found.low, max(below)) if below and found.low <= min(positions) + 1e-9 else found.low
+    high = max(found.high, min(above)) if above and found.high >= max(positions) - 1e-9 else found.high
+    return Peak(found.middle, low, high)
 
 
 def estimates_of(ranked: Sequence[Ranked], direction: Direction) -> Estimates:

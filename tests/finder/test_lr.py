@@ -224,7 +224,7 @@ class TestGrid:
             extend=False,
         )
         table = result.table()
-        assert list(table.learning_rate) == [0.001, 0.01, 0.1]
+        assert list(table.learning_rate) == [0.001, 0.1, 0.01]  # the first ones far apart
         assert list(table.state) == ["COMPLETE"] * 3
         assert result.best.tuning_value in list(table.value)
         assert result.best.seed_values.keys() == {2, 3, 4, 5, 6}  # those that took no part in choosing it

@@ -28,8 +28,8 @@ def test_the_trials_of_a_study(searched: Any) -> None:
     assert lines[1].split() == ["#", "learning_rate", "return", "state", "steps", "seconds", "reason"]
     assert [line.split()[:2] for line in lines[2:5]] == [
         ["0", "1e-4"],
-        ["1", "3.16e-3"],
-        ["2", "1e-1"],
+        ["1", "1e-1"],
+        ["2", "3.16e-3"],
     ]
     assert {line.partition("again ")[2].strip() for line in lines[5:]} == {f"#{i} on further seeds" for i in range(3)}
     assert sum("←" in line for line in lines) == 1
@@ -39,7 +39,7 @@ def test_the_trials_of_a_study(searched: Any) -> None:
 
 
 def test_one_trial_in_full(searched: Any) -> None:
-    ran = searched.finder("show", searched.study, "--trial", "1")
+    ran = searched.finder("show", searched.study, "--trial", "2")
     assert ran.json["configuration"]["config"]["learning_rate"] == pytest.approx(3.162e-3)
     ran = searched.finder("show", searched.study, "--trial", "9")
     assert ran.code == 2
