@@ -138,15 +138,15 @@ def rate_curve(
 
 
 def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) -> Peak:
-    """The same with ends that go on to the next rate that was pruned, where they come to the last one that was not.
+    """The same with ends at the next rate that was pruned, where they come to the last one that was not.
 
     What was pruned may have become the best all the same, the more the nearer it is. Replayed over tables of finished
     runs, intervals hold the best rate this way.
     """
     below = [position for position in pruned if position < min(positions)]
     above = [position for position in pruned if position > max(positions)]
-    low = min(found.low, max(below)) if below and found.low <= min(positions) + 1e-9 else found.low
-    high = max(found.high, min(above)) if above and found.high >= max(positions) - 1e-9 else found.high
+    low = max(below) if below and found.low <= min(positions) + 1e-9 else found.low
+    high = min(above) if above and found.high >= max(positions) - 1e-9 else found.high
     return Peak(found.middle, low, high)
 
 

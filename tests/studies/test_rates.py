@@ -81,12 +81,36 @@ def test_a_wide_plateau_is_safe() -> None:
     assert finding.why_unsafe == ""
 
 
-def test_pruned_and_failed_rates_are_neighbours() -> None:
-    left = [Left(params={"learning_rate": 2e-3}, value=3.0), Left(params={"learning_rate": 5e-4}, value=math.nan)]
+def test_the_best_rate_lies_on_this_side_of_one_that_failed() -> None:
+    left = [Left(params={"learning_rate": rate}, value=math.nan) for rate in (2e-3, 5e-4)]
     finding = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
     assert finding is not None
     ends = math.sqrt(5e-4 * 1e-3), math.sqrt(2e-3 * 1e-3)
     assert (finding.low, finding.high) == pytest.approx(ends, rel=0.05)
+
+
+def test_where_the_interval_comes_to_the_last_rate_it_goes_on_to_the_next_one_that_was_pruned() -> None:
+    left = [Left(params={"learning_rate": rate}, value=90.0) for rate in (1e-7, 1e-6, 0.5, 1.0)]
+    finding = found([100.0, 99.0, 100.0, 99.0, 100.0], spread=20.0, left=left)
+    assert finding is not None
+    assert (finding.low, finding.high) == pytest.approx((1e-6, 0.5))
+    inside = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
+    alone = found([0.0, 10.0, 100.0, 20.0, 0.0])
+    assert inside is not None
+    assert alone is not None
+    assert (inside.low, inside.high) == pytest.approx((alone.low, alone.high), rel=0.1)
+
+
+def test_noise_is_not_told_apart_because_it_was_pruned() -> None:
+    values = [100.0, 99.0, 100.5, 99.5, 100.2]
+    left = [Left(params={"learning_rate": rate}, value=95.0, error=8.0, df=4) for rate in (1e-6, 1.0)]
+    finding = found(values, spread=5.0, left=left)
+    assert finding is not None
+    assert not finding.told_apart
+    left = [Left(params={"learning_rate": rate}, value=5.0, error=8.0, df=4) for rate in (1e-6, 1.0)]
+    finding = found(values, spread=5.0, left=left)
+    assert finding is not None
+    assert finding.told_apart
 
 
 def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:
