@@ -6,6 +6,7 @@ import html
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +16,14 @@ from plotly.offline import get_plotlyjs
 
 from studies.errors import StudyError
 from studies.pick import Pick
+from studies.ranking import Direction, Ranked
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
 from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import SCRIPT, STYLE
 from studies.reports.states import TrialRow, states_data
 from studies.standing import standing
+from studies.statistics import probability_of_improvement
 from studies.words import counted, interval_text, number_text, params_text, plural, spread_text
 
 if TYPE_CHECKING:
@@ -110,6 +113,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     if not entries or study.spec.kind == "range-test":
         return ""
     pick = None if facts.pick is None else facts.pick.number
+    beats = {each.number: _beats(each, entries, pick, study.direction) for each in entries[:_TABLE_ROWS]}
     rows = "".join(
         f'<tr{" class=pick" * (entry.number == pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
@@ -117,6 +121,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
         f'<td class="number">{entry.probability_best:.0%}</td>'
+        f'<td class="number">{beats[entry.number]}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -126,8 +131,18 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
         f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th><th>is the best</th>"
+        f'<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
         f"<th>seeds</th></tr>{rows}</table></div>"
     )
+
+
+def _beats(entry: Ranked, entries: Sequence[Ranked], pick: int | None, direction: Direction) -> str:
+    """How often a run of this trial is better than one of the pick; "" for the pick itself."""
+    chosen = next((each for each in entries if each.number == pick), None)
+    if chosen is None or entry is chosen or not (entry.seed_values and chosen.seed_values):
+        return ""
+    one, other = (entry, chosen) if direction == "maximize" else (chosen, entry)
+    return f"{probability_of_improvement(one.seed_values, other.seed_values):.0%}"
 
 
 def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:

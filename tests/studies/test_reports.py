@@ -372,6 +372,23 @@ class TestHtml:
         )
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 
+    @pytest.mark.parametrize(("metric", "values"), [("return", (50.0, 30.0)), ("loss", (50.0, 70.0))])
+    def test_how_often_another_trial_beats_the_pick(
+        self, storage: StudyStorage, make_spec: Make, metric: str, values: tuple[float, float]
+    ) -> None:
+        opened = open_study(make_spec(params={}, trials=ROWS[:2], metric=metric), storage)
+        with Recorder(opened) as recorder:
+            for outcome in ((40.0, 60.0), values):
+                ask = recorder.ask()
+                assert ask is not None
+                recorder.started(ask.number, {})
+                for seed, final in enumerate(outcome):
+                    recorder.episodes(ask.number, curve(final, seed))
+                recorder.completed(ask.number, sum(outcome) / 2, dict(enumerate(outcome)))
+        rows = re.findall(r"<tr[^>]*><td.*?</tr>", report_html(opened))
+        cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows[:2]]
+        assert [(cell[1], cell[6]) for cell in cells] == [("#0", ""), ("#1", "25%")]  # one pair of four
+
     def test_a_report_is_replaced(self, study: OpenStudy, tmp_path: Path) -> None:
         (tmp_path / "r.html").write_text("old")
         assert "old" not in write_report(study, tmp_path / "r.html").read_text()[:100]
