@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, has_diverged, is_interrupted, seed_values
-from studies.leaving import at_end
+from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, is_interrupted, seed_values
+from studies.leaving import at_end, told_apart
 from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
 from studies.recommending import Left, recommended
@@ -205,12 +205,13 @@ def left_behind(study: OpenStudy) -> list[Left]:
     tried = [study.params(trial) for trial in (*kept, *complete)]
     # One that failed and was tried again is what it was then.
     failed = [trial for trial in study.trials(TrialState.FAIL) if study.params(trial) not in tried]
-    return [_pruned(study, trial, complete) for trial in kept] + [
+    told = _told(study, kept, complete)
+    return [_pruned(study, trial, complete, told=trial.number in told) for trial in kept] + [
         Left(params=study.params(trial), value=math.nan) for trial in failed if not is_interrupted(trial)
     ]
 
 
-def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial]) -> Left:
+def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> Left:
     """What a pruned trial would have been worth at its end."""
     params, step = study.params(trial), trial.last_step
     values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
@@ -222,4 +223,23 @@ def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial
     if not values or not survivors or not all(map(math.isfinite, values)):
         return Left(params=params, value=math.nan if trial.value is None else trial.value)
     value, error, df = at_end(values, survivors)
-    return Left(params=params, value=value, error=error, df=df)
+    return Left(params=params, value=value, error=error, df=df, told=told)
+
+
+def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[FrozenTrial]) -> set[int]:
+    """Numbers of those that were told, where they left, from others that differ in the learning rate only."""
+    sign = 1.0 if study.direction == "maximize" else -1.0
+    leaving: dict[tuple[str, str], list[int]] = {}  # kind and rung -> who left there
+    there: dict[tuple[str, str], dict[int, list[float]]] = {}  # kind and rung -> who was there, with its seeds' values
+    for trial in (*kept, *complete):
+        params = study.params(trial)
+        kind = str(sorted((name, str(own)) for name, own in params.items() if not name.endswith("learning_rate")))
+        for step, values in trial.user_attrs.get(RUNG_ATTR, {}).items():
+            there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values.values()]
+            if trial.state == TrialState.PRUNED and step == str(trial.last_step):
+                leaving.setdefault((kind, step), []).append(trial.number)
+    found = set()
+    for key, numbers in leaving.items():
+        told = dict(zip(there[key], told_apart(list(there[key].values())), strict=True))
+        found |= {number for number in numbers if told[number]}
+    return found

@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from studies.statistics import estimate
 from studies.values import iqm
+
+LEVEL = 0.99
+"""Confidence with which one that left was told from the others, all together; there are several rungs to be told at."""
 
 
 class AtEnd(NamedTuple):
@@ -45,3 +49,14 @@ def at_end(seed_values: Sequence[float], survivors: Sequence[tuple[float, float]
     return AtEnd(
         value + float(np.mean(gains)), math.sqrt(own + differ * (1 + 1 / len(gains))), max(1.0, len(gains) - 1.0)
     )
+
+
+def told_apart(seed_values: Sequence[Sequence[float]]) -> list[bool]:
+    """Returns of each candidate whether it was told from the best one, at a mark to which all of them have come.
+
+    Args:
+        seed_values: What the seeds of each candidate were worth there, higher is better, finite.
+    """
+    if len(seed_values) < 2 or max(map(len, seed_values)) < 2:
+        return [False] * len(seed_values)
+    return [not may_be for may_be in estimate(seed_values).may_be_best(LEVEL)]

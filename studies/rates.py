@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from scipy import stats
-
 from studies.drift import drift
 from studies.ranking import Direction, Ranked
 from studies.recommending import Left, Point, kind_of, rate_curve, rate_name
@@ -128,7 +126,7 @@ def rate_finding(
     valued = {_rate(each, name) for each in group if _known(each.value)}
     told_apart = not math.isnan(cost) and (
         any(not each.tied and _known(each.value) for each in ranked if each in group)
-        or _any_told([each for each in left if each in group and _known(each.value)], pick, direction)
+        or any(each.told for each in left if each in group)
     )
     why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested = tested
@@ -153,18 +151,6 @@ def rate_finding(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
         told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
     )  # fmt: skip
-
-
-def _any_told(left: Sequence[Left], pick: Ranked, direction: Direction) -> bool:
-    """Whether any that was pruned would have been worse than the pick, with 95% confidence over all of them."""
-    sign = 1.0 if direction == "maximize" else -1.0
-    reach = (pick.high - pick.low) / 2
-    told = [
-        sign * (pick.value - each.value)
-        > math.hypot(reach, each.error * float(stats.t.ppf(1 - 0.025 / len(left), each.df)))
-        for each in left
-    ]
-    return any(told)
 
 
 _ONLY_ONE = "only one rate came to its end, so there is nothing to compare it with."

@@ -25,12 +25,14 @@ class Left:
             which counts as the worst value of all.
         error: Standard error of that.
         df: Degrees of freedom of the error, above 0.
+        told: Whether it was told from others that differ from it in the learning rate only, where it left.
     """
 
     params: Mapping[str, Json]
     value: float
     error: float = 0.0
     df: float = 1.0
+    told: bool = False
 
 
 Point = Ranked | Left

@@ -10,7 +10,7 @@ from collections.abc import Generator, Hashable, Mapping
 
 import numpy as np
 
-from studies.leaving import at_end
+from studies.leaving import at_end, told_apart
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.policies.race import racers_of
 from studies.pruners import RACE_RUNGS
@@ -92,8 +92,17 @@ def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]
     for config, values in left.items():
         survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in ends]
         value, error, df = at_end(values[config], survivors)
-        result.append(Left(params=_params(problem, config), value=value, error=error, df=df))
+        told = _was_told(problem, config, values)
+        result.append(Left(params=_params(problem, config), value=value, error=error, df=df, told=told))
     return result
+
+
+def _was_told(problem: Problem, config: int, values: Mapping[int, tuple[float, ...]]) -> bool:
+    """Whether it was told from others of its group at the rung where it left."""
+    if not problem.groups:
+        return False
+    same = [other for other in values if problem.groups[other] == problem.groups[config]]
+    return told_apart([values[other] for other in same])[same.index(config)]
 
 
 def _params(problem: Problem, config: int) -> dict[str, Json]:

@@ -101,16 +101,13 @@ def test_where_the_interval_comes_to_the_last_rate_it_goes_on_to_the_next_one_th
     assert (inside.low, inside.high) == pytest.approx((alone.low, alone.high), rel=0.1)
 
 
-def test_noise_is_not_told_apart_because_it_was_pruned() -> None:
+def test_rates_are_told_apart_where_one_was_told_when_it_left() -> None:
     values = [100.0, 99.0, 100.5, 99.5, 100.2]
-    left = [Left(params={"learning_rate": rate}, value=95.0, error=8.0, df=4) for rate in (1e-6, 1.0)]
-    finding = found(values, spread=5.0, left=left)
-    assert finding is not None
-    assert not finding.told_apart
-    left = [Left(params={"learning_rate": rate}, value=5.0, error=8.0, df=4) for rate in (1e-6, 1.0)]
-    finding = found(values, spread=5.0, left=left)
-    assert finding is not None
-    assert finding.told_apart
+    for told in (False, True):
+        left = [Left(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, told=told) for rate in (1e-6, 1.0)]
+        finding = found(values, spread=5.0, left=left)
+        assert finding is not None
+        assert finding.told_apart is told
 
 
 def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from studies.confirmation import left_behind
+from studies.leaving import at_end, told_apart
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import open_study
+
+
+def test_what_leaves_gains_what_the_survivors_gained() -> None:
+    value, error, df = at_end([10.0, 12.0, 14.0], [(20.0, 50.0), (30.0, 70.0)])
+    assert value == pytest.approx(12.0 + 35.0)
+    # the seeds' variance 4 over three of them, and that of the gains 30 and 40, which is 50, for a third one
+    assert error == pytest.approx((4 / 3 + 50 * 1.5) ** 0.5)
+    assert df == 1.0
+
+
+def test_one_survivor_says_nothing_of_how_gains_differ() -> None:
+    assert at_end([10.0], [(20.0, 50.0)]) == pytest.approx((40.0, (2 * 30.0**2) ** 0.5, 1.0))
+
+
+def test_who_is_far_behind_is_told() -> None:
+    assert told_apart([[100.0, 103.0, 98.0], [101.0, 99.0, 102.0], [10.0, 12.0, 8.0]]) == [False, False, True]
+
+
+def test_noise_is_not_told() -> None:
+    assert told_apart([[3.0, 1.0, 2.0], [2.0, 2.5, 1.0], [1.5, 3.5, 2.0]]) == [False] * 3
+
+
+def test_single_seeds_tell_nothing() -> None:
+    assert told_apart([[100.0], [1.0]]) == [False, False]
+    assert told_apart([[100.0, 101.0]]) == [False]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_who_left_is_judged_at_the_rung_where_it_left(storage: StudyStorage, sign: float) -> None:
+    rows = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1)]
+    spec = StudySpec(
+        name="s", agents=["ppo"], env="CartPole-v1", trials=rows, env_steps=1_000, seeds=[0, 1, 2], pruner="race",
+        metric="return" if sign > 0 else "loss",
+    )  # fmt: skip
+    opened = open_study(spec, storage)
+    at_200 = {0: (50.0, 52.0, 51.0), 1: (100.0, 101.0, 99.0), 2: (98.0, 103.0, 100.0), 3: (97.0, 102.0, 96.0)}
+    with Recorder(opened) as recorder:
+        for _ in rows:
+            assert recorder.ask() is not None
+        recorder.rung(200, {n: {seed: sign * own for seed, own in enumerate(values)} for n, values in at_200.items()})
+        for number in (0, 3):
+            seeds = {seed: sign * own for seed, own in enumerate(at_200[number])}
+            recorder.pruned(number, 200, seeds[1], seeds)
+        for number in (1, 2):
+            recorder.completed(number, sign * 120.0, {0: sign * 119.0, 1: sign * 120.0, 2: sign * 121.0})
+    assert {each.params["learning_rate"]: each.told for each in left_behind(opened)} == {1e-4: True, 1e-1: False}
