@@ -101,10 +101,10 @@ class Collector:
         """Closes the environments."""
         self.environments.close()
 
-    def get_state(self) -> dict[str, Any]:
-        """Where the episodes stand. ``"environments"`` is None where the environments cannot be copied."""
+    def get_state(self, *, environments: bool = True) -> dict[str, Any]:
+        """Where the episodes stand. ``"environments"`` is None where they cannot be copied, or shall not be."""
         return {
-            "environments": self.environments.get_state() if self.started else None,
+            "environments": self.environments.get_state() if self.started and environments else None,
             "started": self.started,
             "observations": None if self._observations is None else self._observations.copy(),
             "returns": self._returns.copy(),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from agents.callbacks import Episode
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, NonFiniteError
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Run:
             "episodes": list(self.history.episodes),
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
-            "error": None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
         }
 
     @classmethod
@@ -73,10 +73,14 @@ class Run:
         """The run that `get_state` told of."""
         own = dict(state)
         episodes, error = own.pop("episodes"), own.pop("error")
-        run = cls(**own, error=None if error is None else RuntimeError(error))
+        run = cls(**own, error=None if error is None else _error_of(*error))
         for episode in episodes:
             run.history.add(Episode(*episode))
         return run
+
+
+def _error_of(name: str, told: str) -> Exception:
+    return NonFiniteError(told) if name == NonFiniteError.__name__ else RuntimeError(f"{name}: {told}")
 
 
 class TrainingResult(NamedTuple):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -363,19 +363,29 @@ class Trainer:
 
     # State ----------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        """Everything of the runs: agent, memory, environments, counters and episodes."""
+    def get_state(self, *, environments: bool = True) -> dict[str, Any]:
+        """Everything of the runs: agent, memory, environments, counters and episodes.
+
+        Args:
+            environments: Whether the environments as they stand are in it. Without them, as where they cannot be
+                copied, whoever goes on from this state begins new episodes (`Collector.set_state`).
+        """
         return {
             "agent": self.agent.get_state(),
             "memory": self.memory.get_state(),
-            "collector": self.collector.get_state(),
+            "collector": self.collector.get_state(environments=environments),
             "runs": [run.get_state() for run in self.runs],
             "present": [run.member for run in self._present],
             "wall_seconds": self.wall_seconds,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on where `get_state` was called; see `Collector.set_state` for environments that cannot be copied."""
+    def set_state(self, state: dict[str, Any], members: Collection[int] | None = None) -> None:
+        """Goes on where `get_state` was called; see `Collector.set_state` for environments that cannot be copied.
+
+        Args:
+            state: What `get_state` gave, of as many runs.
+            members: Of a population, the only members that go on, of those that were there. Defaults to `None`: all.
+        """
         if len(state["runs"]) != len(self.runs):
             raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
         if [run.member for run in self._present] != state["present"]:
@@ -386,6 +396,8 @@ class Trainer:
         self.runs = [Run.of_state(run) for run in state["runs"]]
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
+        if members is not None and not {run.member for run in self._present} <= set(members):
+            self._keep([position for position, run in enumerate(self._present) if run.member in members])
 
 
 def _kind(space: spaces.Space[Any]) -> tuple[Any, ...]:

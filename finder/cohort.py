@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.errors import NonFiniteError
-from finder.runs import Group, TrialRun, Workshops, each_alone, make_groups, of_equal_structure
+from finder.checkpoints import Checkpoints, Found, load
+from finder.runs import Group, Seeded, TrialRun, Workshops, each_alone, make_again, make_groups, of_equal_structure
 from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.records import EpisodeRecord
 from studies.values import iqm
@@ -69,15 +70,16 @@ class _Cohort:
         self._trials = {spec.number: TrialRun(spec) for spec in trials}
         self._groups: list[Group] = []
         self._flushed = time.monotonic()
+        some = trials[0]
+        self._checkpoints = None if some.checkpoints is None else Checkpoints(some.checkpoints, some.checkpoint_seconds)
 
     def run(self) -> None:
-        some = next(iter(self._trials.values())).spec
         try:
             for trials in of_equal_structure(list(self._trials.values())):
                 self._build(trials)
             for number, trial in self._running():
                 self._start(number, trial)
-            for mark in some.report_steps():
+            for mark in next(iter(self._trials.values())).spec.report_steps():
                 if not self._running():
                     break
                 self._advance(mark)
@@ -90,14 +92,41 @@ class _Cohort:
                 group.close(self._workshops)
 
     def _build(self, trials: list[TrialRun]) -> None:
-        """Makes the trainers of trials of equal structure; a trial whose agent cannot be built has failed."""
+        """Makes the groups of trials of equal structure; a trial whose agent cannot be built has failed."""
+        left = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
+        for found, keys in self._checkpoints.find([trial.spec for trial in trials]) if self._checkpoints else ():
+            runs = [run for run in left if (run[0].spec.number, run[1]) in keys]
+            if self._goes_on(found, runs):
+                left = [run for run in left if run not in runs]
+        if left:
+            self._begin(left)
+
+    def _begin(self, runs: Sequence[Seeded]) -> None:
+        """Makes the groups of runs that begin anew."""
         try:
-            for group in make_groups(trials, self._workshops):
-                self._groups.append(group)
+            self._groups.extend(make_groups(runs, self._workshops))
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trials' failure
-            for trial in trials:
+            for trial in dict.fromkeys(trial for trial, _ in runs):
                 trial.error = error
                 self._end_failed(trial.spec.number)
+
+    def _goes_on(self, found: Found, runs: Sequence[Seeded]) -> bool:
+        """Makes the group of a checkpoint; False if these runs have to begin anew."""
+        group = None
+        try:
+            group = make_again(found.keys, runs, self._workshops, alone=found.alone)
+            group.load(load(found))
+        except Exception as error:  # noqa: BLE001 - a checkpoint that nobody can go on from is no failure of a trial
+            log.warning(
+                "Begun anew, as the checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error
+            )
+            for trial, seed in runs:
+                trial.runs = [run for run in trial.runs if run.seed != seed]
+            if group is not None:
+                group.close(self._workshops)
+            return False
+        self._groups.append(group)
+        return True
 
     def _start(self, number: int, trial: TrialRun) -> None:
         run = trial.runs[0]
@@ -118,6 +147,8 @@ class _Cohort:
             group = groups.popleft()
             while group.behind(mark):
                 group.step()
+                if self._checkpoints is not None and self._checkpoints.due:
+                    self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
             if group.not_mappable:
@@ -139,15 +170,17 @@ class _Cohort:
                 self._complete(number, trial)
 
     def _each_alone(self, group: Group) -> list[Group]:
-        """Begins the trials of a group again, each run by itself: they do what no member of a population can."""
+        """Begins the runs of a group again, each by itself: they do what no member of a population can."""
         log.warning("It cannot be trained in a population, so each run is trained alone: %s", group.error)
-        trials = [trial for trial in group.trials if not trial.ended]
+        runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
+        for trial, seed in runs:
+            trial.runs = [run for run in trial.runs if run.seed != seed]
         group.close(self._workshops)
         try:
-            made = list(each_alone(trials))
-        except Exception as error:  # noqa: BLE001 - as in `_build`
+            made = list(each_alone(runs))
+        except Exception as error:  # noqa: BLE001 - as in `_begin`
             made = []
-            for trial in trials:
+            for trial, _ in runs:
                 trial.error = error
         self._groups = [*(other for other in self._groups if other is not group), *made]
         return made
@@ -158,6 +191,8 @@ class _Cohort:
         records = {number: trial.take_fresh() for number, trial in self._running()}
         reason = self._listener.episodes({number: own for number, own in records.items() if own})
         if reason:
+            if self._checkpoints is not None:
+                self._checkpoints.save(self._groups)
             for number, _ in self._running():
                 self._end_stopped(number, reason, None, None)
         return not reason

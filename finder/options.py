@@ -54,6 +54,8 @@ class StudyOptions(TypedDict, total=False):
         params: Hyperparameters that are set in every trial.
         seed: Seed of the sampler, where there is one.
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
+        checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
+            is killed; 0 for never. Defaults to 60.
         observer: Who watches the search.
     """
 
@@ -72,6 +74,7 @@ class StudyOptions(TypedDict, total=False):
     params: Mapping[str, Any]
     seed: int
     max_failures_in_a_row: int
+    checkpoint_seconds: float
     observer: Observer | None
 
 

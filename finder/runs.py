@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
 from studies.records import EpisodeRecord
 from studies.values import last_part_return, windowed_mean
+
+Key = tuple[int, int]
+"""Number of a trial and one of its seeds: which run it is."""
 
 
 class Workshops:
@@ -104,6 +107,10 @@ class TrialRun:
         )
 
 
+Seeded = tuple[TrialRun, int]
+"""A trial and one of its seeds: what a run is of."""
+
+
 class SeedRun:
     """One run of a trial: which member of which group it is, and what its episodes were."""
 
@@ -165,20 +172,35 @@ class SeedRun:
 
 
 class Group(Callback):
-    """Runs that are trained by one trainer: the members of a population, or one agent alone."""
+    """Runs that are trained by one trainer: the members of a population, or one agent alone.
+
+    Args:
+        runs: What the runs are of; member i of the learner is run i.
+        learner: Who learns.
+        workshop: Where a population is trained.
+        keys: Trial and seed of every member, where the group goes on from a checkpoint (`load`) and some of its members
+            go on elsewhere or have ended; `runs` then has None for these. Defaults to those of `runs`.
+    """
 
     def __init__(
-        self, members: Sequence[tuple[TrialRun, int]], learner: Population | Agent, workshop: Workshop | None
+        self,
+        runs: Sequence[Seeded | None],
+        learner: Population | Agent,
+        workshop: Workshop | None,
+        keys: Sequence[Key] | None = None,
     ) -> None:
-        spec = members[0][0].spec
+        there = [(member, *run) for member, run in enumerate(runs) if run is not None]
+        spec = there[0][1].spec
         self.trainer = Trainer(learner, spec.agent.environment, callbacks=[self])
-        self.runs = [SeedRun(trial, seed, self, member) for member, (trial, seed) in enumerate(members)]
+        self.keys = tuple(keys or [(trial.spec.number, seed) for _, trial, seed in there])
+        self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
         self.error: Exception | None = None
         self._learner = learner
         self._workshop = workshop
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
         self._ended = False
+        self._described: dict[int, Agent] = {}
 
     @property
     def vectorization(self) -> str:
@@ -186,7 +208,9 @@ class Group(Callback):
         return self.trainer.collector.environments.kind
 
     def describe(self, member: int) -> Agent:
-        """The agent of a member, as far as its hyperparameters go; before training begins."""
+        """The agent of a member, as far as its hyperparameters go; before the first step."""
+        if member in self._described:
+            return self._described[member]
         return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
 
     @property
@@ -214,6 +238,11 @@ class Group(Callback):
             self.error = error
 
     @property
+    def alone(self) -> bool:
+        """Whether it is an agent alone, and no population."""
+        return not isinstance(self._learner, Population)
+
+    @property
     def not_mappable(self) -> bool:
         """Whether it was found while training that the agent cannot be trained in a population."""
         return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
@@ -221,7 +250,7 @@ class Group(Callback):
     @property
     def trials(self) -> list[TrialRun]:
         """The trials whose runs these are."""
-        return list(dict.fromkeys(run.trial for run in self.runs))
+        return list(dict.fromkeys(run.trial for run in self.runs.values()))
 
     def leave(self, member: int, reason: str) -> None:
         """A member's trial has ended."""
@@ -230,6 +259,14 @@ class Group(Callback):
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].note(episode)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from a state of the trainer of a group with the same members; before the first step."""
+        self._described = {member: self.describe(member) for member in self.runs}  # while all are there
+        self.trainer.set_state(state, members=self.runs)
+        for member, run in self.runs.items():
+            for episode in self.trainer.runs[member].history.episodes:
+                run.note(episode)
 
     def close(self, workshops: Workshops) -> None:
         """Ends the loop, closes the environments and gives back the workshop."""
@@ -248,23 +285,44 @@ def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
     return list(groups.values())
 
 
-def make_groups(trials: Sequence[TrialRun], workshops: Workshops) -> Iterator[Group]:
-    """The group of a population; where there can be none, a group for each seed of each trial."""
-    agent = trials[0].spec.agent
-    members = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
+def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]:
+    """The group of a population; where there can be none, a group for each run."""
     try:
-        workshop = workshops.take(agent, len(members))
-        hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in members]
-        population = Population(agent, hyperparameters, workshop=workshop)
+        yield _population_of(runs, runs, workshops)
     except NotMappableError:
-        yield from each_alone(trials)
-    else:
-        yield Group(members, population, workshop)
+        yield from each_alone(runs)
 
 
-def each_alone(trials: Sequence[TrialRun]) -> Iterator[Group]:
-    """A group for each seed of each trial, without what they had before."""
-    for trial in trials:
-        trial.runs.clear()
-        for seed in trial.spec.seeds:
-            yield Group([(trial, seed)], trial.spec.agent.build(seed), None)
+def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
+    """A group for each run."""
+    for trial, seed in runs:
+        yield Group([(trial, seed)], trial.spec.agent.build(seed), None)
+
+
+def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:
+    """The group that had these members, in which only some runs go on; see `Group.load`.
+
+    Args:
+        keys: Trial and seed of every member that it had.
+        runs: Those that go on, at least one.
+        workshops: Where compiled agents are taken from.
+        alone: Whether it was an agent alone, and no population of one.
+
+    Raises:
+        NotMappableError: The agent cannot be trained in a population any more.
+    """
+    if alone:
+        return next(each_alone(list(runs)))
+    by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
+    members = [by_key.get(key) for key in keys]
+    some = next(iter(by_key.values()))
+    return _population_of([run or some for run in members], members, workshops, keys)
+
+
+def _population_of(
+    like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
+) -> Group:
+    agent = like[0][0].spec.agent
+    workshop = workshops.take(agent, len(like))
+    hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
+    return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

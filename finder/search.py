@@ -16,8 +16,11 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
+from finder.checkpoints import forget
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
+from studies.attributes import is_interrupted
+from studies.checkpoint_folder import checkpoint_folder
 from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
@@ -118,6 +121,8 @@ class Search:
         self._executor = executor
         self._observer = observer
         self._further = further
+        folder = checkpoint_folder(study.storage.url, study.episodes_key)
+        self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
 
     @property
     def spec(self) -> StudySpec:
@@ -151,6 +156,9 @@ class Search:
         finally:
             gc.unfreeze()
             self.recorder.close()
+            if self._checkpoints is not None:
+                waiting = [trial.number for trial in self.study.all_trials() if is_interrupted(trial)]
+                forget(self._checkpoints, waiting)
         return self.recorder.stop_reason
 
     def _rows_further(self) -> Sequence[Mapping[str, Any]]:
@@ -193,6 +201,8 @@ class Search:
                 metric=self.spec.metric,
                 name=ask.params.get("agent", ""),
                 confirms=ask.confirms,
+                checkpoints=self._checkpoints,
+                checkpoint_seconds=self.spec.checkpoint_seconds,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)

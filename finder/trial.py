@@ -40,6 +40,8 @@ class TrialSpec:
         metric: What is reported: the mean return of episodes, or the mean loss.
         name: What the study calls the agent, where it is not the agent's own label.
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
+        checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
+        checkpoint_seconds: How often it is kept there.
     """
 
     number: int
@@ -51,6 +53,8 @@ class TrialSpec:
     metric: Metric = "return"
     name: str = ""
     confirms: int | None = None
+    checkpoints: str | None = None
+    checkpoint_seconds: float = 60.0
 
     @property
     def label(self) -> str:

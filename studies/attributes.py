@@ -16,9 +16,6 @@ DIVERGED_ATTR = "diverged"
 REASON_ATTR = "reason"
 """Why a trial was pruned or failed, a sentence for people."""
 
-INTERRUPTED = "interrupted"
-"""Reason of a trial that was stopped from outside and is no failure of its parameters."""
-
 
 def is_confirmation(trial: FrozenTrial) -> bool:
     """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
@@ -26,8 +23,8 @@ def is_confirmation(trial: FrozenTrial) -> bool:
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:
-    """Returns whether a trial was stopped from outside, which says nothing about its parameters."""
-    return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON_ATTR) == INTERRUPTED
+    """Returns whether a trial had begun when it was stopped from outside: it waits to go on."""
+    return trial.state == TrialState.WAITING and trial.datetime_start is not None
 
 
 def has_diverged(trial: FrozenTrial) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, is_interrupted, seed_values
+from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, seed_values
 from studies.leaving import at_end, told_apart
 from studies.ranking import Candidate, Ranked, rank
 from studies.rates import RateFinding, rate_finding
@@ -207,7 +207,7 @@ def left_behind(study: OpenStudy) -> list[Left]:
     failed = [trial for trial in study.trials(TrialState.FAIL) if study.params(trial) not in tried]
     told = _told(study, kept, complete)
     return [_pruned(study, trial, complete, told=trial.number in told) for trial in kept] + [
-        Left(params=study.params(trial), value=math.nan) for trial in failed if not is_interrupted(trial)
+        Left(params=study.params(trial), value=math.nan) for trial in failed
     ]
 
 

@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from studies.attributes import CONFIRMS_ATTR
+from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted
 from studies.confirmation import unconfirmed
+from studies.study import take_up
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
 
 
 class Begun(NamedTuple):
-    """A confirmation that runs: its trial, the number of the finalist that it runs again, and on which seeds."""
+    """A confirmation that runs.
+
+    Attributes:
+        trial: Its trial.
+        finalist: Number of the finalist that it runs again.
+        seeds: On which seeds.
+        again: Whether it had begun before, and goes on.
+    """
 
     trial: Trial
     finalist: int
     seeds: tuple[int, ...]
+    again: bool
 
 
 class Confirmations:
@@ -43,7 +52,21 @@ class Confirmations:
         """
         begun = {finalist.number for finalist, _ in self._begun.values()}
         self._left = [asked for asked in unconfirmed(self._study) if asked[0].number not in begun]
+        asked = {finalist.number for finalist, _ in self._left}
+        for trial in self._waiting():
+            if trial.user_attrs[CONFIRMS_ATTR] not in asked:
+                self._give_up(trial)
         return len(self._left)
+
+    def give_up(self) -> None:
+        """Ends those that wait to go on: the search goes on first, and may find other finalists."""
+        for trial in self._waiting():
+            self._give_up(trial)
+
+    def _give_up(self, trial: FrozenTrial) -> None:
+        study = self._study.study
+        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
+        study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
     def begin(self) -> Begun | None:
         """Begins the next one; None if nothing is left to confirm."""
@@ -52,15 +75,21 @@ class Confirmations:
         if not self._left:
             return None
         finalist, seeds = asked = self._left.pop(0)
-        trial = self._begin_again(finalist)
+        waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
+        trial = take_up(self._study.study, waiting[0], finalist.distributions) if waiting else None
+        again = trial is not None
+        trial = trial or self._begin_new(finalist)
         self._begun[trial.number] = asked
-        return Begun(trial, finalist.number, seeds)
+        return Begun(trial, finalist.number, seeds, again)
+
+    def _waiting(self) -> list[FrozenTrial]:
+        return [trial for trial in self._study.confirmation_trials() if is_interrupted(trial)]
 
     def put_back(self, number: int) -> None:
         """Leaves one that was interrupted to be begun again."""
         self._left = [self._begun[number], *(self._left or [])]
 
-    def _begin_again(self, finalist: FrozenTrial) -> Trial:
+    def _begin_new(self, finalist: FrozenTrial) -> Trial:
         """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""
         study = self._study.study
         template = create_trial(

@@ -126,10 +126,13 @@ class EpisodeStore:
         with self.engine.connect() as connection:
             return int(connection.execute(statement).scalar_one())
 
-    def delete(self, study_name: str) -> None:
-        """Deletes all episodes of a study."""
+    def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        """Deletes all episodes of a study, or of one of its trials."""
+        statement = _episodes.delete().where(_episodes.c.study_name == study_name)
+        if trial_number is not None:
+            statement = statement.where(_episodes.c.trial_number == trial_number)
         with self.engine.begin() as connection:
-            connection.execute(_episodes.delete().where(_episodes.c.study_name == study_name))
+            connection.execute(statement)
 
     def _rows(self, study_name: str, trial_number: int | None) -> Sequence[sa.Row[Any]]:
         columns = [column for column in _episodes.columns if column.name != "study_name"]

@@ -83,7 +83,7 @@ class EqualStepsPruner(BasePruner):
         return best > float(np.percentile(others, self._percentile))
 
 
-_STATES = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+_STATES = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING, TrialState.WAITING)
 
 
 def _value_at(trial: FrozenTrial, step: int) -> float:

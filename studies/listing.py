@@ -8,7 +8,7 @@ from datetime import datetime
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation, is_interrupted
+from studies.attributes import is_confirmation
 from studies.spaces import Json
 from studies.spec import StudySpec
 from studies.standing import standing_of
@@ -79,8 +79,7 @@ def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -
     spec = StudySpec.from_json_dict(spec_json)
     trials = [trial for trial in trials if not is_confirmation(trial)]
     standing = standing_of(spec, trials)
-    counted = [trial for trial in trials if not is_interrupted(trial)]
-    counts = {state: sum(trial.state == state for trial in counted) for state in TrialState}
+    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
     starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
     return StudySummary(

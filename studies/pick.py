@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_interrupted, seed_values
+from studies.attributes import seed_values
 from studies.confirmation import verdict
 from studies.errors import StudyError, nearest
 from studies.ranking import Direction, Ranked, seeds_to_settle
@@ -201,7 +201,7 @@ def why_no_pick(study: OpenStudy) -> str:
 
 def _nothing_is_complete(study: OpenStudy) -> str:
     pruned = study.trials(TrialState.PRUNED)
-    failed = [trial for trial in study.trials(TrialState.FAIL) if not is_interrupted(trial)]
+    failed = study.trials(TrialState.FAIL)
     counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed)."
     if not failed:
         return f"{counts} Run its search further."

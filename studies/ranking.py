@@ -16,6 +16,12 @@ from studies.values import usual_range
 
 Direction = Literal["maximize", "minimize"]
 
+UNLIKELY = 0.01
+"""Probability of being the best below which nobody is called level with the best."""
+
+ENDS = 3
+"""Runs that must have had exactly the lowest or the highest value, for it to be the least or the most there is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -49,9 +55,11 @@ class Ranked:
             seed says nothing about spread.
         low: Lower end of the interval in which the expected value lies with 95% probability, that is the interquartile
             mean over ever more seeds; NaN if the value is unknown or nothing is known of the spread of any candidate.
+            It does not reach beyond a value that the seeds of several runs had exactly: the least or the most there is.
         high: Its upper end.
         probability_best: How probable it is that no other candidate has a better expected value.
-        tied: Whether it cannot be told from the best, with 95% confidence over all candidates.
+        tied: Whether it cannot be told from the best, with 95% confidence over all candidates, and is the best one with
+            a probability of at least `UNLIKELY`.
         n_seeds: How many seeds.
     """
 
@@ -93,7 +101,11 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
     if max(len(each.seed_values) for each in known) > 1:
         low, high = np.sort(sign * np.stack(estimates.interval()), axis=0)
-        tied, probable = estimates.may_be_best(), estimates.probability_best()
+        least, most = _bounds([value for each in known for value in each.seed_values])
+        low, high = np.maximum(low, least), np.minimum(high, most)
+        probable = estimates.probability_best()
+        tied = estimates.may_be_best() & (probable >= UNLIKELY)
+        tied[np.argmax(estimates.centers)] = True
     else:  # only how far apart they are is known
         low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)
     return [
@@ -112,6 +124,17 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
         )
         for i, each in enumerate(known)
     ]
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the most that a value can be, where `ENDS` runs have come to exactly that; infinite elsewhere."""
+    least, most = min(values), max(values)
+    if least == most:
+        return -math.inf, math.inf
+    return (
+        least if values.count(least) >= ENDS else -math.inf,
+        most if values.count(most) >= ENDS else math.inf,
+    )
 
 
 def _unknown(each: Candidate | Ranked) -> Ranked:

@@ -160,7 +160,10 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
     if math.isnan(cost):
         return "one seed each cannot tell rates apart. Give more seeds (--seeds)."
     if not told_apart and cost > LITTLE:
-        return "no rate can be told from any other. Train longer, or on more seeds (--seeds)."
+        return (
+            "no rate was told from another, neither at the end nor where one was pruned. Train longer, or on more "
+            "seeds (--seeds)."
+        )
     if edge:
         other = "lower" if edge == "lowest" else "higher"
         return f"{rate_text(tested)} is the {edge} rate that was tried: {other} ones may be better."

@@ -13,6 +13,10 @@ from studies.ranking import Direction, Ranked
 from studies.rate_curve import Peak, blended, log10_rate, peak, smoothing
 from studies.spaces import Json
 from studies.statistics import Estimates, estimate
+from studies.values import usual_range
+
+ALIKE = 0.01
+"""Share of the range of all candidates by which two may differ and be as good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +66,9 @@ def recommended(
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
 
     Where a learning rate was searched, that is the one which is best by its own seeds and by the curve of its kind
-    (everything but the rate) together; of equals, the nearest to the middle of where the curve may be highest. So it is
-    not at the edge of a cliff, and less a matter of luck. Without learning rates it is the best one.
+    (everything but the rate) together. Of those that are as good to `ALIKE` of the range, it is the one whose seeds
+    differ least, and then the nearest to the middle of where the curve may be highest. So it is not at the edge of a
+    cliff, and less a matter of luck. Without learning rates it is the best one.
 
     Args:
         ranked: What `rank` returned.
@@ -79,19 +84,26 @@ def recommended(
     name = rate_name([*ranked, *left])
     if len(tied) < 2 or name is None:
         return allowed[0] if allowed else None
+    sign = 1.0 if direction == "maximize" else -1.0
+    points: list[Point] = [*ranked, *left]
+    values = [sign * each.value for each in points if not math.isnan(each.value)]
+    alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
     curves: dict[str, RateCurve] = {}
     estimates = estimates_of(ranked, direction)
     for each in tied:
         if _kind_key(each, name) not in curves:
             curves[_kind_key(each, name)] = rate_curve(ranked, left, each, name, direction, estimates=estimates)
 
-    def badness(each: Ranked) -> tuple[float, float, float, int]:
-        curve = curves[_kind_key(each, name)]
-        spread = math.inf if math.isnan(each.spread) else each.spread
-        off = abs(_position(each, name) - curve.peak.middle)
-        return -round(curve.worth[each.number], 9), round(off, 9), spread, each.number
+    worth = {each.number: curves[_kind_key(each, name)].worth[each.number] for each in tied}
+    highest = max(worth.values())
 
-    return min(tied, key=badness)
+    def badness(each: Ranked) -> tuple[float, float, float, int]:
+        spread = math.inf if math.isnan(each.spread) else each.spread
+        steps = spread if math.isinf(spread) else float(round(spread / (2 * alike)))
+        off = abs(_position(each, name) - curves[_kind_key(each, name)].peak.middle)
+        return steps, round(off, 9), spread, each.number
+
+    return min((each for each in tied if worth[each.number] >= highest - alike), key=badness)
 
 
 def rate_curve(

@@ -9,11 +9,12 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.attributes import DIVERGED_ATTR, INTERRUPTED, REASON_ATTR, is_interrupted
+from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_interrupted
 from studies.confirming import Confirmations
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
@@ -21,13 +22,11 @@ from studies.records import Ask, EpisodeRecord
 from studies.reported import Reported
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
 from studies.standing import planned_row, rows_left
-from studies.study import (
-    RUNNER_ATTR,
-    TRACEBACK_ATTR,
-    OpenStudy,
-    planned_further,
-)
+from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further, put_back, take_up
 from studies.values import iqm
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 FLUSH_ROWS = 5_000
 FLUSH_SECONDS = 1.0
@@ -51,7 +50,7 @@ class Recorder:
         self._retry_failed = retry_failed
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
-        self._rows: dict[int, dict[str, Json]] = {}
+        self._again: set[int] = set()  # trials that had begun before
         self._confirmations = Confirmations(study)
         self._reported = Reported(study)
         self._finished: set[int] = set()
@@ -73,12 +72,14 @@ class Recorder:
         self._spaces = self._spec.search_space()
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         trials = self._study.trials()
-        self._waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
-        counted = [trial for trial in trials if not is_interrupted(trial)]
-        self._n_counted = len(counted) - len(self._waiting)
+        waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+        self._waiting = sorted(waiting, key=lambda trial: not is_interrupted(trial))  # what has begun goes on first
+        self._n_counted = len(trials) - len(waiting)
         self._planned = bool(self._spec.plan())
         untried, again = rows_left(self._spec, trials)
         self._pending = [*untried, *again] if self._retry_failed else untried
+        if self.n_left:
+            self._confirmations.give_up()
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
         """Adds trials to an explicit plan when all of it has ended, and returns the study as it goes on.
@@ -115,21 +116,30 @@ class Recorder:
                 return None
             if not self._planned and self._n_counted >= self._spec.n_trials:
                 return None
-            row: dict[str, Json] | None = None
-            if self._waiting:
-                row = planned_row(self._waiting.pop(0))
-            elif self._planned:
-                if not self._pending:
-                    return None
-                row = self._pending.pop(0)
-                self._study.study.enqueue_trial(row)
-            trial = self._ask_optuna(row)
+            trial = self._next_trial()
+            if trial is None:
+                return None
             self._n_counted += 1
             self._running[trial.number] = trial
-            self._reported.begin(trial.number)
-            if row:
-                self._rows[trial.number] = row
+            self._reported.begin(trial)
             return Ask(trial.number, self._params(trial), self._spec.seeds)
+
+    def _next_trial(self) -> Trial | None:
+        while self._waiting and is_interrupted(self._waiting[0]):
+            waiting = self._waiting.pop(0)
+            trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
+            if trial is not None:
+                self._again.add(trial.number)
+                return trial
+        row: dict[str, Json] = {}
+        if self._waiting:
+            row = planned_row(self._waiting.pop(0))
+        elif self._planned:
+            if not self._pending:
+                return None
+            row = self._pending.pop(0)
+            self._study.study.enqueue_trial(row)
+        return self._ask_optuna(row)
 
     def n_to_confirm(self) -> int:
         """Returns how many trials are to be confirmed that were not begun here yet; see `ask_confirmation`."""
@@ -147,9 +157,11 @@ class Recorder:
             begun = self._confirmations.begin()
             if begun is None:
                 return None
-            trial, finalist, seeds = begun
+            trial, finalist, seeds, _ = begun
             self._running[trial.number] = trial
-            self._reported.begin(trial.number)
+            self._reported.begin(trial)
+            if begun.again:
+                self._again.add(trial.number)
             return Ask(trial.number, self._params(trial), seeds, finalist)
 
     def _params(self, trial: Trial) -> dict[str, Json]:
@@ -158,12 +170,20 @@ class Recorder:
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
 
+        Of a trial that goes on, the episodes are forgotten: those up to its checkpoint are told again.
+
         Raises:
             StudyError: If the trial is not running or the configuration is not JSON.
         """
         with self._entered():
             check_json(dict(configuration))
-            self._trial(number).set_user_attr("configuration", dict(configuration))
+            trial = self._trial(number)
+            if number in self._again:
+                self._flush()
+                self._study.storage.episodes.delete(self._study.episodes_key, number)
+                self._reported.begin(trial)
+            self._again.add(number)  # its process may die, and another one go on with it
+            trial.set_user_attr("configuration", dict(configuration))
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
@@ -316,19 +336,21 @@ class Recorder:
         return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())
 
     def interrupted(self, number: int) -> None:
-        """Ends a trial that was stopped from outside (Ctrl-C). A plan runs it again; it does not count to `n_trials`.
+        """Lets a trial wait that was stopped from outside (Ctrl-C): when the study goes on, so does the trial.
 
         Raises:
             StudyError: If the trial is not running.
         """
         with self._entered():
-            self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
+            trial = self._trial(number)
+            self._flush()
+            put_back(self._study.study, trial._trial_id)
+            self._forget(number)
             if number in self._confirmations:
                 self._confirmations.put_back(number)
                 return
             self._n_counted -= 1
-            if self._planned and number in self._rows:
-                self._pending.insert(0, self._rows[number])
+            self._waiting.insert(0, self._study.storage.optuna.get_trial(trial._trial_id))
 
     def set_study_attr(self, key: str, value: Json) -> None:
         """Keeps a JSON value as an attribute of the study.
@@ -346,15 +368,16 @@ class Recorder:
             self._flush()
 
     def close(self) -> None:
-        """Writes what is waiting and ends the trials that are still running as interrupted. May be called twice."""
+        """Writes what is buffered, and lets the trials wait that are still running. May be called twice."""
         with self._entered():
             if self._closed:
                 return
             self._closed = True
             for number in list(self._running):
                 # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
-                with contextlib.suppress(ValueError, UpdateFinishedTrialError):
-                    self._end(number, TrialState.FAIL, None, {REASON_ATTR: INTERRUPTED})
+                with contextlib.suppress(UpdateFinishedTrialError):
+                    put_back(self._study.study, self._running[number]._trial_id)
+                self._forget(number)
             self._flush()
             self._study.study.set_user_attr(RUNNER_ATTR, None)
 
@@ -377,17 +400,20 @@ class Recorder:
             finally:
                 self.seconds += time.perf_counter() - begun
 
-    def _ask_optuna(self, row: Mapping[str, Json] | None) -> Trial:
+    def _ask_optuna(self, row: Mapping[str, Json]) -> Trial:
+        with warnings.catch_warnings():
+            # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
+            warnings.filterwarnings("ignore", message="Fixed parameter")
+            return self._study.study.ask(fixed_distributions=self._wanted(row))
+
+    def _wanted(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
+        """What a trial sets: all parameters, or those of its row in a plan."""
         names = self._distributions if not self._planned or not row else row
-        wanted = {
+        return {
             name: self._distributions[name]
             for name, space in self._spaces.items()
             if name in names or isinstance(space, Fixed)
         }
-        with warnings.catch_warnings():
-            # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
-            warnings.filterwarnings("ignore", message="Fixed parameter")
-            return self._study.study.ask(fixed_distributions=wanted)
 
     def _trial(self, number: int) -> Trial:
         try:
@@ -419,9 +445,12 @@ class Recorder:
         for key, attr in attrs.items():
             trial.set_user_attr(key, attr)
         self._study.study.tell(trial, value, state=state)
+        self._forget(number)
+        self._finished.add(number)
+
+    def _forget(self, number: int) -> None:
         del self._running[number]
         self._reported.end(number)
-        self._finished.add(number)
 
     def _flush(self) -> None:
         self._study.storage.episodes.add(self._study.episodes_key, self._buffer)

@@ -26,14 +26,16 @@ class Reported:
         self._spec = study.spec
         self._pruner = study.study.pruner
         self._steps: dict[int, set[int]] = {}
+        self._before: dict[int, set[int]] = {}
 
-    def begin(self, number: int) -> None:
-        """A trial begins."""
-        self._steps[number] = set()
+    def begin(self, trial: Trial) -> None:
+        """A trial begins; what it reported when it ran before is reported again."""
+        self._steps[trial.number] = set()
+        self._before[trial.number] = set(trial.storage.get_trial(trial._trial_id).intermediate_values)
 
     def end(self, number: int) -> None:
         """A trial has ended."""
-        del self._steps[number]
+        del self._steps[number], self._before[number]
 
     def keep(self, trial: Trial, env_steps: int, value: float, *, always: bool = False) -> bool:
         """Keeps a value if it is a number and due; returns whether it was kept.
@@ -48,7 +50,11 @@ class Reported:
             return False
         if not (always or self._is_due(self._steps[trial.number], env_steps)):
             return False
-        trial.report(float(value), step=int(env_steps))
+        if env_steps in self._before[trial.number]:  # Optuna's `report` would keep the old value
+            trial.storage.set_trial_intermediate_value(trial._trial_id, int(env_steps), float(value))
+            trial._cached_frozen_trial.intermediate_values[int(env_steps)] = float(value)
+        else:
+            trial.report(float(value), step=int(env_steps))
         self._steps[trial.number].add(env_steps)
         return True
 

@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from studies.attributes import RUNG_ATTR, has_diverged, is_confirmation, is_interrupted
+from studies.attributes import RUNG_ATTR, has_diverged, is_confirmation
 from studies.racing import Racer, staying
 from studies.rate_curve import log10_rate
 from studies.sequential_test import LEVEL, undecided
@@ -67,9 +67,7 @@ class RungPruner(BasePruner):
             return False
         if math.isnan(trial.intermediate_values[step]):
             return True
-        trials = [
-            other for other in study.get_trials(deepcopy=False) if not (is_confirmation(other) or is_interrupted(other))
-        ]
+        trials = [other for other in study.get_trials(deepcopy=False) if not is_confirmation(other)]
         sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
         at_rung: dict[int, tuple[float, ...]] = {}
         for other in trials:

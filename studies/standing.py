@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_interrupted
 from studies.confirmation import unconfirmed
 from studies.plan import pending_rows
 from studies.spaces import Json, encode
@@ -22,7 +21,7 @@ Row = dict[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a study is. Interrupted trials say nothing and are left to run.
+    """How far a study is. Interrupted trials wait to go on.
 
     Attributes:
         n_total: Trials of the whole study.
@@ -60,7 +59,7 @@ def standing_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> Standing:
     running = [trial for trial in trials if trial.state == TrialState.RUNNING]
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
     if not spec.plan():
-        n_ended = sum(trial.state.is_finished() and not is_interrupted(trial) for trial in trials)
+        n_ended = sum(trial.state.is_finished() for trial in trials)
         n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
         return Standing(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
     untried, again = rows_left(spec, trials)
@@ -79,9 +78,8 @@ def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row]
         Rows that run, or that wait in Optuna's queue, are in neither.
     """
     plan = _encoded_plan(spec)
-    tried = [trial for trial in trials if not is_interrupted(trial)]
-    settled = [row for trial in tried if trial.state != TrialState.FAIL and (row := planned_row(trial))]
-    failed = [row for trial in tried if trial.state == TrialState.FAIL and (row := planned_row(trial))]
+    settled = [row for trial in trials if trial.state != TrialState.FAIL and (row := planned_row(trial))]
+    failed = [row for trial in trials if trial.state == TrialState.FAIL and (row := planned_row(trial))]
     left = pending_rows(plan, settled)
     untried = pending_rows(left, failed)
     return untried, pending_rows(left, untried)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.attributes import INTERRUPTED, REASON_ATTR, is_confirmation
+from studies.attributes import is_confirmation
+from studies.checkpoint_folder import checkpoint_folder
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
 from studies.lease import is_running_elsewhere
@@ -25,6 +27,8 @@ from studies.spec import StudySpec, default_name
 from studies.storage import StudyStorage, open_storage
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
     from studies.ranking import Direction
 
 SPEC_ATTR = "finder_spec"
@@ -105,9 +109,9 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
     """Creates a study, or continues the one of the same name.
 
     An explicit plan joins the one that the study has. A study of the default name in which nothing was completed,
-    pruned or is running is replaced where it was asked for otherwise. Trials that a dead run left RUNNING are told FAIL
-    with the reason "interrupted". The sampler's seed depends on the number of trials that exist, so that a continued
-    study does not propose the same parameters again.
+    pruned or is running is replaced where it was asked for otherwise. Trials that a dead run left RUNNING
+    wait from now on, to go on where they were. The sampler's seed depends on the number of trials that exist, so that a
+    continued study does not propose the same parameters again.
 
     Args:
         spec: What to search. `n_trials` is the total wanted, including the trials that exist.
@@ -137,7 +141,8 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             study = _create(spec, opened, sampler, pruner)
         else:
             study = optuna.load_study(study_name=spec.name, storage=opened.optuna, sampler=sampler, pruner=pruner)
-            _fail_leftovers(study)
+            for left in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+                put_back(study, left._trial_id)
         attrs = study.user_attrs
         if EPISODES_ATTR not in attrs:
             study.set_user_attr(EPISODES_ATTR, _free_episodes_key(opened, spec.name, study._study_id))
@@ -261,6 +266,9 @@ def _delete(storage: StudyStorage, study_id: int) -> None:
     storage.optuna.delete_study(study_id)
     if key is not None:
         storage.episodes.delete(key)
+        folder = checkpoint_folder(storage.url, key)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
@@ -297,11 +305,28 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
         )
 
 
-def _fail_leftovers(study: optuna.Study) -> None:
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        # Trial objects of a dead process are gone; the storage takes attributes by id.
-        study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, INTERRUPTED)
-        study.tell(trial.number, state=TrialState.FAIL)
+def put_back(study: optuna.Study, trial_id: int) -> None:
+    """Lets a trial that runs wait, to go on later where it was."""
+    study._storage.set_trial_state_values(trial_id, TrialState.WAITING)
+
+
+def take_up(study: optuna.Study, trial: FrozenTrial, wanted: Mapping[str, BaseDistribution]) -> Trial | None:
+    """Lets a trial that waits run again, under its own number.
+
+    Args:
+        study: Its study.
+        trial: The trial.
+        wanted: What it sets: a process may have died between the first and the last of its parameters.
+
+    Returns:
+        The trial; None if somebody else was faster.
+    """
+    if not study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
+        return None
+    taken = Trial(study, trial._trial_id)
+    for name, distribution in wanted.items():
+        taken._suggest(name, distribution)
+    return taken
 
 
 def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:

@@ -7,11 +7,12 @@ not wait for the import, and never from a process in which TensorFlow has run. T
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,11 +29,16 @@ from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.executors.orphans import end_with_parent
 from finder.executors.pickling import dumps
 from finder.executors.signals import interrupts_wait
-from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome
+from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
 """How long a child may take to stop when it is asked to, before it is killed."""
+
+MOST_DEATHS = 3
+"""How often the process of a trial may die before the trial has failed. Until then it goes on in another one."""
 
 
 def prepare_processes() -> Any:
@@ -100,6 +106,7 @@ class _Worker:
     """A process and the trials that it runs."""
 
     process: Any
+    batch: list[TrialSpec] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
     rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
 
@@ -121,6 +128,8 @@ class _Run:
         self.bell, self.rope = context.Pipe(duplex=False)  # workers ring when they have told something
         self.events: deque[Event] = deque()  # told, but not passed on yet
         self.exhausted = False
+        self.orphaned: deque[list[TrialSpec]] = deque()  # their process has died, and another one goes on with them
+        self.deaths: Counter[int] = Counter()
 
     @property
     def name(self) -> str:
@@ -138,7 +147,7 @@ class _Run:
                 # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the board or of a write.
                 with interrupts_wait():
                     self._fill()
-                if not any(worker.running for worker in self.workers.values()):
+                if not self.orphaned and not any(worker.running for worker in self.workers.values()):
                     self._send_home(list(self.workers))
                     return
                 self._wait()
@@ -168,17 +177,24 @@ class _Run:
 
     def _fill(self) -> None:
         """Asks for trials where there is room. Workers that go together get their batches together."""
-        busy = [worker for worker in self.workers.values() if worker.running]
-        if self.exhausted or (busy and self.keeps_workers) or len(busy) >= self.n_jobs:
+        n_busy = sum(bool(worker.running) for worker in self.workers.values())
+        while self.orphaned and n_busy < self.n_jobs:
+            self._give(self.orphaned.popleft())
+            n_busy += 1
+        if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - len(busy))
+        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy)
         self.exhausted = not batches
-        idle = [number for number, worker in self.workers.items() if not worker.running]
         for batch in batches:
-            number = idle.pop(0) if idle and self.keeps_workers else self._start()
-            self.workers[number].running = {trial.number for trial in batch}
-            payloads = {trial.number: dumps(trial) for trial in batch}
-            self.board.give(number, (payloads, self.listener.prunes))
+            self._give(batch)
+
+    def _give(self, batch: list[TrialSpec]) -> None:
+        idle = [number for number, worker in self.workers.items() if not worker.running]
+        number = idle[0] if idle and self.keeps_workers else self._start()
+        worker = self.workers[number]
+        worker.batch, worker.running = batch, {trial.number for trial in batch}
+        payloads = {trial.number: dumps(trial) for trial in batch}
+        self.board.give(number, (payloads, self.listener.prunes))
 
     def _start(self) -> int:
         from finder.executors.child import main
@@ -264,7 +280,7 @@ class _Run:
         self.listener.ended(number, outcome)
 
     def _bury_dead(self) -> None:
-        """A process that is gone without a last word has lost its trials, and nothing else."""
+        """The trials of a process that is gone without a last word go on in another one, unless that happens often."""
         dead = [number for number, worker in self.workers.items() if not worker.process.is_alive()]
         if not dead:
             return
@@ -273,10 +289,23 @@ class _Run:
             worker = self.workers.get(number)
             if worker is None:
                 continue
-            reason = f"its process {_cause_of_death(worker.process.exitcode)}"
-            for trial in sorted(worker.running):
-                self._end(number, trial, Outcome(state="failed", reason=reason))
+            self._go_on_elsewhere(number, f"its process {_cause_of_death(worker.process.exitcode)}")
             self.workers.pop(number, None)
+
+    def _go_on_elsewhere(self, number: int, reason: str) -> None:
+        """Has the trials of a worker run by another one; those that have lost too many have failed."""
+        worker = self.workers[number]
+        self.deaths.update(worker.running)
+        for trial in sorted(worker.running):
+            if self.deaths[trial] >= MOST_DEATHS:
+                self._end(number, trial, Outcome(state="failed", reason=f"{reason}, {MOST_DEATHS} times"))
+        left = [trial for trial in worker.batch if trial.number in worker.running]
+        if not left:
+            return
+        log.warning("Trials go on in another process, as theirs is gone: %s", reason)
+        # One of them may be the cause: the second time each gets a process of its own.
+        again = any(self.deaths[trial.number] > 1 for trial in left)
+        self.orphaned.extend([[trial] for trial in left] if again else [left])
 
     def _stop_all(self) -> None:
         """Ends every worker, first by asking, and every trial as interrupted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.attributes import is_interrupted, seed_values
+from studies.attributes import seed_values
 from studies.errors import StudyError, nearest
 from studies.rates import RateFinding
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
@@ -278,7 +278,7 @@ def _stopped(study: OpenStudy, facts: Ranking, name: str, state: TrialState) -> 
     points = []
     for trial in facts.trials.values():
         rate = _positive(trial.params.get(name))
-        if trial.state == state and rate is not None and not is_interrupted(trial):
+        if trial.state == state and rate is not None:
             value = trial.value if trial.value is not None else math.nan
             points.append(StoppedPoint(rate, value, trial.number, str(trial.user_attrs.get("reason", ""))))
     return tuple(points)

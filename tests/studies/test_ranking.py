@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import Candidate, rank, seeds_to_settle, worst_choice
+from studies.ranking import UNLIKELY, Candidate, rank, seeds_to_settle, worst_choice
 from studies.recommending import Left, recommended
 
 
@@ -136,3 +137,44 @@ def test_the_middle_of_equals_is_that_of_their_own_kind() -> None:
     adam = [of(i, "adam", -3 + i / 2) for i in range(3)]
     sgd = [of(3 + i, "sgd", -1 + i / 2) for i in range(3)]
     assert recommended(rank([*adam, *sgd])).number in (1, 4)  # type: ignore[union-attr]
+
+
+def test_an_interval_ends_where_several_runs_came_to_exactly_the_same() -> None:
+    candidates = [
+        Candidate(label="a", params={}, seed_values=(500.0, 500.0, 490.0)),
+        Candidate(label="b", params={}, seed_values=(500.0, 480.0, 495.0), number=1),
+        Candidate(label="c", params={}, seed_values=(300.0, 200.0, 400.0), number=2),
+    ]
+    assert max(each.high for each in rank(candidates)) == 500.0
+    fewer = [replace(candidates[0], seed_values=(500.0, 499.0, 490.0)), *candidates[1:]]
+    assert max(each.high for each in rank(fewer)) > 500.0
+    negated = [replace(each, seed_values=tuple(-value for value in each.seed_values)) for each in candidates]
+    assert min(each.low for each in rank(negated, "minimize")) == -500.0
+
+
+def test_where_all_runs_are_exactly_equal_nothing_bounds_them() -> None:
+    same = [Candidate(label=str(n), params={}, seed_values=(1.0, 1.0, 1.0), number=n) for n in range(3)]
+    assert [(each.low, each.high) for each in rank(same)] == [(1.0, 1.0)] * 3
+
+
+def test_who_is_most_unlikely_the_best_is_not_level() -> None:
+    values = [(100.0, 101.0, 99.0, 100.5), (99.0, 100.0, 98.0, 99.5), (60.0, 90.0, 30.0, 75.0)]
+    ranked = rank([Candidate(label=str(n), params={}, seed_values=own, number=n) for n, own in enumerate(values)])
+    for each in ranked:
+        assert each.tied == (each.probability_best >= UNLIKELY) or each.number == 0
+
+
+def test_of_rates_that_are_as_good_the_one_whose_seeds_differ_least_is_recommended() -> None:
+    values = [
+        (300.0, 310.0, 290.0),
+        (500.0,) * 8,
+        (500.0, 486.0, 500.0, 385.0, 500.0, 500.0, 500.0, 440.0),
+        (500.0,) * 8,
+    ]
+    candidates = [
+        Candidate(label=str(n), params={"learning_rate": 10 ** (-4 + n / 4)}, seed_values=own, number=n)
+        for n, own in enumerate([*values, (480.0, 500.0, 470.0)])
+    ]
+    pick = recommended(rank(candidates))
+    assert pick is not None
+    assert pick.number in (1, 3)

@@ -150,9 +150,7 @@ class TestEveryStorage:
         (summary,) = list_studies(storage)
         assert (summary.n_trials, summary.n_ended, summary.n_complete, summary.n_failed) == (5, 5, 5, 6)
 
-    def test_n_trials_is_the_total_and_interrupted_trials_do_not_count(
-        self, storage: StudyStorage, make_spec: Make
-    ) -> None:
+    def test_n_trials_is_the_total_and_interrupted_trials_go_on(self, storage: StudyStorage, make_spec: Make) -> None:
         with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
             recorder.completed(number_of(recorder), 1.0)
             recorder.failed(number_of(recorder), "it broke")
@@ -163,7 +161,33 @@ class TestEveryStorage:
         assert standing(study) == Standing(n_total=6, n_ended=3, n_running=0, n_again=0)
         with Recorder(study) as recorder:
             assert len(run_all(recorder)) == 3
-        assert len(study.trials()) == 7
+        assert len(study.trials()) == 6
+
+    def test_a_trial_goes_on_with_what_it_tried_and_reports_again(
+        self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
+    ) -> None:
+        spec = make_spec(n_trials=2, pruner="none")
+        recorder = Recorder(open_study(spec, storage))
+        first = recorder.ask()
+        assert first is not None
+        recorder.report(first.number, 100, 1.0)
+        recorder.report(first.number, 200, 2.0)
+        recorder.episodes(first.number, [episode(episode=0), episode(episode=1)])
+        recorder.flush()
+        # The process dies here: no close.
+        study = open_study(spec, storage)
+        assert states(study) == ["WAITING"]
+        with Recorder(study) as recorder:
+            again = recorder.ask()
+            assert again == first
+            recorder.started(again.number, {})
+            recorder.episodes(again.number, [episode(episode=0)])  # up to its checkpoint
+            recorder.report(again.number, 100, 1.5)
+            recorder.completed(again.number, 3.0)
+            assert [each.episode for each in storage.episodes.curve(study.episodes_key, 0)] == [0]
+            assert len(run_all(recorder)) == 1
+        assert states(study) == ["COMPLETE", "COMPLETE"]
+        assert study.trials()[0].intermediate_values == {100: 1.5, 200: 2.0}
 
     def test_continuing_never_repeats_a_suggestion(self, storage: StudyStorage, make_spec: Make) -> None:
         rates = []
@@ -371,8 +395,7 @@ def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_sp
     recorder.close()
     recorder.close()
     assert recorder.ask() is None
-    assert study.trials()[0].state == TrialState.FAIL
-    assert study.trials()[0].user_attrs["reason"] == "interrupted"
+    assert study.trials()[0].state == TrialState.WAITING
     assert storage.episodes.count(study.episodes_key) == 1
 
 
@@ -393,12 +416,24 @@ def test_an_interrupted_plan_row_is_handed_out_again(storage: StudyStorage, make
         assert run_all(recorder) == rows
 
 
-def test_an_interrupted_trial_is_replaced(storage: StudyStorage, make_spec: Make) -> None:
+def test_an_interrupted_trial_goes_on(storage: StudyStorage, make_spec: Make) -> None:
     study = open_study(make_spec(n_trials=2), storage)
     with Recorder(study) as recorder:
         recorder.interrupted(number_of(recorder))
         assert len(run_all(recorder)) == 2
-    assert states(study) == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert states(study) == ["COMPLETE", "COMPLETE"]
+
+
+def test_a_trial_that_died_before_all_its_parameters_were_drawn_gets_the_others(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    spec = make_spec(n_trials=1, params={"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99"})
+    study = open_study(spec, storage)
+    study.study.ask().suggest_float("learning_rate", 1e-5, 1e-1, log=True)  # and then it dies
+    with Recorder(open_study(spec, storage)) as recorder:
+        [params] = run_all(recorder)
+    assert set(params) == {"learning_rate", "gamma"}
+    assert states(study) == ["COMPLETE"]
 
 
 def test_trials_enqueued_by_hand_are_run_first(storage: StudyStorage, make_spec: Make) -> None:

@@ -10,6 +10,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from studies.attributes import is_interrupted
 from studies.errors import StudyError
 from studies.lease import is_running_elsewhere, sign_of_life
 from studies.listing import list_studies
@@ -33,13 +34,13 @@ class TestEveryStorage:
         assert (summary.name, summary.kind, summary.env, summary.n_trials) == ("a study", "tune", "CartPole-v1", 5)
         assert (summary.n_complete, summary.best_value, summary.started) == (0, None, None)
 
-    def test_trials_left_running_are_interrupted(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_trials_left_running_wait_to_go_on(self, storage: StudyStorage, make_spec: Make) -> None:
         recorder = Recorder(open_study(make_spec(), storage))
         ask = recorder.ask()
         assert ask is not None
         # The process dies here: no close.
         trials = open_study(make_spec(), storage).trials()
-        assert [(trial.state, trial.user_attrs["reason"]) for trial in trials] == [(TrialState.FAIL, "interrupted")]
+        assert [(trial.state, is_interrupted(trial)) for trial in trials] == [(TrialState.WAITING, True)]
 
     def test_summaries_count_states_apart(self, storage: StudyStorage, make_spec: Make) -> None:
         with Recorder(open_study(make_spec(metric="loss", n_trials=9), storage)) as recorder:

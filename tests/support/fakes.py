@@ -81,3 +81,13 @@ class TwoStep(gym.Env[np.ndarray, int]):
 
 
 gym.register("TwoStep-v0", entry_point=TwoStep)
+
+
+class Uncopyable(TwoStep):
+    """The same with something that cannot be copied, such as a connection to a simulator."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Uncopyable:
+        raise TypeError("a connection cannot be copied")
+
+
+gym.register("Uncopyable-v0", entry_point=Uncopyable)

@@ -1,0 +1,236 @@
+"""Checkpoints: files in which running trials are kept, so that whoever was killed goes on from there.
+
+A file holds a group of `finder.runs` as a whole: weights, optimizers' slots, replay, environments, counters and random
+streams of all its members, and every episode so far. It is replaced in one step, so that there is always a whole one.
+At its end stands what it holds, to be read without the rest. How often files are written is bounded by what that costs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+
+if TYPE_CHECKING:
+    from finder.runs import Group, Key
+    from finder.trial import TrialSpec
+
+log = logging.getLogger(__name__)
+
+MOST_COST = 0.02
+"""Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
+
+_FORMAT = 1
+_SUFFIX = ".checkpoint"
+_MAGIC = b"finder1\n"
+_TAIL = struct.Struct(">I8s")  # length of the footer, and the magic number
+
+
+class Found(NamedTuple):
+    """A checkpoint and what it holds.
+
+    Attributes:
+        path: The file.
+        keys: Trial and seed of every member of the group.
+        identities: Number of a trial, as text -> what it trained (`identity`); of those that had not ended.
+        env_steps: Environment steps that every member had made.
+        alone: Whether it is an agent alone, and no population.
+        crc: Checksum of the state in it.
+        size: Its size in bytes.
+    """
+
+    path: Path
+    keys: tuple[Key, ...]
+    identities: dict[str, str]
+    env_steps: int
+    alone: bool
+    crc: int
+    size: int
+
+
+class Checkpoints:
+    """The checkpoints of the trials that one process runs together.
+
+    Args:
+        folder: Where the study's are.
+        seconds: How often they are written, above 0; less often where that would cost more than `MOST_COST`.
+    """
+
+    def __init__(self, folder: str, seconds: float) -> None:
+        self._folder = Path(folder)
+        self._seconds = seconds
+        self._written = time.monotonic()
+        self._cost = 0.0
+        self._steps: dict[Path, int] = {}
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next ones."""
+        return time.monotonic() - self._written > max(self._seconds, self._cost / MOST_COST)
+
+    def save(self, groups: Iterable[Group]) -> None:
+        """Writes those groups that went on since they were written last. Call it between two of their steps.
+
+        A folder that cannot be written to is no reason to stop a training: it is said, and the training goes on.
+        """
+        began = time.monotonic()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for group in groups:
+                self._keep(group)
+        except OSError as error:
+            log.warning("No checkpoint could be written to %s: %s", self._folder, error.strerror or error)
+        self._written = time.monotonic()
+        self._cost = self._written - began
+
+    def _keep(self, group: Group) -> None:
+        path = self._folder / _name(group.keys)
+        if group.error is not None or self._steps.get(path) == group.trainer.env_steps:
+            return
+        try:
+            _write(path, group, environments=True)
+        except OSError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a foreign environment raises when it is pickled
+            try:
+                _write(path, group, environments=False)
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a user's agent may keep what cannot be pickled
+                log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+        self._steps[path] = group.trainer.env_steps
+
+    def find(self, trials: Sequence[TrialSpec]) -> list[tuple[Found, set[Key]]]:
+        """Returns the newest checkpoints of runs of these trials, each with the runs that go on from it."""
+        identities = {trial.number: identity(trial) for trial in trials}
+        wanted = {(trial.number, seed) for trial in trials for seed in trial.seeds}
+        newest: dict[Key, Found] = {}
+        for found in all_in(self._folder):
+            for key in wanted.intersection(found.keys):
+                same = found.identities.get(str(key[0])) == identities[key[0]]
+                if same and (key not in newest or newest[key].env_steps < found.env_steps):
+                    newest[key] = found
+        by_path = {found.path: found for found in newest.values()}
+        return [(found, {key for key in newest if newest[key].path == path}) for path, found in by_path.items()]
+
+
+def load(found: Found) -> dict[str, Any]:
+    """Returns the state of the trainer in a checkpoint.
+
+    Raises:
+        ValueError: The file is not what it was when it was written.
+        Exception: What unpickling it raises.
+    """
+    with found.path.open("rb") as file:
+        payload = file.read(found.size)
+    if zlib.crc32(payload) != found.crc:
+        raise ValueError("its checksum is wrong")
+    state: dict[str, Any] = cloudpickle.loads(payload)
+    return state
+
+
+def all_in(folder: Path) -> list[Found]:
+    """Returns every whole checkpoint in a folder; none if there is no such folder."""
+    found = [_footer(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))]
+    return [each for each in found if each is not None]
+
+
+def forget(folder: str, still_open: Collection[int] = ()) -> None:
+    """Removes the checkpoints that no trial goes on from.
+
+    Args:
+        folder: Where they are.
+        still_open: Numbers of the trials of which none may be lost.
+    """
+    place = Path(folder)
+    for path in place.glob("*"):
+        found = _footer(path) if path.suffix == _SUFFIX else None
+        if found is None or not any(number in still_open for number, _ in found.keys):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # there is none, or something is left in it
+        place.rmdir()
+
+
+def identity(trial: TrialSpec) -> str:
+    """Returns a text that two trials share if one can go on from the other's checkpoint."""
+    agent, environment = trial.agent, trial.agent.environment
+    parts = [
+        agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
+        trial.env_steps, trial.episodes,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _write(path: Path, group: Group, *, environments: bool) -> None:
+    """Writes a group; the file is there as a whole or as it was before, whatever happens meanwhile."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            checked = _Checked(file)
+            cloudpickle.dump(group.trainer.get_state(environments=environments), checked)
+            footer = {
+                "format": _FORMAT,
+                "keys": group.keys,
+                "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
+                "env_steps": group.trainer.env_steps,
+                "alone": group.alone,
+                "crc": checked.crc,
+                "size": checked.size,
+            }
+            encoded = json.dumps(footer).encode()
+            file.write(encoded + _TAIL.pack(len(encoded), _MAGIC))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _footer(path: Path) -> Found | None:
+    """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-_TAIL.size, os.SEEK_END)
+            length, magic = _TAIL.unpack(file.read(_TAIL.size))
+            if magic != _MAGIC:
+                return None
+            file.seek(-_TAIL.size - length, os.SEEK_END)
+            footer = json.loads(file.read(length))
+    except (OSError, ValueError):
+        return None
+    if footer.pop("format", None) != _FORMAT:
+        return None
+    keys = tuple((int(number), int(seed)) for number, seed in footer.pop("keys"))
+    return Found(path=path, keys=keys, **footer)
+
+
+class _Checked:
+    """A file that counts what is written to it and sums it up."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.crc = 0
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        """See `io.RawIOBase.write`."""
+        self.crc = zlib.crc32(data, self.crc)
+        self.size += memoryview(data).nbytes
+        return self._file.write(data)
+
+
+def _name(keys: Sequence[Key]) -> str:
+    digest = hashlib.sha256(repr(keys).encode()).hexdigest()[:12]
+    return f"{keys[0][0]}-{digest}{_SUFFIX}"

@@ -1,0 +1,238 @@
+"""Trials that are killed go on from their checkpoints as if nothing had happened."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import SMALL_DQN, SMALL_PPO, Remembering
+
+from agents import AgentSpec, EnvironmentSpec
+from finder import checkpoints
+from finder.checkpoints import Checkpoints, all_in, forget
+from finder.cohort import run_cohort
+from finder.runs import Group, TrialRun, Workshops, each_alone, make_again, make_groups
+from finder.trial import INTERRUPTED, TrialSpec
+from studies.records import EpisodeRecord
+
+
+class KilledError(BaseException):
+    """Stands for a process that is gone."""
+
+
+class Killing(Remembering):
+    """A listener that is killed when it hears of episodes for the n-th time."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.left = after
+
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
+        super().episodes(records)
+        self.left -= 1
+        if self.left <= 0:
+            raise KilledError
+        return None
+
+
+@pytest.fixture(autouse=True)
+def after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "MOST_COST", 1e9)
+    monkeypatch.setattr("finder.cohort.FLUSH_SECONDS", 0.0)
+
+
+def make_trial(folder: Path | None, number: int = 0, agent: str = "ppo", **fields: Any) -> TrialSpec:
+    params = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}[agent]
+    rate = {"learning_rate": 1e-3 * (1 + number)}
+    environment = fields.pop("environment", EnvironmentSpec.of("CartPole-v1"))
+    spec = AgentSpec.of(agent, environment, {**params, **rate, **fields.pop("params", {})})
+    given = {"env_steps": 320, "report_marks": (160, 320), "seeds": (0, 1), "checkpoint_seconds": 1e-9, **fields}
+    return TrialSpec(number=number, agent=spec, checkpoints=None if folder is None else str(folder), **given)
+
+
+def told(listener: Remembering, number: int) -> list[tuple[Any, ...]]:
+    """Every episode of a trial, by seed, but for the time that it took; an episode that was told twice once."""
+    records = {(r.seed, r.episode): (r.env_steps, r.episode_return, r.length, r.loss) for r in listener.records[number]}
+    return sorted((*key, *values) for key, values in records.items())
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_killed_trials_go_on_and_end_as_if_nothing_had_happened(tmp_path: Path, agent: str, after: int) -> None:
+    whole, first, again = Remembering(), Killing(after), Remembering()
+    run_cohort([make_trial(None, number, agent) for number in range(3)], whole)
+    trials = [make_trial(tmp_path, number, agent) for number in range(3)]
+    with pytest.raises(KilledError):
+        run_cohort(trials, first)
+    [found] = all_in(tmp_path)
+    assert 0 < found.env_steps < 320
+    run_cohort(trials, again)
+    for number in range(3):
+        assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
+        assert told(again, number) == told(whole, number)
+        assert again.reports[number] == whole.reports[number]
+
+
+def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> None:
+    whole, again = Remembering(), Remembering()
+    run_cohort([make_trial(None, number) for number in range(3)], whole)
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, number) for number in range(3)], Killing(3))
+    run_cohort([make_trial(tmp_path, 1)], again)
+    assert told(again, 1) == told(whole, 1)
+    assert set(again.outcomes) == {1}
+
+
+def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) -> None:
+    """A budget of seeds in turns: one is at its end when the other has not begun."""
+    trial = make_trial(tmp_path)
+    runs = [(TrialRun(trial), seed) for seed in trial.seeds]
+    first, second = each_alone(runs)
+    while first.behind(320):
+        first.step()
+    Checkpoints(str(tmp_path), 1.0).save([first])
+    listener, whole = Remembering(), Remembering()
+    run_cohort([trial], listener)
+    run_cohort([make_trial(None)], whole)
+    assert told(listener, 0) == told(whole, 0)
+    assert second.trainer.env_steps == 0
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1"])
+def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent: str, alone: bool, env: str) -> None:
+    def make() -> Group:
+        trial = make_trial(tmp_path, 0, agent, environment=replace(EnvironmentSpec.of(env), vectorization="sync"))
+        run = TrialRun(trial)
+        runs = [(run, seed) for seed in ((0,) if alone else (0, 1))]
+        return next(each_alone(runs) if alone else make_groups(runs, Workshops()))
+
+    def to_end(group: Group) -> list[np.ndarray[Any, Any]]:
+        while group.behind(320):
+            group.step()
+        assert group.error is None
+        state = group.trainer.get_state(environments=False)
+        return arrays_of([state["agent"], state["memory"]])
+
+    straight, stopped = make(), make()
+    for _ in range(2):
+        stopped.step()
+    kept = Checkpoints(str(tmp_path), 1.0)
+    kept.save([stopped])
+    [(found, keys)] = kept.find([stopped.trials[0].spec])
+    trial = TrialRun(stopped.trials[0].spec)
+    again = make_again(found.keys, [(trial, seed) for _, seed in keys], Workshops(), alone=found.alone)
+    again.load(checkpoints.load(found))
+    for one, other in zip(to_end(straight), to_end(again), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
+    """Every array in a state, in order."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, Mapping):
+        return [each for key in sorted(value, key=str) for each in arrays_of(value[key])]
+    if isinstance(value, list | tuple):
+        return [each for item in value for each in arrays_of(item)]
+    return []
+
+
+def test_environments_that_cannot_be_copied_begin_new_episodes(tmp_path: Path) -> None:
+    environment = EnvironmentSpec.of("fakes:Uncopyable-v0")
+    trial = make_trial(tmp_path, environment=environment)
+    with pytest.raises(KilledError):
+        run_cohort([trial], Killing(3))
+    listener = Remembering()
+    run_cohort([trial], listener)
+    assert listener.outcomes[0].state == "complete"
+    for seed in (0, 1):
+        numbers = [r.episode for r in listener.records[0] if r.seed == seed]
+        assert numbers == list(range(len(numbers)))  # none is missing, none is there twice
+
+
+def test_a_trial_that_is_stopped_from_outside_is_kept(tmp_path: Path) -> None:
+    class Stopping(Remembering):
+        def episodes(self, records: Any) -> str | None:
+            super().episodes(records)
+            return INTERRUPTED
+
+    run_cohort([make_trial(tmp_path, checkpoint_seconds=1e9)], Stopping())
+    assert [found.keys for found in all_in(tmp_path)] == [((0, 0), (0, 1))]
+
+
+def test_another_configuration_begins_anew(tmp_path: Path) -> None:
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path)], Killing(3))
+    kept = Checkpoints(str(tmp_path), 1.0)
+    assert kept.find([make_trial(tmp_path)])
+    assert not kept.find([make_trial(tmp_path, params={"gamma": 0.5})])
+    assert not kept.find([make_trial(tmp_path, env_steps=640)])
+    assert not kept.find([make_trial(tmp_path, number=1)])
+
+
+@pytest.mark.parametrize("harm", ["cut", "flip", "empty"])
+def test_a_damaged_file_is_said_and_the_trial_begins_anew(
+    tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    trial = make_trial(tmp_path)
+    with pytest.raises(KilledError):
+        run_cohort([trial], Killing(3))
+    [path] = tmp_path.glob("*.checkpoint")
+    data = bytearray(path.read_bytes())
+    data[100] ^= 0xFF
+    path.write_bytes({"cut": data[:-7], "flip": data, "empty": b""}[harm])
+    listener = Remembering()
+    with caplog.at_level(logging.WARNING):
+        run_cohort([trial], listener)
+    assert listener.outcomes[0].state == "complete"
+    assert ("its checksum is wrong" in caplog.text) == (harm == "flip")
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    listener = Remembering()
+    with caplog.at_level(logging.WARNING):
+        run_cohort([make_trial(tmp_path / "file")], listener)
+    assert listener.outcomes[0].state == "complete"
+    assert "No checkpoint could be written" in caplog.text
+
+
+def test_checkpoints_are_forgotten_when_nobody_goes_on_from_them(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(folder, number) for number in range(2)], Killing(3))
+    forget(str(folder), [1])
+    assert len(all_in(folder)) == 1
+    forget(str(folder))
+    assert not folder.exists()
+    forget(str(folder))  # nothing is there any more
+
+
+def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(checkpoints, "MOST_COST", 0.02)
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
+
+    class Slow(Checkpoints):
+        def _keep(self, group: Group) -> None:
+            clock[0] += 3.0
+
+    kept = Slow(str(tmp_path), 60.0)
+    clock[0] = 59.0
+    assert not kept.due
+    clock[0] = 61.0
+    assert kept.due
+    kept.save([None])  # type: ignore[list-item]
+    clock[0] += 149.0  # 3 s are 2% of 150 s
+    assert not kept.due
+    clock[0] += 2.0
+    assert kept.due
