@@ -44,10 +44,13 @@ def _head(tables: Sequence[str], found: Sequence[str], replays: int) -> list[str
         "four optimizers, eleven learning rates each, ten seeds. Every policy is replayed "
         f"{replays} times over every table, each time on other seeds.",
         "",
-        "The drift was measured on the first six tables of CartPole-v1 (`developed on`), and settings were chosen "
-        "there. How the race goes was changed once more after its failures in others had been looked at "
-        "(`looked at`). All further tables were made after that (`made later`).",
+        "The drift was measured, and settings were chosen, on six tables of CartPole-v1 (*developed on*). How the race "
+        "goes was changed once more after its failures in others had been looked at (*looked at*). All further tables "
+        "were made after that (*made later*).",
+        "",
     ]
+    groups = _groups(tables)
+    lines += [f"- *{label}*: {', '.join(members)}." for label, members in groups.items() if label != "all"]
     if nothing:
         lines += [
             "",
@@ -82,7 +85,12 @@ def _close(tables: Sequence[str], found: Sequence[str], told: Told, share: float
     for label, members in _groups(found).items():
         means = np.mean([row(name) for name in members], axis=0)
         lines.append(f"| **{label}** | | {' | '.join(f'**{value:.0%}**' for value in means)} |")
-    return [*lines, "", "*good*: candidates within 5% of the range of the best one, by all ten seeds."]
+    return [
+        *lines,
+        "",
+        "*good*: candidates within 5% of the range of the best one, by all ten seeds. At this budget *random* has room "
+        "for one whole run of every candidate, and so does what *grid* does.",
+    ]
 
 
 def _rates(found: Sequence[str], told: Told, share: float) -> list[str]:
@@ -123,7 +131,7 @@ def _rates(found: Sequence[str], told: Told, share: float) -> list[str]:
         "",
         "How far an optimizer's best rate moves for each decade of steps, from a quarter of the runs to their ends: "
         f"{drift}. "
-        "The product uses -0.75 ± 0.5 (`studies/drift.py`).",
+        "The product uses -0.75 ± 0.5, found on smoothed curves, where best rates jump less (`studies/drift.py`).",
     ]
     return lines
 
@@ -332,6 +340,8 @@ def _times() -> list[str]:
         return []
     from pick import code
 
+    from studies.words import rate_text
+
     rows = [row for row in map(json.loads, TIMES.read_text().splitlines()) if row["state"] == code()]
     lines = [
         "## 6. Time to a confirmed pick",
@@ -342,7 +352,7 @@ def _times() -> list[str]:
         "| environment | steps of each run | time | rounds | pick | value |",
         "|---|---|---|---|---|---|",
     ]
-    text: Callable[[Any], str] = lambda value: f"{value:.4g}" if isinstance(value, float) else str(value)  # noqa: E731
+    text: Callable[[Any], str] = lambda value: rate_text(value) if isinstance(value, float) else str(value)  # noqa: E731
     for env, (env_steps, _) in SEARCHES.items():
         own = [row for row in rows if row["env"] == env]
         if own:

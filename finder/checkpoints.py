@@ -160,6 +160,8 @@ def forget(folder: str, still_open: Collection[int] = ()) -> None:
             path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # there is none, or something is left in it
         place.rmdir()
+        if place.parent.name.endswith(f"{_SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
+            place.parent.rmdir()
 
 
 def identity(trial: TrialSpec) -> str:

@@ -100,9 +100,9 @@ def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -
         )
     if first + sma == len(points):
         return _nothing("steepest", f"the values improve fastest at the last rates, from {rate:.3g} on")
-    change = improvement.max() if maximize else -improvement.max()
+    fastest = "returns rise" if maximize else "losses fall"
     return _found(
-        "steepest", curve, int(points[first]), f"the values improve fastest here, by {change:+.3g} per decade"
+        "steepest", curve, int(points[first]), f"{fastest} fastest here, by {improvement.max():.3g} per decade"
     )
 
 

@@ -62,9 +62,10 @@ class TrialSpec:
         return self.name or self.agent.label
 
     def report_steps(self) -> Iterator[int]:
-        """The marks; without any, steps whose distance grows by a fifth each time, so that they stay few."""
+        """The marks and the end; with a budget in episodes, steps whose distance grows by a fifth each time, so that they stay few."""
         if self.env_steps is not None:
-            yield from self.report_marks or (self.env_steps,)
+            yield from (mark for mark in self.report_marks if mark < self.env_steps)
+            yield self.env_steps
             return
         step = 200.0
         while True:

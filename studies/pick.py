@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from studies.errors import StudyError, nearest
 from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.rates import RateFinding
 from studies.spaces import Json
-from studies.words import counted, params_text, spread_text
+from studies.words import counted, interval_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.storage import StudyStorage
@@ -32,12 +33,12 @@ class Pick:
         study: The study's name.
         kind: Which question the study answers.
         trial: The trial's number.
-        params: What was searched and found; of a range test, the rate that it suggests.
+        params: What was searched and found, as it was tried; of a range test, the rate that it suggests.
         agent: The agent's label.
         env: The environment's id.
         env_kwargs: The environment's arguments.
-        config: The agent's configuration.
-        optimizers: Each optimizer, serialised by Keras, by name.
+        config: The agent's configuration for the long run: with the suggested rate, where that is not the tested one.
+        optimizers: Each optimizer, serialised by Keras, by name; with the same rate.
         metric: What the value is: `return` or `loss`.
         value: Interquartile mean over seeds: over the further ones where the trial was confirmed, so that choosing it
             has made it no better. NaN for a range test, which has none.
@@ -88,8 +89,14 @@ class Pick:
         where = f"(trial #{self.trial} of {self.study})"
         if self.kind == "range-test":
             return f"{params_text(self.params)}: suggested by the range test {where}"
-        value = f"{self.metric} {spread_text(self.value, self.spread)}"
-        return f"{params_text(self.params)}: {value} over {self.seeds_text} {where}"
+        value = f"{self.metric} {spread_text(self.value, self.spread)} over {self.seeds_text}"
+        interval = interval_text(self.low, self.high)
+        sure = [f"expected {interval} (95%)"] if interval else []
+        if self.tied:
+            sure.append(f"tie with {counted(len(self.tied), 'other trial')}")
+        if self.rate is not None and self.rate.why_unsafe:
+            sure.append("no safe suggestion of a rate")
+        return f"{params_text(self.params)}: {'; '.join([value, *sure])} {where}"
 
     @property
     def seeds_text(self) -> str:
@@ -144,8 +151,8 @@ def best(study: OpenStudy) -> Pick:
         agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
         env=configuration.get("env", study.spec.env),
         env_kwargs=configuration.get("env_kwargs", dict(study.spec.env_kwargs)),
-        config=configuration.get("config", {}),
-        optimizers=configuration.get("optimizers", {}),
+        config=_at_rate(configuration.get("config", {}), rate),
+        optimizers=_optimizers_at_rate(configuration.get("optimizers", {}), rate),
         metric=study.spec.metric,
         value=told.value,
         spread=told.spread,
@@ -162,6 +169,32 @@ def best(study: OpenStudy) -> Pick:
         rate=rate,
         configuration=configuration,
     )
+
+
+def _at_rate(config: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+    """The configuration with the suggested rate; `actor.learning_rate` is that of one of several optimizers."""
+    if rate is None or not rate.corrected or not config:
+        return config
+    owner = rate.name.rpartition(".")[0]
+    if not owner:
+        return {**config, "learning_rate": rate.suggested}
+    overrides = config.get("optimizers", {})
+    return {
+        **config,
+        "optimizers": {**overrides, owner: {**overrides.get(owner, {}), "learning_rate": rate.suggested}},
+    }
+
+
+def _optimizers_at_rate(optimizers: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+    if rate is None or not rate.corrected:
+        return optimizers
+    owner = rate.name.rpartition(".")[0]
+    return {
+        name: {**serialised, "config": {**serialised["config"], "learning_rate": rate.suggested}}
+        if owner in ("", name)
+        else serialised
+        for name, serialised in optimizers.items()
+    }
 
 
 _NOTHING_KNOWN = Ranked(
@@ -257,8 +290,8 @@ def _complete(study: OpenStudy) -> list[FrozenTrial]:
 def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "default") -> Any:
     """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
 
-    Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`),
-    safe or not (`Pick.rate.why_unsafe`).
+    Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`).
+    A warning says where there is no safe suggestion (`Pick.rate.why_unsafe`).
 
     Args:
         study_name: The study.
@@ -279,7 +312,6 @@ def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "de
         raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
     import keras
 
-    optimizer = keras.saving.deserialize_keras_object(pick.optimizers[name])
-    if pick.rate is not None and pick.rate.corrected and pick.rate.name in ("learning_rate", f"{name}.learning_rate"):
-        optimizer.learning_rate = pick.rate.suggested
-    return optimizer
+    if pick.rate is not None and pick.rate.why_unsafe:
+        warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)
+    return keras.saving.deserialize_keras_object(pick.optimizers[name])

@@ -18,6 +18,7 @@ from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_interrupted
 from studies.confirming import Confirmations
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
+from studies.pruners import canonical_pruner_name
 from studies.records import Ask, EpisodeRecord
 from studies.reported import Reported
 from studies.spaces import Fixed, Json, check_json, decode_params, distribution
@@ -424,7 +425,10 @@ class Recorder:
 
     def _why_pruned(self, env_steps: int, value: float) -> str:
         at = f" with {value:.4g}" if math.isfinite(value) else ""
-        return f"pruned: it had fallen behind{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
+        when = f"{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
+        if canonical_pruner_name(self._spec.pruner) == "race":  # by its neighbours too, and where rates will have moved
+            return f"others were expected to end better; it was stopped{when}"
+        return f"it had fallen behind{when}"
 
     def _fail(
         self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None, *, counts: bool = True

@@ -108,10 +108,10 @@ class OpenStudy:
 def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
     """Creates a study, or continues the one of the same name.
 
-    An explicit plan joins the one that the study has. A study of the default name in which nothing was completed,
-    pruned or is running is replaced where it was asked for otherwise. Trials that a dead run left RUNNING
-    wait from now on, to go on where they were. The sampler's seed depends on the number of trials that exist, so that a
-    continued study does not propose the same parameters again.
+    An explicit plan joins the one that the study has. A study of the default name gets a number behind it where there
+    is one of that name that asks something else; one in which nothing was completed, pruned or is running is replaced.
+    Trials that a dead run left RUNNING wait from now on, to go on where they were. The sampler's seed depends on the
+    number of trials that exist, so that a continued study does not propose the same parameters again.
 
     Args:
         spec: What to search. `n_trials` is the total wanted, including the trials that exist.
@@ -124,11 +124,12 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             sampler's or pruner's argument is wrong.
     """
     with _opened(storage or spec.storage, create=True) as opened:
+        spec, notes = _named(opened, spec)
         study_id = _found(opened, spec.name)
-        notes: list[str] = []
         if study_id is not None:
             _refuse_if_running(opened, study_id, spec.name)
-            spec, notes, goes_on = _continued(opened, study_id, spec)
+            spec, changes, goes_on = _continued(opened, study_id, spec)
+            notes += changes
             if not goes_on:
                 _delete(opened, study_id)
                 study_id = None
@@ -269,6 +270,40 @@ def _delete(storage: StudyStorage, study_id: int) -> None:
         folder = checkpoint_folder(storage.url, key)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
+    """Returns a study of the default name with that name, or with the first number behind it, which is free for it.
+
+    One that asked for something else and has something to show keeps its name; the same question finds its own again.
+    """
+    default = default_name(spec.kind, spec.agents, spec.env)
+    if spec.name != default:
+        return spec, []
+    number, taken_for = 1, list[str]()
+    while (study_id := _found(storage, spec.name)) is not None:
+        told = _another_question(storage, study_id, spec)
+        if told is None:
+            return spec, []
+        taken_for = taken_for or [told]
+        number += 1
+        spec = spec.model_copy(update={"name": f"{default}-{number}"})
+    if not taken_for:
+        return spec, []
+    return spec, [f"{default} was made with {taken_for[0]}, which is another question: this study is {spec.name}."]
+
+
+def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
+    """Returns with what a study was made that has something to show for another question; None if it can go on."""
+    stored = storage.optuna.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
+    if stored is None:
+        return None
+    old = StudySpec.from_json_dict(stored)
+    pairs = differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
+    if not pairs or not any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials):
+        return None
+    return " and ".join(dict.fromkeys(before for before, _ in pairs))
 
 
 def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:

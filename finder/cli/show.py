@@ -108,10 +108,12 @@ def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
 
 
 def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
+    from studies.attributes import is_interrupted
+
     attrs = trial.user_attrs
     return {
         "number": trial.number,
-        "state": _WORDS[trial.state.name],
+        "state": "interrupted" if is_interrupted(trial) else _WORDS[trial.state.name],
         "params": study.params(trial),
         "value": trial.value,
         "seed_values": attrs.get("seed_values", {}),

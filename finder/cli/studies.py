@@ -40,7 +40,8 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         errors().print(f"No studies yet in {storage or DEFAULT_STORAGE}. Begin with: finder lr ppo --env CartPole-v1")
         return 0
     listed = table(
-        "study", "agent", "environment", "trials", "pruned", "failed", "best", "started", numbers="trials best"
+        *("study", "agent", "environment", "trials", "pruned", "failed", "best-in-search", "started"),
+        numbers="trials best-in-search",
     )
     for summary in summaries:
         listed.add_row(

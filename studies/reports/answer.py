@@ -93,9 +93,10 @@ def _rate_sentence(pick: Pick) -> str:
         return ""
     between = f"between {rate_text(rate.low)} and {rate_text(rate.high)} (95%, {rate.decades:.1f} decades)"
     if rate.corrected:
+        use = "it would be" if rate.why_unsafe else "use"
         told = (
-            f"For a run of {rate.horizon:,} environment steps use {rate_text(rate.suggested)}: the best rate falls as "
-            f"runs get longer, and lies {between} there."
+            f"For a run of {rate.horizon:,} environment steps {use} {rate_text(rate.suggested)}: the best rate falls "
+            f"as runs get longer, and lies {between} there."
         )
     else:
         told = f"The best rate lies {between}."
@@ -158,12 +159,14 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
         )
     first = others[0]
     value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
-    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}"
+    own = f"{spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
+    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}, the pick {own}"
     following = shown if len(others) == 1 else f"first {shown}"
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
+    by_rate = rate_name(ranked) is not None
     if chosen.value == best.value:
-        chosen_for = "the best of them so far"
-    elif rate_name(ranked) is not None:
+        chosen_for = "the best of them so far" + by_rate * ", its neighbours counted too"
+    elif by_rate:
         chosen_for = "the best one if its neighbours count too"
     else:
         chosen_for = "the best one of those that were run on further seeds"

@@ -130,7 +130,8 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     )
     return (
         f'<h2>{title}</h2><div class="scroll"><table><tr><th>place</th><th>trial</th><th>parameters</th>'
-        f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th><th>is the best</th>"
+        f"<th>{_text(study.spec.metric)} ± spread</th><th>95% interval</th>"
+        f'<th title="how probable it is that its expected value is the highest of all">is the best</th>'
         f'<th title="how often a run of this one is better than a run of the pick">beats the pick</th>'
         f"<th>seeds</th></tr>{rows}</table></div>"
     )
@@ -161,8 +162,8 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     seeds = counted(study.spec.confirm_seeds, "further seed")
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
-        f"<th>in the search</th><th>on further seeds</th><th>95% interval</th><th>difference</th></tr>{rows}"
-        "</table></div>"
+        f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
+        f"<th>the search flattered it by</th></tr>{rows}</table></div>"
     )
 
 

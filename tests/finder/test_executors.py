@@ -172,12 +172,25 @@ class TestProcesses:
         for one, other in zip(inline.records[0], process.records[0], strict=True):
             assert (one.seed, one.env_steps, one.episode_return) == (other.seed, other.env_steps, other.episode_return)
 
-    def test_a_killed_child_loses_only_its_own_trial(self):
+    @pytest.mark.parametrize("name", ["process", "population"])
+    def test_a_child_that_is_killed_again_and_again_loses_only_its_own_trial(self, name: str):
         trials = [make_trial(0, {"kill_after": 60}), make_trial(1), make_trial(2, seeds=(2,))]
-        listener = run(make_executor("process", n_jobs=3), trials)
+        listener = run(make_executor(name, n_jobs=3), trials)
         assert listener.outcomes[0].state == "failed"
-        assert "SIGKILL" in listener.outcomes[0].reason
+        assert "was killed by signal 9 (SIGKILL) (out of memory, perhaps), 3 times" in listener.outcomes[0].reason
         assert [listener.outcomes[number].state for number in (1, 2)] == ["complete", "complete"]
+
+    @pytest.mark.parametrize("name", ["process", "population"])
+    def test_where_a_child_is_killed_once_its_trials_go_on_from_their_checkpoint(self, name: str, tmp_path: Path):
+        mark = tmp_path / "killed"
+        kept = {"checkpoints": str(tmp_path / "kept"), "checkpoint_seconds": 1e-9}
+        trials = [make_trial(n, {"kill_once": (250, str(mark))}, **kept, env_steps=640) for n in range(3)]
+        listener = run(make_executor(name, n_jobs=2), trials)
+        assert mark.exists()
+        assert [listener.outcomes[number].state for number in range(3)] == ["complete"] * 3
+        whole = run(make_executor("inline"), [make_trial(n, env_steps=640) for n in range(3)])
+        for number in range(3):
+            assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
 
     def test_a_trial_that_cannot_be_unpacked_fails_with_its_traceback(self):
         class Unlucky(dict[str, Any]):

@@ -23,7 +23,7 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
     assert "This is a tie with 1 other trial (trial #" in answer(opened)
-    assert "the pick is the best of them so far; even 100 seeds each would not tell all of them apart" in answer(opened)
+    assert "the pick is the best of them so far, its neighbours counted too; even 100 seeds" in answer(opened)
 
 
 def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Make) -> None:
@@ -69,7 +69,8 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
         for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
     assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
-    assert "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14 over 2 seeds in all)" in answer(opened)
+    tie = "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14 over 2 seeds in all, the pick 67 ± 10 over 2)"
+    assert tie in answer(opened)
 
 
 def test_numbers_for_people() -> None:

@@ -85,7 +85,8 @@ def test_a_pick_is_json_with_each_thing_once(storage: StudyStorage, make_spec: M
 
 def test_a_pick_prints_as_one_line(storage: StudyStorage, make_spec: Make) -> None:
     several = record(open_study(make_spec(trials=[{"learning_rate": 1e-3}], params={}), storage), [(482.6, 504.7)])
-    assert repr(best(several)) == "learning_rate 1e-3: return 494 ± 16 over 2 seeds (trial #0 of a study)"
+    told = "return 494 ± 16 over 2 seeds; expected 350 to 630 (95%)"
+    assert repr(best(several)) == f"learning_rate 1e-3: {told} (trial #0 of a study)"
     one = record(open_study(make_spec(name="one", trials=[{"learning_rate": 1.0}], params={}), storage), [(21.56,)])
     assert str(best(one)) == "learning_rate 1: return 21.56 over 1 seed (trial #0 of one)"
 

@@ -71,10 +71,7 @@ class TestEveryStorage:
         assert complete.user_attrs["wall_seconds"] == 1.5
         assert pruned.value == 2.0
         assert pruned.user_attrs["pruned_at"] == 200
-        assert (
-            pruned.user_attrs["reason"]
-            == "pruned: it had fallen behind with 2 after 200 environment steps (pruner none)"
-        )
+        assert pruned.user_attrs["reason"] == "it had fallen behind with 2 after 200 environment steps (pruner none)"
         assert pruned.user_attrs["seed_values"] == {"0": 2.0}
         assert failed.value is None
         assert failed.user_attrs["reason"] == "the loss is NaN"

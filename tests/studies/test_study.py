@@ -136,8 +136,19 @@ class TestReplacing:
         with Recorder(open_study(spec, storage)) as recorder:
             number = recorder.ask().number  # type: ignore[union-attr]
             recorder.completed(number, 1.0) if end == "completed" else recorder.pruned(number, 10, 1.0)
-        with pytest.raises(StudyError, match="was made with seeds"):
-            open_study(spec.model_copy(update={"seeds": (0,)}), storage)
+        other = spec.model_copy(update={"seeds": (0,)})
+        second = open_study(other, storage)
+        assert second.name == f"{self.NAME}-2"
+        assert second.notes == (
+            "lr-ppo-CartPole-v1 was made with seeds [0, 1, 2], which is another question: this study is "
+            "lr-ppo-CartPole-v1-2.",
+        )
+        with Recorder(second) as recorder:
+            recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+        again = open_study(other, storage)
+        assert (again.name, again.notes) == (second.name, ())
+        assert open_study(spec, storage).name == self.NAME
+        assert open_study(spec.model_copy(update={"seeds": (5,)}), storage).name == f"{self.NAME}-3"
 
     def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -58,11 +59,16 @@ class TwoStep(gym.Env[np.ndarray, int]):
     """Episodes of five steps; the reward is the action. What goes wrong, and when, can be chosen."""
 
     def __init__(
-        self, fail_after: int | None = None, kill_after: int | None = None, nan_after: int | None = None
+        self,
+        fail_after: int | None = None,
+        kill_after: int | None = None,
+        nan_after: int | None = None,
+        kill_once: tuple[int, str] | None = None,  # after so many steps, unless there is this file, which is made then
     ) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self._fail_after, self._kill_after, self._nan_after = fail_after, kill_after, nan_after
+        self._kill_once = kill_once
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -74,6 +80,9 @@ class TwoStep(gym.Env[np.ndarray, int]):
         if self._steps == self._fail_after:
             raise RuntimeError("the arm fell off")
         if self._steps == self._kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._kill_once is not None and self._steps == self._kill_once[0] and not Path(self._kill_once[1]).exists():
+            Path(self._kill_once[1]).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         reward = float("nan") if self._steps == self._nan_after else float(action)
         observation = self.np_random.uniform(-1, 1, 2).astype(np.float32)

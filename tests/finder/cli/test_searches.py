@@ -64,11 +64,19 @@ class TestLearningRates:
         assert best["complete"] is True
 
     def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
-        ran = searched.finder.small(*searched.words, "--set", "gamma=0.5")
+        named = ("--study-name", "mine")
+        assert searched.finder.small(*searched.words, *named).code == 0
+        ran = searched.finder.small(*searched.words, *named, "--set", "gamma=0.5")
         assert (ran.code, ran.out) == (2, "")
         assert "was made with gamma not fixed; now gamma fixed to 0.5 is asked for." in ran.err
-        assert "--study-name lr-ppo-CartPole-v1-2" in ran.err
-        assert "finder delete lr-ppo-CartPole-v1)" in ran.err
+        assert "--study-name mine-2" in ran.err
+        assert "finder delete mine)" in ran.err
+
+    def test_another_question_gets_a_name_of_its_own(self, searched: Any) -> None:
+        ran = searched.finder.small(*searched.words, "--set", "gamma=0.5", "--json")
+        assert ran.code == 0
+        assert ran.json["study"] == "lr-ppo-CartPole-v1-2"
+        assert "lr-ppo-CartPole-v1 was made with gamma not fixed, which is another question" in ran.err
 
     def test_the_storage_of_the_environment_variable_needs_no_flag(
         self, finder: Any, monkeypatch: pytest.MonkeyPatch
@@ -256,9 +264,8 @@ class TestGoingOn:
         more = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-2", "--json")
         assert more.json["trials"]["complete"] == 2
         assert "The plan grows from 1 to 2 trials." in more.err
-        other = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--rates", "1e-2")
-        assert other.code == 2
-        assert "made with optimizer out of ['adam']; now optimizer out of ['adam', 'sgd'] is asked for" in other.err
+        other = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--rates", "1e-2", "--json")
+        assert other.json["study"] == "opt-ppo-CartPole-v1-2"
 
     def test_a_study_with_nothing_to_show_makes_place(self, finder: Any) -> None:
         (finder.folder / "broken").touch()

@@ -60,7 +60,8 @@ def test_the_python_lines_of_the_pick_run(searched: Any, monkeypatch: pytest.Mon
     assert first.startswith("learning_rate")
     monkeypatch.chdir(searched.finder.folder)
     names: dict[str, Any] = {}
-    exec(code.replace("1_000_000", "64"), names)
+    with pytest.warns(UserWarning, match="no safe suggestion of a learning rate"):  # so short a search cannot be sure
+        exec(code.replace("1_000_000", "64"), names)
     pick = searched.finder("best", searched.study, "--json").json
     assert names["agent"].config.learning_rate == pytest.approx(pick["params"]["learning_rate"])
     assert names["agent"].config.n_steps == 32
@@ -134,4 +135,4 @@ def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> 
     with studies.open_study(spec) as opened, studies.Recorder(opened) as recorder:
         recorder.pruned(recorder.ask().number, 1, 0.5)  # type: ignore[union-attr]
     assert "ppo on E, seed 7; 1 environment step each" in finder("show", "s").out
-    assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("pruned: it had fallen behind")
+    assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("it had fallen behind")
