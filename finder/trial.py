@@ -62,7 +62,7 @@ class TrialSpec:
         return self.name or self.agent.label
 
     def report_steps(self) -> Iterator[int]:
-        """The marks and the end; with a budget in episodes, steps whose distance grows by a fifth each time, so that they stay few."""
+        """The marks and the end; with a budget in episodes, few steps: each is a fifth more than the one before."""
         if self.env_steps is not None:
             yield from (mark for mark in self.report_marks if mark < self.env_steps)
             yield self.env_steps

@@ -99,7 +99,8 @@ def recommended(
 
     def badness(each: Ranked) -> tuple[float, float, float, int]:
         spread = math.inf if math.isnan(each.spread) else each.spread
-        steps = spread if math.isinf(spread) else float(round(spread / (2 * alike)))
+        steps = spread / (2 * alike)
+        steps = float(round(steps)) if math.isfinite(steps) else math.inf
         off = abs(_position(each, name) - curves[_kind_key(each, name)].peak.middle)
         return steps, round(off, 9), spread, each.number
 

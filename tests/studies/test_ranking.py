@@ -178,3 +178,14 @@ def test_of_rates_that_are_as_good_the_one_whose_seeds_differ_least_is_recommend
     pick = recommended(rank(candidates))
     assert pick is not None
     assert pick.number in (1, 3)
+
+
+def test_where_all_rates_are_equal_and_only_their_seeds_differ_one_is_recommended() -> None:
+    swinging, steady = (1.0, 2.0, 3.0), (2.0, 2.0, 2.0)
+    candidates = [
+        Candidate(label=str(n), params={"learning_rate": 10.0**-n}, seed_values=own, number=n)
+        for n, own in enumerate([swinging, steady, swinging])
+    ]
+    pick = recommended(rank(candidates))
+    assert pick is not None
+    assert pick.number == 1
