@@ -204,6 +204,15 @@ class SearchOptions:
             rich_help_panel=_STUDY,
         ),
     ] = None
+    checkpoint_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="How often running trials are kept, to go on from there when they are killed (default 60; 0: never).",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
     storage: Storage = None
     study_name: NewName = None
     n_jobs: NJobs = None
@@ -256,6 +265,7 @@ class SearchOptions:
             confirm=self.confirm,
             confirm_seeds=self.confirm_seeds,
             seed=self.seed,
+            checkpoint_seconds=self.checkpoint_seconds,
             pruner=self.pruner,
             pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,
             observer=observer,
