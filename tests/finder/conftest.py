@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from databases import postgres  # noqa: F401 - a fixture
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

