@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test install lint benchmarks speed recording clean
+.PHONY: demo test install lint benchmarks speed recording kills clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -34,6 +34,10 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Studies are killed at random moments a hundred times, and started again. Half an hour.
+kills: $(VENV)/.installed-for-tests
+	FINDER_KILLS=100 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
 
 # Hours of training: greedy returns over seeds. Finished seeds are not run again.
 benchmarks: install

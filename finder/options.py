@@ -56,6 +56,7 @@ class StudyOptions(TypedDict, total=False):
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
             is killed; 0 for never. Defaults to 60.
+        hang_seconds: A run from which nothing comes back for so long has failed; 0 for never. Defaults to 600.
         observer: Who watches the search.
     """
 
@@ -75,6 +76,7 @@ class StudyOptions(TypedDict, total=False):
     seed: int
     max_failures_in_a_row: int
     checkpoint_seconds: float
+    hang_seconds: float
     observer: Observer | None
 
 

@@ -15,6 +15,7 @@ from agents.run import Budget
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
+from finder.watchdog import at_most
 from studies.records import EpisodeRecord
 from studies.values import last_part_return, windowed_mean
 
@@ -199,6 +200,7 @@ class Group(Callback):
         self._workshop = workshop
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
+        self._hang_seconds = spec.hang_seconds
         self._ended = False
         self._described: dict[int, Agent] = {}
 
@@ -233,7 +235,8 @@ class Group(Callback):
     def step(self) -> None:
         """One turn of the loop. What it raises is the end of all its runs."""
         try:
-            self._ended = next(self._loop, None) is None
+            with at_most(self._hang_seconds):
+                self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
 

@@ -203,6 +203,7 @@ class Search:
                 confirms=ask.confirms,
                 checkpoints=self._checkpoints,
                 checkpoint_seconds=self.spec.checkpoint_seconds,
+                hang_seconds=self.spec.hang_seconds,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)

@@ -42,6 +42,8 @@ class TrialSpec:
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
+        hang_seconds: How long a step of its environments and what follows from it may take before it has failed; 0 for
+            without limit.
     """
 
     number: int
@@ -55,6 +57,7 @@ class TrialSpec:
     confirms: int | None = None
     checkpoints: str | None = None
     checkpoint_seconds: float = 60.0
+    hang_seconds: float = 0.0
 
     @property
     def label(self) -> str:

@@ -62,8 +62,7 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
     Args:
         name: A name out of `SAMPLERS`, or an Optuna class name, with or without "Sampler", in any case.
         kwargs: The sampler's own arguments, as JSON values.
-        seed: Seed of its random numbers. `studies.study` derives it from the spec's seed and the number of trials
-            that exist already, because a sampler that starts again with the same seed proposes the same again.
+        seed: Seed of its random numbers; another one for every trial (`studies.trial_sampler`).
         spec: The study. Low-discrepancy sequences (`qmc`) take its own seed, since they remember in the storage how
             far they got and continue only under the same seed.
 

@@ -101,6 +101,8 @@ class StudySpec(CheckedModel):
         max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
             is killed; less often where that would cost more than 2% of the time. 0 for never. Defaults to `60`.
+        hang_seconds: A run whose environment or agent does not come back for so long has failed; 0 for never. Defaults
+            to `600`.
         kind: Which question the study answers. Defaults to `tune`.
 
     Raises:
@@ -139,6 +141,7 @@ class StudySpec(CheckedModel):
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     max_failures_in_a_row: Count = 3
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
+    hang_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
     kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
 
     @model_validator(mode="before")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -25,9 +24,11 @@ from studies.samplers import make_sampler
 from studies.spaces import Json, decode_params
 from studies.spec import StudySpec, default_name
 from studies.storage import StudyStorage, open_storage
+from studies.trial_sampler import TrialSampler
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
 
     from studies.ranking import Direction
 
@@ -110,8 +111,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
 
     An explicit plan joins the one that the study has. A study of the default name gets a number behind it where there
     is one of that name that asks something else; one in which nothing was completed, pruned or is running is replaced.
-    Trials that a dead run left RUNNING wait from now on, to go on where they were. The sampler's seed depends on the
-    number of trials that exist, so that a continued study does not propose the same parameters again.
+    Trials that a dead run left RUNNING wait from now on, to go on where they were.
 
     Args:
         spec: What to search. `n_trials` is the total wanted, including the trials that exist.
@@ -133,10 +133,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             if not goes_on:
                 _delete(opened, study_id)
                 study_id = None
-        n_existing = 0 if study_id is None else len(opened.optuna.get_all_trials(study_id, deepcopy=False))
-        seed = int(np.random.SeedSequence([spec.seed, n_existing]).generate_state(1)[0])
-        sampler_name = "random" if spec.plan() else spec.sampler
-        sampler = make_sampler(sampler_name, {} if spec.plan() else spec.sampler_kwargs, seed, spec)
+        sampler = _sampler_of(spec)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
             study = _create(spec, opened, sampler, pruner)
@@ -270,6 +267,12 @@ def _delete(storage: StudyStorage, study_id: int) -> None:
         folder = checkpoint_folder(storage.url, key)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sampler_of(spec: StudySpec) -> BaseSampler:
+    if spec.plan():
+        return make_sampler("random", {}, spec.seed, spec)  # never asked
+    return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
 
 
 def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:

@@ -213,6 +213,15 @@ class SearchOptions:
             rich_help_panel=_WHERE,
         ),
     ] = None
+    hang_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="A run from which nothing comes back for so long has failed (default 600; 0: never).",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
     storage: Storage = None
     study_name: NewName = None
     n_jobs: NJobs = None
@@ -266,6 +275,7 @@ class SearchOptions:
             confirm_seeds=self.confirm_seeds,
             seed=self.seed,
             checkpoint_seconds=self.checkpoint_seconds,
+            hang_seconds=self.hang_seconds,
             pruner=self.pruner,
             pruner_kwargs=values.json_object(self.pruner_kwargs, "--pruner-kwargs") or None,
             observer=observer,

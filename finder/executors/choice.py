@@ -74,7 +74,7 @@ def prepare_for(spec: StudySpec) -> None:
         spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1
     )
     if has_processes:
-        from finder.executors.process import prepare_processes
+        from finder.executors.fork_server import prepare_processes
 
         prepare_processes()
 

@@ -13,20 +13,17 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import multiprocess
-from multiprocess import forkserver, resource_tracker
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
 from finder.executors.batches import Batching
 from finder.executors.board import Board, BoardManager, Event
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.executors.orphans import end_with_parent
+from finder.executors.fork_server import await_fork_server, prepare_processes, started, without_main_module
 from finder.executors.pickling import dumps
 from finder.executors.signals import interrupts_wait
 from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
@@ -37,29 +34,11 @@ POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
 """How long a child may take to stop when it is asked to, before it is killed."""
 
+HANGS = 1.5
+"""Multiple of a trial's `hang_seconds` after which its process is killed, which could not end it by itself."""
+
 MOST_DEATHS = 3
 """How often the process of a trial may die before the trial has failed. Until then it goes on in another one."""
-
-
-def prepare_processes() -> Any:
-    """Starts the fork server, which then imports TensorFlow beside what this process does meanwhile.
-
-    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
-    the parent hears it and ends them all.
-
-    Returns:
-        The context in which processes are made.
-    """
-    context = multiprocess.get_context("forkserver")
-    context.set_forkserver_preload(["finder.executors.child"])
-    resource_tracker.ensure_running()  # first, because its start unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with _without_main_module():
-            forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return context
 
 
 class ProcessExecutor(Executor):
@@ -91,9 +70,9 @@ class ProcessExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         context = prepare_processes()
-        with _without_main_module():
-            _await_fork_server(context)
-            with _started(BoardManager(ctx=context)) as manager:
+        with without_main_module():
+            await_fork_server(context)
+            with started(BoardManager(ctx=context)) as manager:
                 board = manager.Board(self._keep_values)
                 _Run(self, context, board, next_trial, listener).loop()
                 told = board.values()
@@ -109,6 +88,8 @@ class _Worker:
     batch: list[TrialSpec] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
     rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
+    heard: float = field(default_factory=time.monotonic)  # when it last told something, or was last given something
+    hung: bool = False
 
 
 class _Run:
@@ -153,6 +134,7 @@ class _Run:
                 self._wait()
                 with interrupts_wait():
                     self._pass_on()
+                    self._kill_hung()
                     self._bury_dead()
                     self._answer_rungs()
         except (OSError, EOFError) as error:
@@ -193,6 +175,7 @@ class _Run:
         number = idle[0] if idle and self.keeps_workers else self._start()
         worker = self.workers[number]
         worker.batch, worker.running = batch, {trial.number for trial in batch}
+        worker.heard = time.monotonic()
         payloads = {trial.number: dumps(trial) for trial in batch}
         self.board.give(number, (payloads, self.listener.prunes))
 
@@ -228,6 +211,7 @@ class _Run:
     def _tell(self, kind: str, worker: int, content: Any) -> None:
         if worker not in self.workers:
             return
+        self.workers[worker].heard = time.monotonic()
         if kind == "started":
             number, configuration = content
             if number in self.workers[worker].running:
@@ -268,7 +252,7 @@ class _Run:
         for number, worker in workers.items():
             assert worker.rung is not None
             self.board.reply(number, {trial: FELL_BEHIND for trial in pruned if trial in worker.rung[1]})
-            worker.rung = None
+            worker.rung, worker.heard = None, time.monotonic()
 
     # How trials and workers end -------------------------------------------------------------------------------
 
@@ -278,6 +262,15 @@ class _Run:
             return
         running.remove(number)
         self.listener.ended(number, outcome)
+
+    def _kill_hung(self) -> None:
+        """Kills the workers of which nothing was heard for so long that they hang in compiled code (see `watchdog`)."""
+        for worker in self.workers.values():
+            limit = worker.batch[0].hang_seconds if worker.running else 0.0
+            if limit and worker.rung is None and time.monotonic() - worker.heard > HANGS * limit + STOP_SECONDS:
+                worker.hung = True
+                worker.process.kill()
+                worker.process.join()
 
     def _bury_dead(self) -> None:
         """The trials of a process that is gone without a last word go on in another one, unless that happens often."""
@@ -289,7 +282,8 @@ class _Run:
             worker = self.workers.get(number)
             if worker is None:
                 continue
-            self._go_on_elsewhere(number, f"its process {_cause_of_death(worker.process.exitcode)}")
+            cause = "hung, and was killed" if worker.hung else _cause_of_death(worker.process.exitcode)
+            self._go_on_elsewhere(number, f"its process {cause}")
             self.workers.pop(number, None)
 
     def _go_on_elsewhere(self, number: int, reason: str) -> None:
@@ -298,7 +292,8 @@ class _Run:
         self.deaths.update(worker.running)
         for trial in sorted(worker.running):
             if self.deaths[trial] >= MOST_DEATHS:
-                self._end(number, trial, Outcome(state="failed", reason=f"{reason}, {MOST_DEATHS} times"))
+                often = f", {MOST_DEATHS} times" if MOST_DEATHS > 1 else ""
+                self._end(number, trial, Outcome(state="failed", reason=f"{reason}{often}"))
         left = [trial for trial in worker.batch if trial.number in worker.running]
         if not left:
             return
@@ -346,45 +341,3 @@ def _cause_of_death(code: int | None) -> str:
         hint = " (out of memory, perhaps)" if -code == signal.SIGKILL else ""
         return f"was killed by signal {-code} ({name}){hint}"
     return f"ended with exit code {code} before its trial was done"
-
-
-def _await_fork_server(context: Any) -> None:
-    """Waits until the fork server has imported what it should.
-
-    A Ctrl-C in these seconds leaves nothing behind but a process that does nothing. From then on processes start in
-    milliseconds, in which Ctrl-C waits.
-    """
-    first = context.Process(target=os.getpid, daemon=True)
-    first.start()
-    first.join()
-
-
-@contextmanager
-def _started(manager: BoardManager) -> Iterator[BoardManager]:
-    try:
-        with interrupts_wait():
-            manager.start(initializer=end_with_parent)
-        yield manager
-    finally:
-        if hasattr(manager, "shutdown"):  # not before it was started
-            manager.shutdown()
-
-
-@contextmanager
-def _without_main_module() -> Iterator[None]:
-    """Keeps children from importing the user's script again.
-
-    What a trial needs of it is pickled by value, so that scripts need no ``if __name__ == "__main__"`` and
-    notebooks work.
-    """
-    main = sys.modules["__main__"]
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    main.__spec__ = None
-    if file is not None:
-        del main.__file__
-    try:
-        yield
-    finally:
-        main.__spec__ = spec
-        if file is not None:
-            main.__file__ = file

@@ -152,6 +152,13 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "complete", listener.outcomes[0].reason
         assert listener.configurations[0]["config"]["extra"] == 2.0
 
+    def test_a_trial_that_hangs_fails_and_the_others_go_on(self, executor: Executor):
+        listener = run(executor, [make_trial(0, {"hang_after": 60}, hang_seconds=3.0), make_trial(1, hang_seconds=3.0)])
+        assert listener.outcomes[0].state == "failed"
+        assert "HungError: Nothing came back for 3 s" in listener.outcomes[0].reason
+        assert "in step" in listener.outcomes[0].traceback
+        assert listener.outcomes[1].state == "complete"
+
     def test_ctrl_c_ends_every_trial_as_interrupted(self, executor: Executor):
         class Interrupting(Remembering):
             def started(self, number: int, configuration: dict[str, Any]) -> None:
@@ -191,6 +198,16 @@ class TestProcesses:
         whole = run(make_executor("inline"), [make_trial(n, env_steps=640) for n in range(3)])
         for number in range(3):
             assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
+
+    def test_a_process_that_hangs_in_compiled_code_is_killed(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("finder.executors.process.STOP_SECONDS", 3.0)
+        monkeypatch.setattr("finder.executors.process.MOST_DEATHS", 1)
+        kwargs = {"hang_after": 60, "deaf": True}
+        trials = [make_trial(0, kwargs, hang_seconds=2.0), make_trial(1, hang_seconds=2.0)]
+        listener = run(make_executor("process", n_jobs=2), trials)
+        assert listener.outcomes[0].state == "failed"
+        assert listener.outcomes[0].reason == "its process hung, and was killed"
+        assert listener.outcomes[1].state == "complete"
 
     def test_a_trial_that_cannot_be_unpacked_fails_with_its_traceback(self):
         class Unlucky(dict[str, Any]):

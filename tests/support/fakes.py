@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,19 @@ class TwoStep(gym.Env[np.ndarray, int]):
 
     def __init__(
         self,
+        *,
         fail_after: int | None = None,
         kill_after: int | None = None,
         nan_after: int | None = None,
         kill_once: tuple[int, str] | None = None,  # after so many steps, unless there is this file, which is made then
+        hang_after: int | None = None,
+        deaf: bool = False,  # whether it hangs as compiled code does, which hears no signal
     ) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self._fail_after, self._kill_after, self._nan_after = fail_after, kill_after, nan_after
         self._kill_once = kill_once
+        self._hang_after, self._deaf = hang_after, deaf
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -81,6 +86,10 @@ class TwoStep(gym.Env[np.ndarray, int]):
             raise RuntimeError("the arm fell off")
         if self._steps == self._kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._steps == self._hang_after:
+            if self._deaf:
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            time.sleep(3600)
         if self._kill_once is not None and self._steps == self._kill_once[0] and not Path(self._kill_once[1]).exists():
             Path(self._kill_once[1]).touch()
             os.kill(os.getpid(), signal.SIGKILL)

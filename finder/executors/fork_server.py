@@ -1,0 +1,81 @@
+"""The server that processes of trials are forked from: it has imported TensorFlow, and done nothing with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import multiprocess
+from multiprocess import forkserver, resource_tracker
+
+from finder.executors.board import BoardManager
+from finder.executors.orphans import end_with_parent
+from finder.executors.signals import interrupts_wait
+
+
+def prepare_processes() -> Any:
+    """Starts the fork server, which then imports TensorFlow beside what this process does meanwhile.
+
+    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
+    the parent hears it and ends them all.
+
+    Returns:
+        The context in which processes are made.
+    """
+    context = multiprocess.get_context("forkserver")
+    context.set_forkserver_preload(["finder.executors.child"])
+    resource_tracker.ensure_running()  # first, because its start unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with without_main_module():
+            forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
+
+
+def await_fork_server(context: Any) -> None:
+    """Waits until the fork server has imported what it should.
+
+    A Ctrl-C in these seconds leaves nothing behind but a process that does nothing. From then on processes start in
+    milliseconds, in which Ctrl-C waits.
+    """
+    first = context.Process(target=os.getpid, daemon=True)
+    first.start()
+    first.join()
+
+
+@contextmanager
+def started(manager: BoardManager) -> Iterator[BoardManager]:
+    """Starts a manager, and ends its process with the block."""
+    try:
+        with interrupts_wait():
+            manager.start(initializer=end_with_parent)
+        yield manager
+    finally:
+        if hasattr(manager, "shutdown"):  # not before it was started
+            manager.shutdown()
+
+
+@contextmanager
+def without_main_module() -> Iterator[None]:
+    """Keeps children from importing the user's script again.
+
+    What a trial needs of it is pickled by value, so that scripts need no ``if __name__ == "__main__"`` and
+    notebooks work.
+    """
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    main.__spec__ = None
+    if file is not None:
+        del main.__file__
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
