@@ -95,7 +95,8 @@ class Checkpoints:
         self._cost = self._written - began
 
     def _keep(self, group: Group) -> None:
-        path = self._folder / _name(group.keys)
+        # Called after the runs that are there: what went on from one file in two processes goes to two.
+        path = self._folder / _name([group.keys[member] for member in group.runs])
         if group.error is not None or self._steps.get(path) == group.trainer.env_steps:
             return
         try:
@@ -146,17 +147,29 @@ def all_in(folder: Path) -> list[Found]:
     return [each for each in found if each is not None]
 
 
-def forget(folder: str, still_open: Collection[int] = ()) -> None:
-    """Removes the checkpoints that no trial goes on from.
+def forget_ended(folder: str, still_open: Collection[int]) -> None:
+    """Removes the checkpoints that no trial goes on from, while others may be written.
 
     Args:
         folder: Where they are.
-        still_open: Numbers of the trials of which none may be lost.
+        still_open: Numbers of the trials that have not ended.
     """
+    for found in all_in(Path(folder)):
+        if not any(number in still_open for number, _ in found.keys):
+            found.path.unlink(missing_ok=True)
+
+
+def forget(folder: str, still_open: Collection[int] = ()) -> None:
+    """Removes what no trial goes on from, when nobody runs any: also files that were never finished.
+
+    Args:
+        folder: Where checkpoints are.
+        still_open: Numbers of the trials that have not ended.
+    """
+    forget_ended(folder, still_open)
     place = Path(folder)
     for path in place.glob("*"):
-        found = _footer(path) if path.suffix == _SUFFIX else None
-        if found is None or not any(number in still_open for number, _ in found.keys):
+        if path.suffix != _SUFFIX or _footer(path) is None:
             path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # there is none, or something is left in it
         place.rmdir()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,9 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
-from finder.checkpoints import forget
+from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
-from studies.attributes import is_interrupted
 from studies.checkpoint_folder import checkpoint_folder
 from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
@@ -29,6 +29,9 @@ from studies.spec import StudySpec
 from studies.standing import standing
 from studies.storage import StudyStorage
 from studies.study import OpenStudy, open_study
+
+TIDY_SECONDS = 30.0
+"""How often the checkpoints of trials that have ended are removed."""
 
 
 class Observer(Protocol):
@@ -121,6 +124,7 @@ class Search:
         self._executor = executor
         self._observer = observer
         self._further = further
+        self._tidied = time.monotonic()
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
         self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
 
@@ -157,8 +161,7 @@ class Search:
             gc.unfreeze()
             self.recorder.close()
             if self._checkpoints is not None:
-                waiting = [trial.number for trial in self.study.all_trials() if is_interrupted(trial)]
-                forget(self._checkpoints, waiting)
+                forget(self._checkpoints, self.recorder.open_trials)
         return self.recorder.stop_reason
 
     def _rows_further(self) -> Sequence[Mapping[str, Any]]:
@@ -246,6 +249,9 @@ class Search:
             self.recorder.interrupted(number)
         if self._observer:
             self._observer.trial_ended(number, outcome)
+        if self._checkpoints is not None and time.monotonic() - self._tidied > TIDY_SECONDS:
+            self._tidied = time.monotonic()
+            forget_ended(self._checkpoints, self.recorder.open_trials)
 
 
 def _interrupted(study: OpenStudy) -> str:

@@ -27,6 +27,11 @@ def is_interrupted(trial: FrozenTrial) -> bool:
     return trial.state == TrialState.WAITING and trial.datetime_start is not None
 
 
+def is_open(trial: FrozenTrial) -> bool:
+    """Returns whether a trial has begun and not ended: it runs, or waits to go on."""
+    return trial.state == TrialState.RUNNING or is_interrupted(trial)
+
+
 def has_diverged(trial: FrozenTrial) -> bool:
     """Returns whether a trial failed because of what it tried, so that it would fail again."""
     return trial.state == TrialState.FAIL and bool(trial.user_attrs.get(DIVERGED_ATTR))

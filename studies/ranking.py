@@ -17,7 +17,7 @@ from studies.values import usual_range
 Direction = Literal["maximize", "minimize"]
 
 UNLIKELY = 0.01
-"""Probability of being the best below which nobody is called level with the best."""
+"""Share of the highest probability of being the best, below which nobody is called level with the best."""
 
 ENDS = 3
 """Runs that must have had exactly the lowest or the highest value, for it to be the least or the most there is."""
@@ -58,8 +58,8 @@ class Ranked:
             It does not reach beyond a value that the seeds of several runs had exactly: the least or the most there is.
         high: Its upper end.
         probability_best: How probable it is that no other candidate has a better expected value.
-        tied: Whether it cannot be told from the best, with 95% confidence over all candidates, and is the best one with
-            a probability of at least `UNLIKELY`.
+        tied: Whether it cannot be told from the best, with 95% confidence over all candidates, and is not most unlikely
+            to be the best (`UNLIKELY`).
         n_seeds: How many seeds.
     """
 
@@ -104,7 +104,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
         least, most = _bounds([value for each in known for value in each.seed_values])
         low, high = np.maximum(low, least), np.minimum(high, most)
         probable = estimates.probability_best()
-        tied = estimates.may_be_best() & (probable >= UNLIKELY)
+        tied = estimates.may_be_best() & (probable >= UNLIKELY * probable.max())
         tied[np.argmax(estimates.centers)] = True
     else:  # only how far apart they are is known
         low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)

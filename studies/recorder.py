@@ -6,32 +6,26 @@ import contextlib
 import math
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_interrupted
+from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_open
 from studies.confirming import Confirmations
+from studies.endings import end_of, seed_attrs, why_pruned
 from studies.errors import StudyError
 from studies.lease import REFRESH_SECONDS, sign_of_life
-from studies.pruners import canonical_pruner_name
 from studies.records import Ask, EpisodeRecord
 from studies.reported import Reported
-from studies.spaces import Fixed, Json, check_json, decode_params, distribution
-from studies.standing import planned_row, rows_left
-from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further, put_back, take_up
+from studies.spaces import Json, check_json
+from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further, put_back
+from studies.trial_source import TrialSource
 from studies.values import iqm
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
 
 FLUSH_ROWS = 5_000
 FLUSH_SECONDS = 1.0
-TRACEBACK_BYTES = 8_192
 REASON_CHARACTERS = 1_000
 
 
@@ -48,7 +42,6 @@ class Recorder:
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
-        self._retry_failed = retry_failed
         self._lock = threading.RLock()
         self._running: dict[int, Trial] = {}
         self._again: set[int] = set()  # trials that had begun before
@@ -65,21 +58,12 @@ class Recorder:
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
         self._study = study
         with self._entered():
-            self._take_plan()
+            self._take_trials(retry_failed=retry_failed)
 
-    def _take_plan(self) -> None:
-        """Finds out what is left to run."""
+    def _take_trials(self, *, retry_failed: bool) -> None:
         self._spec = self._study.spec
-        self._spaces = self._spec.search_space()
-        self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
-        trials = self._study.trials()
-        waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
-        self._waiting = sorted(waiting, key=lambda trial: not is_interrupted(trial))  # what has begun goes on first
-        self._n_counted = len(trials) - len(waiting)
-        self._planned = bool(self._spec.plan())
-        untried, again = rows_left(self._spec, trials)
-        self._pending = [*untried, *again] if self._retry_failed else untried
-        if self.n_left:
+        self._source = TrialSource(self._study, retry_failed=retry_failed)
+        if self._source.n_left:
             self._confirmations.give_up()
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
@@ -94,8 +78,7 @@ class Recorder:
             if self._running:
                 raise StudyError(f"trials {sorted(self._running)} are running: the plan grows when they have ended.")
             self._study = planned_further(self._study, rows)
-            self._retry_failed = False
-            self._take_plan()
+            self._take_trials(retry_failed=False)
             return self._study
 
     @property
@@ -104,43 +87,29 @@ class Recorder:
         return self._stop_reason
 
     @property
+    def open_trials(self) -> set[int]:
+        """Numbers of the trials that have begun and not ended: those that run, and those that wait to go on."""
+        return {trial.number for trial in self._study.all_trials() if is_open(trial)}
+
+    @property
     def n_left(self) -> int:
         """Trials that are still to be started if nothing stops the study before."""
-        if self._planned:
-            return len(self._waiting) + len(self._pending)
-        return max(len(self._waiting), self._spec.n_trials - self._n_counted)
+        return self._source.n_left
 
     def ask(self) -> Ask | None:
         """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
         with self._entered():
             if self._closed or self._stop_reason is not None:
                 return None
-            if not self._planned and self._n_counted >= self._spec.n_trials:
-                return None
-            trial = self._next_trial()
-            if trial is None:
-                return None
-            self._n_counted += 1
-            self._running[trial.number] = trial
-            self._reported.begin(trial)
-            return Ask(trial.number, self._params(trial), self._spec.seeds)
+            taken = self._source.take()
+            return None if taken is None else self._begun(taken.trial, self._spec.seeds, again=taken.again)
 
-    def _next_trial(self) -> Trial | None:
-        while self._waiting and is_interrupted(self._waiting[0]):
-            waiting = self._waiting.pop(0)
-            trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
-            if trial is not None:
-                self._again.add(trial.number)
-                return trial
-        row: dict[str, Json] = {}
-        if self._waiting:
-            row = planned_row(self._waiting.pop(0))
-        elif self._planned:
-            if not self._pending:
-                return None
-            row = self._pending.pop(0)
-            self._study.study.enqueue_trial(row)
-        return self._ask_optuna(row)
+    def _begun(self, trial: Trial, seeds: tuple[int, ...], confirms: int | None = None, *, again: bool) -> Ask:
+        self._running[trial.number] = trial
+        self._reported.begin(trial)
+        if again:
+            self._again.add(trial.number)
+        return Ask(trial.number, self._source.params(trial), seeds, confirms)
 
     def n_to_confirm(self) -> int:
         """Returns how many trials are to be confirmed that were not begun here yet; see `ask_confirmation`."""
@@ -158,15 +127,7 @@ class Recorder:
             begun = self._confirmations.begin()
             if begun is None:
                 return None
-            trial, finalist, seeds, _ = begun
-            self._running[trial.number] = trial
-            self._reported.begin(trial)
-            if begun.again:
-                self._again.add(trial.number)
-            return Ask(trial.number, self._params(trial), seeds, finalist)
-
-    def _params(self, trial: Trial) -> dict[str, Json]:
-        return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
+            return self._begun(begun.trial, begun.seeds, begun.finalist, again=begun.again)
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
@@ -276,7 +237,7 @@ class Recorder:
             if wrong:
                 self._fail(number, f"no usable result: {wrong[0]}", "", extra)
                 return
-            self._end(number, TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra))
+            self._end(number, TrialState.COMPLETE, float(value), seed_attrs(seed_values, extra))
             self._failures = 0
 
     def pruned(
@@ -303,8 +264,8 @@ class Recorder:
             trial = self._trial(number)
             self._reported.keep(trial, env_steps, value, always=True)
             known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
-            attrs = {"pruned_at": int(env_steps), REASON_ATTR: self._why_pruned(env_steps, value)}
-            self._end(number, TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)})
+            attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(self._spec.pruner, env_steps, value)}
+            self._end(number, TrialState.PRUNED, None, {**attrs, **seed_attrs(known, extra)})
             self._failures = 0
 
     def failed(
@@ -345,13 +306,12 @@ class Recorder:
         with self._entered():
             trial = self._trial(number)
             self._flush()
-            put_back(self._study.study, trial._trial_id)
-            self._forget(number)
             if number in self._confirmations:
+                put_back(self._study.study, trial._trial_id)
                 self._confirmations.put_back(number)
-                return
-            self._n_counted -= 1
-            self._waiting.insert(0, self._study.storage.optuna.get_trial(trial._trial_id))
+            else:
+                self._source.put_back(trial)
+            self._forget(number)
 
     def set_study_attr(self, key: str, value: Json) -> None:
         """Keeps a JSON value as an attribute of the study.
@@ -401,21 +361,6 @@ class Recorder:
             finally:
                 self.seconds += time.perf_counter() - begun
 
-    def _ask_optuna(self, row: Mapping[str, Json]) -> Trial:
-        with warnings.catch_warnings():
-            # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
-            warnings.filterwarnings("ignore", message="Fixed parameter")
-            return self._study.study.ask(fixed_distributions=self._wanted(row))
-
-    def _wanted(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
-        """What a trial sets: all parameters, or those of its row in a plan."""
-        names = self._distributions if not self._planned or not row else row
-        return {
-            name: self._distributions[name]
-            for name, space in self._spaces.items()
-            if name in names or isinstance(space, Fixed)
-        }
-
     def _trial(self, number: int) -> Trial:
         try:
             return self._running[number]
@@ -423,20 +368,13 @@ class Recorder:
             state = "has ended already" if number in self._finished else "was never handed out by this recorder"
             raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
 
-    def _why_pruned(self, env_steps: int, value: float) -> str:
-        at = f" with {value:.4g}" if math.isfinite(value) else ""
-        when = f"{at} after {env_steps:,} environment steps (pruner {self._spec.pruner})"
-        if canonical_pruner_name(self._spec.pruner) == "race":  # by its neighbours too, and where rates will have moved
-            return f"others were expected to end better; it was stopped{when}"
-        return f"it had fallen behind{when}"
-
     def _fail(
         self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None, *, counts: bool = True
     ) -> None:
         attrs: dict[str, Json] = dict(extra or {})
         attrs[REASON_ATTR] = reason[:REASON_CHARACTERS]
         if traceback:
-            attrs[TRACEBACK_ATTR] = _end_of(traceback)
+            attrs[TRACEBACK_ATTR] = end_of(traceback)
         self._end(number, TrialState.FAIL, None, attrs)
         self._failures += counts
         if self._failures >= self._spec.max_failures_in_a_row and self._stop_reason is None:
@@ -460,18 +398,3 @@ class Recorder:
         self._study.storage.episodes.add(self._study.episodes_key, self._buffer)
         self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
         self._flushed_at = time.monotonic()
-
-
-def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:
-    attrs: dict[str, Json] = dict(extra or {})
-    if seed_values:
-        attrs["seed_values"] = {str(seed): float(value) for seed, value in seed_values.items()}
-    return attrs
-
-
-def _end_of(traceback: str) -> str:
-    encoded = traceback.encode()
-    if len(encoded) <= TRACEBACK_BYTES:
-        return traceback
-    mark = "... (beginning cut)\n"
-    return mark + encoded[-(TRACEBACK_BYTES - len(mark)) :].decode(errors="ignore")

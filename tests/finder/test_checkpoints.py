@@ -14,7 +14,7 @@ from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
 from agents import AgentSpec, EnvironmentSpec
 from finder import checkpoints
-from finder.checkpoints import Checkpoints, all_in, forget
+from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
 from finder.cohort import run_cohort
 from finder.runs import Group, TrialRun, Workshops, each_alone, make_again, make_groups
 from finder.trial import INTERRUPTED, TrialSpec
@@ -86,6 +86,23 @@ def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> No
     run_cohort([make_trial(tmp_path, 1)], again)
     assert told(again, 1) == told(whole, 1)
     assert set(again.outcomes) == {1}
+
+
+def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> None:
+    whole, again = Remembering(), Remembering()
+    run_cohort([make_trial(None, number) for number in range(2)], whole)
+    trials = [make_trial(tmp_path, number) for number in range(2)]
+    with pytest.raises(KilledError):
+        run_cohort(trials, Killing(1))
+    for trial in trials:
+        with pytest.raises(KilledError):
+            run_cohort([trial], Killing(3))
+    assert len({(found.path, found.env_steps) for found in all_in(tmp_path)}) == 3
+    [(own, _)] = Checkpoints(str(tmp_path), 1.0).find([trials[0]])
+    assert own.env_steps > min(found.env_steps for found in all_in(tmp_path))
+    run_cohort(trials, again)
+    for number in range(2):
+        assert told(again, number) == told(whole, number)
 
 
 def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) -> None:
@@ -210,8 +227,12 @@ def test_checkpoints_are_forgotten_when_nobody_goes_on_from_them(tmp_path: Path)
     folder = tmp_path / "study"
     with pytest.raises(KilledError):
         run_cohort([make_trial(folder, number) for number in range(2)], Killing(3))
+    (folder / ".half.new").write_text("killed while it was written")
+    forget_ended(str(folder), [1])
+    assert len(list(folder.iterdir())) == 2
     forget(str(folder), [1])
-    assert len(all_in(folder)) == 1
+    assert [found.keys for found in all_in(folder)] == [((0, 0), (0, 1), (1, 0), (1, 1))]
+    assert len(list(folder.iterdir())) == 1
     forget(str(folder))
     assert not folder.exists()
     forget(str(folder))  # nothing is there any more

@@ -160,8 +160,15 @@ def test_where_all_runs_are_exactly_equal_nothing_bounds_them() -> None:
 def test_who_is_most_unlikely_the_best_is_not_level() -> None:
     values = [(100.0, 101.0, 99.0, 100.5), (99.0, 100.0, 98.0, 99.5), (60.0, 90.0, 30.0, 75.0)]
     ranked = rank([Candidate(label=str(n), params={}, seed_values=own, number=n) for n, own in enumerate(values)])
-    for each in ranked:
-        assert each.tied == (each.probability_best >= UNLIKELY) or each.number == 0
+    highest = max(each.probability_best for each in ranked)
+    assert [each.tied for each in ranked] == [each.probability_best >= UNLIKELY * highest for each in ranked]
+
+
+def test_however_many_are_equal_they_are_level() -> None:
+    equal = [Candidate(label=str(n), params={}, seed_values=(500.0, 500.0, 500.0), number=n) for n in range(150)]
+    poor = Candidate(label="poor", params={}, seed_values=(20.0, 30.0, 25.0), number=150)
+    ranked = rank([*equal, poor])
+    assert [each.tied for each in ranked] == [True] * 150 + [False]
 
 
 def test_of_rates_that_are_as_good_the_one_whose_seeds_differ_least_is_recommended() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from optuna.trial import TrialState
 
+from studies.endings import TRACEBACK_BYTES
 from studies.errors import StudyError
 from studies.listing import list_studies
-from studies.recorder import FLUSH_ROWS, TRACEBACK_BYTES, Recorder
+from studies.recorder import FLUSH_ROWS, Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import Standing, standing
