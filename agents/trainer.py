@@ -76,6 +76,11 @@ class Trainer:
         self._working_since: float | None = None
 
     @property
+    def present(self) -> tuple[int, ...]:
+        """The members that are there, by position."""
+        return tuple(run.member for run in self._present)
+
+    @property
     def run(self) -> Run:
         """The run of an agent alone; of a population, that of the first member that is there."""
         return self._present[0]

@@ -42,8 +42,9 @@ class Found(NamedTuple):
 
     Attributes:
         path: The file.
-        keys: Trial and seed of every member of the group.
-        identities: Number of a trial, as text -> what it trained (`identity`); of those that had not ended.
+        keys: Trial and seed of every member that the group ever had.
+        runs: Of these, the runs that can go on from it.
+        identities: Number of a trial, as text -> what it trained (`identity`).
         env_steps: Environment steps that every member had made.
         alone: Whether it is an agent alone, and no population.
         crc: Checksum of the state in it.
@@ -52,6 +53,7 @@ class Found(NamedTuple):
 
     path: Path
     keys: tuple[Key, ...]
+    runs: tuple[Key, ...]
     identities: dict[str, str]
     env_steps: int
     alone: bool
@@ -112,13 +114,17 @@ class Checkpoints:
                 log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
         self._steps[path] = group.trainer.env_steps
 
-    def find(self, trials: Sequence[TrialSpec]) -> list[tuple[Found, set[Key]]]:
-        """Returns the newest checkpoints of runs of these trials, each with the runs that go on from it."""
+    def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:
+        """Returns the newest checkpoints of runs, each with the runs that go on from it.
+
+        Args:
+            trials: The trials.
+            wanted: Which of their runs.
+        """
         identities = {trial.number: identity(trial) for trial in trials}
-        wanted = {(trial.number, seed) for trial in trials for seed in trial.seeds}
         newest: dict[Key, Found] = {}
         for found in all_in(self._folder):
-            for key in wanted.intersection(found.keys):
+            for key in set(wanted).intersection(found.runs):
                 same = found.identities.get(str(key[0])) == identities[key[0]]
                 if same and (key not in newest or newest[key].env_steps < found.env_steps):
                     newest[key] = found
@@ -155,8 +161,16 @@ def forget_ended(folder: str, still_open: Collection[int]) -> None:
         still_open: Numbers of the trials that have not ended.
     """
     for found in all_in(Path(folder)):
-        if not any(number in still_open for number, _ in found.keys):
-            found.path.unlink(missing_ok=True)
+        if not any(number in still_open for number, _ in found.runs):
+            remove(found.path)
+
+
+def remove(path: Path) -> None:
+    """Removes a file that nobody needs; that it stays is no reason to stop."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("The checkpoint %s could not be removed: %s", path, error.strerror or error)
 
 
 def forget(folder: str, still_open: Collection[int] = ()) -> None:
@@ -170,7 +184,7 @@ def forget(folder: str, still_open: Collection[int] = ()) -> None:
     place = Path(folder)
     for path in place.glob("*"):
         if path.suffix != _SUFFIX or _footer(path) is None:
-            path.unlink(missing_ok=True)
+            remove(path)
     with contextlib.suppress(OSError):  # there is none, or something is left in it
         place.rmdir()
         if place.parent.name.endswith(f"{_SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
@@ -184,7 +198,13 @@ def identity(trial: TrialSpec) -> str:
         agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
         trial.env_steps, trial.episodes,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_name_of).encode()).hexdigest()
+
+
+def _name_of(value: Any) -> str:
+    """What tells an object that is no JSON from others, in every process: the name of a function or of a class."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _write(path: Path, group: Group, *, environments: bool) -> None:
@@ -197,6 +217,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
             footer = {
                 "format": _FORMAT,
                 "keys": group.keys,
+                "runs": [group.keys[member] for member in group.going_on],
                 "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
                 "env_steps": group.trainer.env_steps,
                 "alone": group.alone,
@@ -227,8 +248,8 @@ def _footer(path: Path) -> Found | None:
         return None
     if footer.pop("format", None) != _FORMAT:
         return None
-    keys = tuple((int(number), int(seed)) for number, seed in footer.pop("keys"))
-    return Found(path=path, keys=keys, **footer)
+    keys, runs = (tuple((int(number), int(seed)) for number, seed in footer.pop(name)) for name in ("keys", "runs"))
+    return Found(path=path, keys=keys, runs=runs, **footer)
 
 
 class _Checked:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents.errors import NonFiniteError
-from finder.checkpoints import Checkpoints, Found, load
+from finder.checkpoints import Checkpoints, Found, load, remove
 from finder.runs import Group, Seeded, TrialRun, Workshops, each_alone, make_again, make_groups, of_equal_structure
 from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.records import EpisodeRecord
@@ -94,12 +94,23 @@ class _Cohort:
     def _build(self, trials: list[TrialRun]) -> None:
         """Makes the groups of trials of equal structure; a trial whose agent cannot be built has failed."""
         left = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
-        for found, keys in self._checkpoints.find([trial.spec for trial in trials]) if self._checkpoints else ():
-            runs = [run for run in left if (run[0].spec.number, run[1]) in keys]
+        while left and (goes_on := self._newest(left)):
+            found, runs = goes_on
             if self._goes_on(found, runs):
                 left = [run for run in left if run not in runs]
+            else:
+                remove(found.path)  # an older one may be of use
         if left:
             self._begin(left)
+
+    def _newest(self, runs: Sequence[Seeded]) -> tuple[Found, list[Seeded]] | None:
+        """A checkpoint from which some of these runs go on, and which; None if there is none."""
+        if self._checkpoints is None:
+            return None
+        by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
+        trials = {trial.spec.number: trial.spec for trial, _ in runs}
+        found = self._checkpoints.find(trials.values(), by_key)
+        return (found[0][0], [by_key[key] for key in sorted(found[0][1])]) if found else None
 
     def _begin(self, runs: Sequence[Seeded]) -> None:
         """Makes the groups of runs that begin anew."""
@@ -145,6 +156,7 @@ class _Cohort:
         groups = deque(self._groups_running())
         while groups:
             group = groups.popleft()
+            group.alive = self._show_life
             while group.behind(mark):
                 group.step()
                 if self._checkpoints is not None and self._checkpoints.due:
@@ -168,6 +180,9 @@ class _Cohort:
         for number, trial in self._running():
             if trial.finished:
                 self._complete(number, trial)
+
+    def _show_life(self) -> None:
+        self._listener.episodes({})  # whoever wants all to end is heard between two turns
 
     def _each_alone(self, group: Group) -> list[Group]:
         """Begins the runs of a group again, each by itself: they do what no member of a population can."""

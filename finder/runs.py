@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,15 @@ from agents.run import Budget
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
-from finder.watchdog import at_most
+from finder.watchdog import Watchdog
 from studies.records import EpisodeRecord
 from studies.values import last_part_return, windowed_mean
+
+ALIVE_SECONDS = 5.0
+"""How often a group shows that it is alive in the middle of a turn."""
+
+COMPILING = 5
+"""Multiple of the time in which something must come back that the first update may take."""
 
 Key = tuple[int, int]
 """Number of a trial and one of its seeds: which run it is."""
@@ -200,7 +207,11 @@ class Group(Callback):
         self._workshop = workshop
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
-        self._hang_seconds = spec.hang_seconds
+        self._watchdog = Watchdog(spec.hang_seconds)
+        self._updated = False
+        self._shown = time.monotonic()
+        self.alive: Callable[[], None] = lambda: None
+        """Called now and then in the middle of a turn, however long it takes."""
         self._ended = False
         self._described: dict[int, Agent] = {}
 
@@ -225,8 +236,11 @@ class Group(Callback):
 
     def has_finished(self, member: int) -> bool:
         """Whether a member has used its budget."""
+        return self.finished or self._has_its_episodes(member)
+
+    def _has_its_episodes(self, member: int) -> bool:
         episodes = len(self.trainer.runs[member].history.returns)
-        return self.finished or (self._budget.episodes is not None and episodes >= self._budget.episodes)
+        return self._budget.episodes is not None and episodes >= self._budget.episodes
 
     def behind(self, mark: int) -> bool:
         """Whether it has to go on to come to this environment step."""
@@ -235,10 +249,20 @@ class Group(Callback):
     def step(self) -> None:
         """One turn of the loop. What it raises is the end of all its runs."""
         try:
-            with at_most(self._hang_seconds):
+            with self._watchdog.watching():
                 self._ended = next(self._loop, None) is None
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
             self.error = error
+
+    @property
+    def going_on(self) -> list[int]:
+        """The members that are there, or have come to their ends; not those that have left before, whose trials have
+        ended."""
+        there = set(self.trainer.present)
+        runs = self.trainer.runs
+        return [
+            member for member in self.runs if member in there or runs[member].error or self._has_its_episodes(member)
+        ]
 
     @property
     def alone(self) -> bool:
@@ -262,6 +286,16 @@ class Group(Callback):
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self.runs[episode.member].note(episode)
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        self._watchdog.feed()
+        if time.monotonic() - self._shown > ALIVE_SECONDS:
+            self._shown = time.monotonic()
+            self.alive()
+
+    def on_rollout_end(self, trainer: Trainer) -> None:
+        self._watchdog.feed(1 if self._updated else COMPILING)  # an update may follow, of which the first is compiled
+        self._updated = self._updated or trainer.memory.due
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from a state of the trainer of a group with the same members; before the first step."""

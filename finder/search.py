@@ -226,6 +226,7 @@ class Search:
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """See `StudyListener`."""
+        self.recorder.give_sign()
         for number, own in records.items():
             self.recorder.episodes(number, own)
             if self._observer:

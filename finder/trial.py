@@ -42,8 +42,8 @@ class TrialSpec:
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
-        hang_seconds: How long a step of its environments and what follows from it may take before it has failed; 0 for
-            without limit.
+        hang_seconds: How long a step of its environments, or an update, may take before it has failed; 0 for without
+            limit.
     """
 
     number: int

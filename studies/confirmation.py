@@ -213,7 +213,7 @@ def left_behind(study: OpenStudy) -> list[Left]:
 
 def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> Left:
     """What a pruned trial would have been worth at its end."""
-    params, step = study.params(trial), trial.last_step
+    params, step = study.params(trial), _left_at(trial)
     values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
     survivors = [
         (other.intermediate_values[step], other.value)
@@ -226,6 +226,12 @@ def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial
     return Left(params=params, value=value, error=error, df=df, told=told)
 
 
+def _left_at(trial: FrozenTrial) -> int | None:
+    """Where a trial was pruned; one that went on from a checkpoint may have reports of later steps, from before."""
+    at = trial.user_attrs.get("pruned_at", trial.last_step)
+    return None if at is None else int(at)
+
+
 def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[FrozenTrial]) -> set[int]:
     """Numbers of those that were told, where they left, from others that differ in the learning rate only."""
     sign = 1.0 if study.direction == "maximize" else -1.0
@@ -236,7 +242,7 @@ def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[Froz
         kind = str(sorted((name, str(own)) for name, own in params.items() if not name.endswith("learning_rate")))
         for step, values in trial.user_attrs.get(RUNG_ATTR, {}).items():
             there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values.values()]
-            if trial.state == TrialState.PRUNED and step == str(trial.last_step):
+            if trial.state == TrialState.PRUNED and step == str(_left_at(trial)):
                 leaving.setdefault((kind, step), []).append(trial.number)
     found = set()
     for key, numbers in leaving.items():

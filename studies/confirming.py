@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted
+from studies.beginning import take_up
 from studies.confirmation import unconfirmed
-from studies.study import take_up
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -59,7 +59,7 @@ class Confirmations:
         return len(self._left)
 
     def give_up(self) -> None:
-        """Ends those that wait to go on: the search goes on first, and may find other finalists."""
+        """Ends those that wait to go on, where nothing is confirmed any more."""
         for trial in self._waiting():
             self._give_up(trial)
 

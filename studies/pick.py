@@ -152,7 +152,7 @@ def best(study: OpenStudy) -> Pick:
         env=configuration.get("env", study.spec.env),
         env_kwargs=configuration.get("env_kwargs", dict(study.spec.env_kwargs)),
         config=_at_rate(configuration.get("config", {}), rate),
-        optimizers=_optimizers_at_rate(configuration.get("optimizers", {}), rate),
+        optimizers=_optimizers_at_rate(configuration, rate),
         metric=study.spec.metric,
         value=told.value,
         spread=told.spread,
@@ -185,13 +185,16 @@ def _at_rate(config: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]
     }
 
 
-def _optimizers_at_rate(optimizers: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+def _optimizers_at_rate(configuration: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+    """The optimizers with the suggested rate; those with a rate of their own keep it."""
+    optimizers = configuration.get("optimizers", {})
     if rate is None or not rate.corrected:
-        return optimizers
+        return dict(optimizers)
     owner = rate.name.rpartition(".")[0]
+    overrides = configuration.get("config", {}).get("optimizers", {})
     return {
         name: {**serialised, "config": {**serialised["config"], "learning_rate": rate.suggested}}
-        if owner in ("", name)
+        if owner == name or (not owner and "learning_rate" not in overrides.get(name, {}))
         else serialised
         for name, serialised in optimizers.items()
     }

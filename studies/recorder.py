@@ -13,6 +13,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
 from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_open
+from studies.beginning import put_back
 from studies.confirming import Confirmations
 from studies.endings import end_of, seed_attrs, why_pruned
 from studies.errors import StudyError
@@ -20,7 +21,7 @@ from studies.lease import REFRESH_SECONDS, sign_of_life
 from studies.records import Ask, EpisodeRecord
 from studies.reported import Reported
 from studies.spaces import Json, check_json
-from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further, put_back
+from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further
 from studies.trial_source import TrialSource
 from studies.values import iqm
 
@@ -63,7 +64,7 @@ class Recorder:
     def _take_trials(self, *, retry_failed: bool) -> None:
         self._spec = self._study.spec
         self._source = TrialSource(self._study, retry_failed=retry_failed)
-        if self._source.n_left:
+        if not self._spec.confirm:
             self._confirmations.give_up()
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
@@ -313,15 +314,11 @@ class Recorder:
                 self._source.put_back(trial)
             self._forget(number)
 
-    def set_study_attr(self, key: str, value: Json) -> None:
-        """Keeps a JSON value as an attribute of the study.
-
-        Raises:
-            StudyError: If the value is not JSON.
-        """
+    def give_sign(self) -> None:
+        """Gives a sign of life, and writes what has waited long, where that is due. Call it in a long silence."""
         with self._entered():
-            check_json(value)
-            self._study.study.set_user_attr(key, value)
+            if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+                self._flush()
 
     def flush(self) -> None:
         """Writes the episodes that are waiting and gives a sign of life. Call it now and then in a long silence."""

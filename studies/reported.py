@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -32,6 +33,9 @@ class Reported:
         """A trial begins; what it reported when it ran before is reported again."""
         self._steps[trial.number] = set()
         self._before[trial.number] = set(trial.storage.get_trial(trial._trial_id).intermediate_values)
+        own = copy.copy(trial._cached_frozen_trial)  # some storages hand out their own
+        own.intermediate_values = {}  # it is judged by what it reports now
+        trial._cached_frozen_trial = own
 
     def end(self, number: int) -> None:
         """A trial has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import time
 import warnings
@@ -12,9 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import optuna
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation
+from studies.attributes import is_confirmation, is_open
+from studies.beginning import put_back
 from studies.checkpoint_folder import checkpoint_folder
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError, nearest
@@ -27,7 +29,6 @@ from studies.storage import StudyStorage, open_storage
 from studies.trial_sampler import TrialSampler
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
 
     from studies.ranking import Direction
@@ -143,7 +144,9 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
                 put_back(study, left._trial_id)
         attrs = study.user_attrs
         if EPISODES_ATTR not in attrs:
-            study.set_user_attr(EPISODES_ATTR, _free_episodes_key(opened, spec.name, study._study_id))
+            key = _free_episodes_key(opened, spec.name, study._study_id)
+            _remove_checkpoints(opened, key)  # of a study that somebody deleted in another way
+            study.set_user_attr(EPISODES_ATTR, key)
         owns, key = storage is not opened, study.user_attrs[EPISODES_ATTR]
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, notes=tuple(notes))
         _keep_spec(made)
@@ -264,9 +267,13 @@ def _delete(storage: StudyStorage, study_id: int) -> None:
     storage.optuna.delete_study(study_id)
     if key is not None:
         storage.episodes.delete(key)
-        folder = checkpoint_folder(storage.url, key)
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove_checkpoints(storage, key)
+
+
+def _remove_checkpoints(storage: StudyStorage, key: str) -> None:
+    folder = checkpoint_folder(storage.url, key)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sampler_of(spec: StudySpec) -> BaseSampler:
@@ -304,7 +311,7 @@ def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> 
         return None
     old = StudySpec.from_json_dict(stored)
     pairs = differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
-    if not pairs or not any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials):
+    if not pairs or not _has_something_to_show(trials):
         return None
     return " and ".join(dict.fromkeys(before for before, _ in pairs))
 
@@ -326,11 +333,17 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
         pairs = clashes(old, merged, trials)
         if not pairs:
             return merged, changes_told(old, merged, spec), True
-    learned = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-    if not learned and name == default_name(spec.kind, spec.agents, spec.env):
+    default = re.escape(default_name(spec.kind, spec.agents, spec.env))
+    if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
         told = " and ".join(dict.fromkeys(before for before, _ in pairs))
         return spec, [f"The study {name} with {told} had nothing to show: a new one takes its place."], False
     raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
+
+
+def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
+    """Whether a trial has learned anything: it was completed, pruned, or has reported and can go on."""
+    ended = (TrialState.COMPLETE, TrialState.PRUNED)
+    return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
 
 
 def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
@@ -341,30 +354,6 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
             f"the study {name!r} is being run by process {mark['pid']} on {mark['host']} (last seen {ago} s ago): wait "
             "for it, stop it, or choose another name."
         )
-
-
-def put_back(study: optuna.Study, trial_id: int) -> None:
-    """Lets a trial that runs wait, to go on later where it was."""
-    study._storage.set_trial_state_values(trial_id, TrialState.WAITING)
-
-
-def take_up(study: optuna.Study, trial: FrozenTrial, wanted: Mapping[str, BaseDistribution]) -> Trial | None:
-    """Lets a trial that waits run again, under its own number.
-
-    Args:
-        study: Its study.
-        trial: The trial.
-        wanted: What it sets: a process may have died between the first and the last of its parameters.
-
-    Returns:
-        The trial; None if somebody else was faster.
-    """
-    if not study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
-        return None
-    taken = Trial(study, trial._trial_id)
-    for name, distribution in wanted.items():
-        taken._suggest(name, distribution)
-    return taken
 
 
 def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import Trial, TrialState
 
 from studies.attributes import is_interrupted
+from studies.beginning import begin, put_back, take_up
 from studies.spaces import Fixed, Json, decode_params, distribution
 from studies.standing import planned_row, rows_left
-from studies.study import put_back, take_up
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -71,16 +70,19 @@ class TrialSource:
                 return Taken(trial, again=True)
         if not self._planned and self._n_counted >= self._spec.n_trials:
             return None
+        while self._queued:
+            waiting = self._queued.pop(0)
+            trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
+            if trial is not None:
+                self._n_counted += 1
+                return Taken(trial, again=False)
         row: Mapping[str, Json] = {}
-        if self._queued:
-            row = planned_row(self._queued.pop(0))
-        elif self._planned:
+        if self._planned:
             if not self._pending:
                 return None
             row = self._pending.pop(0)
-            self._study.study.enqueue_trial(dict(row))
         self._n_counted += 1
-        return Taken(self._ask(row), again=False)
+        return Taken(begin(self._study.study, row, self._wanted(row)), again=False)
 
     def put_back(self, trial: Trial) -> None:
         """Lets a trial wait, to be taken again."""
@@ -91,12 +93,6 @@ class TrialSource:
     def params(self, trial: Trial) -> dict[str, Json]:
         """What a trial sets: the study's fixed parameters and its own."""
         return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
-
-    def _ask(self, row: Mapping[str, Json]) -> Trial:
-        with warnings.catch_warnings():
-            # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
-            warnings.filterwarnings("ignore", message="Fixed parameter")
-            return self._study.study.ask(fixed_distributions=self._wanted(row))
 
     def _wanted(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
         """The parameters of a trial: all of them, or those of its row in a plan."""

@@ -91,6 +91,7 @@ class SyncCopies(Copies):
             return None
 
     def set_state(self, state: list[gym.Env[Any, Any]]) -> None:
+        self.close()
         self._environments = [copy.deepcopy(environment) for environment in state]
         self.n = len(state)
         self._dead = [False] * self.n

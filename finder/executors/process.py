@@ -37,6 +37,9 @@ STOP_SECONDS = 10.0
 HANGS = 1.5
 """Multiple of a trial's `hang_seconds` after which its process is killed, which could not end it by itself."""
 
+STOPPED_SECONDS = 5.0
+"""Between two turns of its loop the parent takes less, unless it is stopped (Ctrl-Z)."""
+
 MOST_DEATHS = 3
 """How often the process of a trial may die before the trial has failed. Until then it goes on in another one."""
 
@@ -111,6 +114,7 @@ class _Run:
         self.exhausted = False
         self.orphaned: deque[list[TrialSpec]] = deque()  # their process has died, and another one goes on with them
         self.deaths: Counter[int] = Counter()
+        self.looked = time.monotonic()
 
     @property
     def name(self) -> str:
@@ -231,7 +235,8 @@ class _Run:
     def _answer_rungs(self) -> None:
         """Tells the listener of rungs to which all that go together have come."""
         waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
-        if not waiting:
+        n_busy = sum(bool(worker.running) for worker in self.workers.values())
+        if not waiting or (self.orphaned and n_busy < self.n_jobs):  # whose process has died comes to the rung again
             return
         if not self.keeps_workers:
             for number, worker in waiting.items():
@@ -265,7 +270,11 @@ class _Run:
 
     def _kill_hung(self) -> None:
         """Kills the workers of which nothing was heard for so long that they hang in compiled code (see `watchdog`)."""
+        now, before = time.monotonic(), self.looked
+        self.looked = now
         for worker in self.workers.values():
+            if now - before > STOPPED_SECONDS:  # this process was away itself: stopped, most likely with its workers
+                worker.heard = now
             limit = worker.batch[0].hang_seconds if worker.running else 0.0
             if limit and worker.rung is None and time.monotonic() - worker.heard > HANGS * limit + STOP_SECONDS:
                 worker.hung = True
@@ -322,7 +331,9 @@ class _Run:
         for number, worker in list(self.workers.items()):
             for trial in sorted(worker.running):
                 self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
-        self.workers = {}
+        for orphan in [trial for batch in self.orphaned for trial in batch]:
+            self.listener.ended(orphan.number, Outcome(state="interrupted", reason=INTERRUPTED))
+        self.workers, self.orphaned = {}, deque()
 
     def _board_answers(self) -> bool:
         try:

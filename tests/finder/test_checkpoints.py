@@ -98,7 +98,7 @@ def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> 
         with pytest.raises(KilledError):
             run_cohort([trial], Killing(3))
     assert len({(found.path, found.env_steps) for found in all_in(tmp_path)}) == 3
-    [(own, _)] = Checkpoints(str(tmp_path), 1.0).find([trials[0]])
+    [(own, _)] = Checkpoints(str(tmp_path), 1.0).find(trials[:1], [(0, 0), (0, 1)])
     assert own.env_steps > min(found.env_steps for found in all_in(tmp_path))
     run_cohort(trials, again)
     for number in range(2):
@@ -142,7 +142,7 @@ def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent:
         stopped.step()
     kept = Checkpoints(str(tmp_path), 1.0)
     kept.save([stopped])
-    [(found, keys)] = kept.find([stopped.trials[0].spec])
+    [(found, keys)] = kept.find([stopped.trials[0].spec], stopped.keys)
     trial = TrialRun(stopped.trials[0].spec)
     again = make_again(found.keys, [(trial, seed) for _, seed in keys], Workshops(), alone=found.alone)
     again.load(checkpoints.load(found))
@@ -188,10 +188,11 @@ def test_another_configuration_begins_anew(tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         run_cohort([make_trial(tmp_path)], Killing(3))
     kept = Checkpoints(str(tmp_path), 1.0)
-    assert kept.find([make_trial(tmp_path)])
-    assert not kept.find([make_trial(tmp_path, params={"gamma": 0.5})])
-    assert not kept.find([make_trial(tmp_path, env_steps=640)])
-    assert not kept.find([make_trial(tmp_path, number=1)])
+    runs = [(0, 0), (0, 1)]
+    assert kept.find([make_trial(tmp_path)], runs)
+    assert not kept.find([make_trial(tmp_path, params={"gamma": 0.5})], runs)
+    assert not kept.find([make_trial(tmp_path, env_steps=640)], runs)
+    assert not kept.find([make_trial(tmp_path, number=1)], [(1, 0)])
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty"])

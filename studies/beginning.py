@@ -1,0 +1,61 @@
+"""How trials begin, wait and go on: states of Optuna's, without its queue."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+
+    from studies.spaces import Json
+
+
+def put_back(study: optuna.Study, trial_id: int) -> None:
+    """Lets a trial that runs wait, to go on later where it was."""
+    study._storage.set_trial_state_values(trial_id, TrialState.WAITING)
+
+
+def take_up(study: optuna.Study, trial: FrozenTrial, wanted: Mapping[str, BaseDistribution]) -> Trial | None:
+    """Lets a trial that waits run again, under its own number.
+
+    Args:
+        study: Its study.
+        trial: The trial.
+        wanted: What it sets: a process may have died between the first and the last of its parameters.
+
+    Returns:
+        The trial; None if somebody else was faster.
+    """
+    if not study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
+        return None
+    return _with_all(Trial(study, trial._trial_id), wanted)
+
+
+def begin(study: optuna.Study, row: Mapping[str, Json], wanted: Mapping[str, BaseDistribution]) -> Trial:
+    """Begins a new trial.
+
+    Optuna's `ask` would take up whatever waits in its queue first, also what waits to go on.
+
+    Args:
+        study: Its study.
+        row: The parameters that are planned for it; the sampler proposes the others.
+        wanted: All that it sets.
+    """
+    study._thread_local.cached_all_trials = None  # as `ask` does: samplers look at all trials anew
+    template = create_trial(state=TrialState.RUNNING, system_attrs={"fixed_params": dict(row)} if row else {})
+    return _with_all(Trial(study, study._storage.create_new_trial(study._study_id, template)), wanted)
+
+
+def _with_all(trial: Trial, wanted: Mapping[str, BaseDistribution]) -> Trial:
+    """The trial with every parameter that it sets."""
+    with warnings.catch_warnings():
+        # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
+        warnings.filterwarnings("ignore", message="Fixed parameter")
+        for name, distribution in wanted.items():
+            trial._suggest(name, distribution)
+    return trial
