@@ -128,9 +128,7 @@ class _Cohort:
             group = make_again(found.keys, runs, self._workshops, alone=found.alone)
             group.load(load(found))
         except Exception as error:  # noqa: BLE001 - a checkpoint that nobody can go on from is no failure of a trial
-            log.warning(
-                "Begun anew, as the checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error
-            )
+            log.warning("The checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error)
             for trial, seed in runs:
                 trial.runs = [run for run in trial.runs if run.seed != seed]
             if group is not None:

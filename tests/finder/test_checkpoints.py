@@ -213,6 +213,51 @@ def test_a_damaged_file_is_said_and_the_trial_begins_anew(
     assert ("its checksum is wrong" in caplog.text) == (harm == "flip")
 
 
+def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole, again = Remembering(), Remembering()
+    run_cohort([make_trial(None, number) for number in range(2)], whole)
+    trials = [make_trial(tmp_path, number) for number in range(2)]
+    with pytest.raises(KilledError):
+        run_cohort(trials, Killing(1))
+    with pytest.raises(KilledError):
+        run_cohort(trials[:1], Killing(3))
+    newest = max(all_in(tmp_path), key=lambda found: found.env_steps)
+    data = bytearray(newest.path.read_bytes())
+    data[100] ^= 0xFF
+    newest.path.write_bytes(data)
+    [older] = [found for found in all_in(tmp_path) if found.path != newest.path]
+    started = older.env_steps
+    with caplog.at_level(logging.WARNING):
+        run_cohort(trials[:1], again)
+    assert "is of no use: ValueError: its checksum is wrong" in caplog.text
+    assert started > 0
+    assert told(again, 0) == told(whole, 0)
+
+
+def test_who_has_left_does_not_go_on_as_if_it_were_there(tmp_path: Path) -> None:
+    """A member is pruned, and the process dies before anybody wrote that down."""
+
+    class Pruning(Killing):
+        def rung(self, env_steps: int, values: Any) -> Any:
+            return {0: "pruned: it fell behind"} if env_steps == 160 else {}
+
+        def ended(self, number: int, outcome: Any) -> None:
+            pass
+
+    trials = [make_trial(tmp_path, number) for number in range(2)]
+    with pytest.raises(KilledError):
+        run_cohort(trials, Pruning(7))
+    [found] = all_in(tmp_path)
+    assert found.env_steps > 160
+    assert set(found.runs) == {(1, 0), (1, 1)}
+    again, whole = Remembering(), Remembering()
+    run_cohort(trials, again)
+    run_cohort([make_trial(None, number) for number in range(2)], whole)
+    for number in range(2):
+        assert again.outcomes[number].state == "complete"
+        assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
+
+
 def test_a_folder_that_cannot_be_written_to_is_said_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

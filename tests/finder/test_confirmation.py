@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
@@ -285,3 +287,41 @@ def test_a_search_confirms_its_best_and_a_second_run_finds_nothing_left(tmp_path
     assert result.best.confirmed_by in (3, 4)
     again = LRFinder("ppo", "CartPole-v1").grid(1e-3, 1e-1, 3, **options)
     assert len(again.study.all_trials()) == 5
+
+
+def test_a_confirmation_that_was_interrupted_goes_on_also_where_a_row_is_tried_again(tmp_path: Any):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    study = searched(spec_of(storage=storage))
+    recorder = Recorder(study)
+    ask = recorder.ask_confirmation()
+    assert ask is not None
+    # The process dies here; the next run finds a row that it tries again, and then the confirmation as it was.
+    failed = study.study._storage.create_new_trial(study.study._study_id, failed_row({"learning_rate": 0.1}))
+    study.study._storage.set_trial_state_values(failed, TrialState.FAIL)
+    rows = (*study.spec.trials, {"learning_rate": 0.1})
+    with open_study(study.spec.model_copy(update={"trials": rows, "n_trials": len(rows)})) as again:
+        assert [trial.state for trial in again.confirmation_trials()] == [TrialState.WAITING]
+        with Recorder(again) as recorder:
+            tried = recorder.ask()
+            assert tried is not None
+            assert tried.params["learning_rate"] == 0.1
+            recorder.completed(tried.number, 0.0, {0: 0.0, 1: 0.0})
+            goes_on = recorder.ask_confirmation()
+            assert goes_on == ask
+
+
+def failed_row(row: dict[str, float]) -> FrozenTrial:
+    return create_trial(state=TrialState.RUNNING, system_attrs={"fixed_params": row})
+
+
+def test_what_waits_to_confirm_a_finalist_that_is_none_any_more_is_given_up():
+    study = searched(spec_of())
+    with Recorder(study) as recorder:
+        ask = recorder.ask_confirmation()
+        assert ask is not None
+        recorder.interrupted(ask.number)
+    with Recorder(replace(study, spec=study.spec.model_copy(update={"confirm": 0}))):
+        pass
+    [left] = study.confirmation_trials()
+    assert left.state == TrialState.FAIL
+    assert "no finalist any more" in left.user_attrs["reason"]

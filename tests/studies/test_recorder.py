@@ -375,14 +375,11 @@ def test_what_is_not_json_is_refused_before_anything_is_written(storage: StudySt
         for call in (
             lambda: recorder.started(number, {"x": object()}),
             lambda: recorder.completed(number, 1.0, None, {"x": math.nan}),
-            lambda: recorder.set_study_attr("x", {1: 2}),
         ):
             with pytest.raises(StudyError):
                 call()
         recorder.completed(number, 1.0)
-        recorder.set_study_attr("x", [1, 2])
     assert states(study) == ["COMPLETE"]
-    assert study.study.user_attrs["x"] == [1, 2]
 
 
 def test_closing_ends_what_runs_and_is_idempotent(storage: StudyStorage, make_spec: Make, episode: MakeEpisode) -> None:
@@ -473,3 +470,19 @@ def test_seconds_counts_the_time_inside(storage: StudyStorage, make_spec: Make) 
         before = recorder.seconds
         run_all(recorder)
         assert 0 < recorder.seconds - before < 30
+
+
+def test_a_trial_that_goes_on_is_judged_by_what_it_reports_now(storage: StudyStorage, make_spec: Make) -> None:
+    spec = make_spec(
+        trials=[{"learning_rate": rate} for rate in RATES[:3]], pruner="keep-top", pruner_kwargs={"at": 600, "keep": 1}
+    )
+    recorder = Recorder(open_study(spec, storage))
+    for _ in range(3):
+        number_of(recorder)
+    assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
+    recorder.report(0, 600, 3.0)  # and then the process dies, before the others have reported there
+    with Recorder(open_study(spec, storage)) as recorder:
+        for _ in range(3):
+            number_of(recorder)
+        assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
+        assert recorder.rung(600, {0: {0: 3.0}, 1: {0: 2.0}, 2: {0: 9.0}}) == {0, 1}

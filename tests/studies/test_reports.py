@@ -264,8 +264,9 @@ def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
 
 def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(kind="range-test", params={}, n_trials=1), storage)
+    test = {"rates": [1e-3, 1e-2], "values": [1.0, 2.0], "suggestion": None}
+    opened.study.set_user_attr("range_test", test)
     with Recorder(opened) as recorder:
-        recorder.set_study_attr("range_test", {"rates": [1e-3, 1e-2], "values": [1.0, 2.0], "suggestion": None})
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     assert "no safe suggestion" in answer(opened)
     assert "no safe suggestion" in plot_learning_rate(opened).layout.annotations[0].text

@@ -11,6 +11,7 @@ import pytest
 from optuna.trial import TrialState
 
 from studies.attributes import is_interrupted
+from studies.checkpoint_folder import checkpoint_folder
 from studies.errors import StudyError
 from studies.lease import is_running_elsewhere, sign_of_life
 from studies.listing import list_studies
@@ -149,6 +150,33 @@ class TestReplacing:
         assert (again.name, again.notes) == (second.name, ())
         assert open_study(spec, storage).name == self.NAME
         assert open_study(spec.model_copy(update={"seeds": (5,)}), storage).name == f"{self.NAME}-3"
+
+    def test_what_can_go_on_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
+        spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
+        recorder = Recorder(open_study(spec, storage))
+        recorder.report(recorder.ask().number, 100, 1.0)  # type: ignore[union-attr]
+        # The process dies here: its trials wait to go on.
+        other = open_study(spec.model_copy(update={"seeds": (0,)}), storage)
+        assert other.name == f"{self.NAME}-2"
+        assert [trial.state for trial in open_study(spec, storage).trials()] == [TrialState.WAITING]
+        third = open_study(spec.model_copy(update={"seeds": (5,)}), storage)
+        assert third.name == f"{self.NAME}-2"
+        assert third.notes[-1].endswith("had nothing to show: a new one takes its place.")
+
+    def test_checkpoints_of_a_study_that_was_deleted_elsewhere_are_no_use_to_a_new_one(
+        self, tmp_path: Path, make_spec: Make
+    ) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        with open_study(make_spec(), url) as study:
+            left = checkpoint_folder(url, study.episodes_key)
+            assert left is not None
+            left.mkdir(parents=True)
+            (left / "0-x.checkpoint").write_bytes(b"old")
+        with open_study(make_spec(), url):
+            assert left.exists()
+        (tmp_path / "finder.db").unlink()
+        with open_study(make_spec(), url):
+            assert not left.exists()
 
     def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
