@@ -398,6 +398,8 @@ class Trainer:
         self.agent.set_state(state["agent"])
         self.memory.set_state(state["memory"])
         self.collector.set_state(state["collector"])
+        if state["collector"]["started"] and state["collector"]["environments"] is None:
+            self.memory.cut()
         self.runs = [Run.of_state(run) for run in state["runs"]]
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]

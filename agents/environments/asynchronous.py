@@ -6,6 +6,7 @@ than it saves. Searches run in several processes anyway, so this is for single l
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class AsyncCopies(Copies):
         self._vector = AsyncVectorEnv([_Guarded(make)] * n, autoreset_mode=AutoresetMode.SAME_STEP)
         self._kept = np.arange(n)
         self._actions: Array | None = None
+        self._waiting = False  # for copies that did not answer yet
         self.single_observation_space = self._vector.single_observation_space
         self.single_action_space = self._vector.single_action_space
 
@@ -38,14 +40,18 @@ class AsyncCopies(Copies):
         everywhere: list[int | None] = [0] * self._vector.num_envs
         for position, seed in zip(self._kept, seeds, strict=True):
             everywhere[position] = seed
+        self._waiting = True
         observations, _ = self._vector.reset(seed=everywhere)
+        self._waiting = False
         return np.asarray(observations[self._kept])
 
     def step(self, actions: Array) -> Stepped:
         if self._actions is None:
             self._actions = np.zeros((self._vector.num_envs, *actions.shape[1:]), actions.dtype)
         self._actions[self._kept] = actions  # copies that left are stepped on, and nobody looks at them
+        self._waiting = True
         observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
+        self._waiting = False
         kept = self._kept
         terminated, truncated = terminated[kept], truncated[kept]
         finals: dict[int, Any] = {}
@@ -64,7 +70,9 @@ class AsyncCopies(Copies):
         self.n = len(self._kept)
 
     def close(self) -> None:
-        self._vector.close()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
+            self._vector.close(terminate=self._waiting)  # who did not answer will not answer now
 
 
 _ERROR = "error of the environment"

@@ -61,6 +61,10 @@ class SideBySide(Memory):
         for memory in self._memories if position is None else [self._memories[position]]:
             memory.set_hyperparameter(name, value)
 
+    def cut(self) -> None:
+        for memory in self._memories:
+            memory.cut()
+
     def keep(self, positions: Sequence[int]) -> None:
         self._memories = [self._memories[i] for i in positions]
 

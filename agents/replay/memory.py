@@ -99,6 +99,12 @@ class Memory(ABC):
     ) -> None:
         """Takes a changed live number, where the memory uses it; of one member of a population, or of all."""
 
+    def cut(self) -> None:  # noqa: B027 - most memories of single steps have nothing to mark
+        """Ends what is stored here: the environments have begun new episodes, and what comes is no next step of it.
+
+        Does nothing by itself: a memory that puts steps together has to mark its newest ones as truncated.
+        """
+
     def keep(self, positions: Sequence[int]) -> None:
         """Goes on with these members only, in this order."""
         raise NotImplementedError(f"{type(self).__name__} is the memory of a single agent")

@@ -80,6 +80,11 @@ class RolloutMemory(Memory):
     def bytes_when_full(self, transition: Transition) -> int:
         return _COPIES * self.n_steps * super().bytes_when_full(transition)
 
+    def cut(self) -> None:
+        if self._steps:
+            newest = self._steps[-1]
+            self._steps[-1] = newest._replace(truncated=newest.truncated | ~newest.terminated)
+
     def keep(self, positions: Sequence[int]) -> None:
         n_members = len(self._rngs)
         self._rngs = [self._rngs[i] for i in positions]

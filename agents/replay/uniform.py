@@ -149,6 +149,12 @@ class UniformReplay(Memory):
     def bytes_when_full(self, transition: Transition) -> int:
         return self.capacity * (super().bytes_when_full(transition) + self.n_envs)
 
+    def cut(self) -> None:
+        if self._added:
+            slot = (self._added - 1) % self.capacity
+            self._arrays["truncated"][slot] |= ~self._arrays["terminated"][slot]
+            self._ended[slot] = True
+
     def keep(self, positions: Sequence[int]) -> None:
         columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
         # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.

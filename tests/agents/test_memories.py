@@ -322,3 +322,33 @@ def test_the_state_of_a_replay_of_another_size_is_refused(other):
 def test_a_replay_too_small_for_its_steps():
     with pytest.raises(ConfigurationError, match=r"more than n_envs \* n_step = 6, got 6"):
         uniform(buffer_size=6, n_step=3)
+
+
+def test_n_steps_do_not_reach_over_a_cut():
+    memory = UniformReplay(
+        buffer_size=40, batch_size=4, n_envs=N_ENVS, rng=np.random.default_rng(0), n_step=3, gamma=1.0
+    )
+    for t in range(3):
+        memory.add(transition(t, terminated=[1] if t == 2 else []))
+    memory.cut()
+    for t in range(3, 8):
+        memory.add(transition(t))
+    drawn = memory.sample(200)
+    t, environment = drawn["observations"][:, 0], drawn["observations"][:, 1]
+    expected = np.where(t <= 2, np.minimum(3, 3 - t), 3)
+    np.testing.assert_array_equal(drawn["lengths"], expected)
+    np.testing.assert_array_equal(drawn["terminated"], (t <= 2) & (environment == 1))
+    np.testing.assert_array_equal(drawn["next_observations"][:, 0], t + expected)
+
+
+def test_a_rollout_ends_at_a_cut():
+    memory = RolloutMemory(n_steps=4, rng=np.random.default_rng(0))
+    memory.cut()  # nothing is in it yet
+    for t in range(2):
+        memory.add(transition(t, terminated=[1] if t == 1 else []))
+    memory.cut()
+    for t in range(2, 4):
+        memory.add(transition(t))
+    data = memory.take()
+    assert data["truncated"].tolist() == [[False, False], [True, False], [False, False], [False, False]]
+    assert data["terminated"].tolist() == [[False, False], [False, True], [False, False], [False, False]]

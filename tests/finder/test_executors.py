@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -351,3 +352,14 @@ def test_a_stop_request_is_the_answer_to_what_a_child_tells():
     board.stop(0, "enough")
     assert board.post("episodes", 0, {}) == "enough"
     assert board.post("episodes", 1, {}) is None
+
+
+@pytest.mark.real
+def test_environments_in_processes_of_their_own_that_hang_are_ended():
+    trial = make_trial(0, {"hang_after": 60, "deaf": True}, hang_seconds=3.0)
+    environment = replace(trial.agent.environment, vectorization="async")
+    agent = AgentSpec.of("ppo", environment, SMALL_PPO)
+    listener = run(make_executor("inline"), [replace(trial, agent=agent)])
+    assert listener.outcomes[0].state == "failed"
+    assert "HungError" in listener.outcomes[0].reason
+    assert not multiprocess.active_children()
