@@ -31,7 +31,7 @@ def test_the_ten_lines_and_the_way_from_a_study_to_the_long_run(tmp_path: Path):
     assert "env_steps=2_100" in script
     out = run(script, tmp_path)
     assert re.search(
-        r"^learning_rate \S+: return .+ ± .+ over 5 further seeds \(trial #\d+ of lr-ppo-CartPole-v1\)$", out, re.M
+        r"^learning_rate \S+: return .+ ± .+ over 5 further seeds; .*\(trial #\d+ of lr-ppo-CartPole-v1\)$", out, re.M
     )
     assert (tmp_path / "rates.html").exists()
     assert (tmp_path / "finder.db").exists()

@@ -257,13 +257,15 @@ class TestGrid:
         options: dict[str, Any] = {"env_steps": 64, "seeds": 1, "storage": storage, "executor": "inline"}
         LRFinder(small_agent(gamma=0.9)).grid(1e-3, 1e-2, 2, **options)
         assert len(LRFinder(small_agent(gamma=0.9, learning_rate=0.5)).grid(1e-3, 1e-2, 2, **options).table()) == 2
+        named = {**options, "study_name": "mine"}
+        LRFinder(small_agent(gamma=0.9)).grid(1e-3, 1e-2, 2, **named)
         with pytest.raises(StudyError, match=r"made with PPO's gamma 0.9; now PPO's gamma 0.5"):
-            LRFinder(small_agent(gamma=0.5)).grid(1e-3, 1e-2, 2, **options)
+            LRFinder(small_agent(gamma=0.5)).grid(1e-3, 1e-2, 2, **named)
         trained = small_agent(gamma=0.9)
         with Trainer(trained) as trainer:
             trainer.train(env_steps=64)
         with pytest.raises(StudyError, match="made with new weights of PPO"):
-            LRFinder(trained).grid(1e-3, 1e-2, 2, **options)
+            LRFinder(trained).grid(1e-3, 1e-2, 2, **named)
 
     def test_started_again_it_goes_on(self, storage: str):
         options: dict[str, Any] = {
@@ -277,8 +279,9 @@ class TestGrid:
         again = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **options)
         assert len(again.table()) == 3
         assert first.best.trial == again.best.trial
-        with pytest.raises(StudyError, match="made with 64 environment steps; now 128"):
-            LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **{**options, "env_steps": 128})
+        other = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **{**options, "env_steps": 128})
+        assert other.study.name == f"{first.study.name}-2"
+        assert len(first.table()) == 3
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -93,7 +93,7 @@ def test_steepest():
     # Changes: -0.05, -0.10, -0.40, -0.10, ...: the steepest fall arrives at 1e-3.
     suggestion = steepest(RATES, LOSSES, maximize=False)
     assert (suggestion.rate, suggestion.index, suggestion.rule) == (1e-3, 3, "steepest")
-    assert "-0.4 per decade" in suggestion.reason
+    assert "losses fall fastest here, by 0.4 per decade" in suggestion.reason
 
 
 def test_steepest_counts_decades_not_points():
@@ -114,7 +114,7 @@ def test_steepest_compares_means_of_full_stretches():
     rates = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
     suggestion = steepest(rates, [0.0, 0.0, 1.0, 5.0, 5.0, 6.0, 6.0], maximize=True, sma=2)
     assert (suggestion.rate, suggestion.index) == (1e-4, 3)
-    assert "+2.25 per decade" in suggestion.reason  # 4.5 over two decades
+    assert "returns rise fastest here, by 2.25 per decade" in suggestion.reason  # 4.5 over two decades
 
 
 def test_steepest_never_suggests_the_first_or_the_last_place():

@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_goes_on_and_one_that_lives_is_left_alone(tmp_path:
             seen.append(ask.params["learning_rate"])
             recorder.completed(ask.number, 1.0)
         assert seen == [0.2, 0.3]
-        assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
+        assert [trial.state.name for trial in study.trials()] == ["COMPLETE"] * 3
 
 
 @pytest.mark.real
