@@ -14,7 +14,7 @@ import studies
 def test_the_list_of_studies(searched: Any) -> None:
     ran = searched.finder("studies")
     assert ran.code == 0
-    (line,) = [line for line in ran.out.splitlines() if line.startswith(searched.study)]
+    (line,) = [line for line in ran.out.splitlines() if line.split()[:1] == [searched.study]]
     assert line.split()[1:4] == ["ppo", "CartPole-v1", "3/3"]
     (summary,) = [row for row in searched.finder("studies", "--json").json if row["name"] == searched.study]
     assert (summary["n_complete"], summary["n_failed"]) == (3, 0)
