@@ -223,7 +223,7 @@ class Trainer:
         Raises:
             ValueError: It has left.
         """
-        return [run.member for run in self._present].index(member)
+        return self.present.index(member)
 
     def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
         """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
@@ -380,7 +380,7 @@ class Trainer:
             "memory": self.memory.get_state(),
             "collector": self.collector.get_state(environments=environments),
             "runs": [run.get_state() for run in self.runs],
-            "present": [run.member for run in self._present],
+            "present": list(self.present),
             "wall_seconds": self.wall_seconds,
         }
 
@@ -393,7 +393,7 @@ class Trainer:
         """
         if len(state["runs"]) != len(self.runs):
             raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
-        if [run.member for run in self._present] != state["present"]:
+        if list(self.present) != state["present"]:
             self._keep([self.position(member) for member in state["present"]])
         self.agent.set_state(state["agent"])
         self.memory.set_state(state["memory"])
@@ -403,8 +403,8 @@ class Trainer:
         self.runs = [Run.of_state(run) for run in state["runs"]]
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
-        if members is not None and not {run.member for run in self._present} <= set(members):
-            self._keep([position for position, run in enumerate(self._present) if run.member in members])
+        if members is not None and not set(self.present) <= set(members):
+            self._keep([position for position, member in enumerate(self.present) if member in members])
 
 
 def _kind(space: spaces.Space[Any]) -> tuple[Any, ...]:

@@ -101,17 +101,15 @@ class Checkpoints:
         path = self._folder / _name([group.keys[member] for member in group.runs])
         if group.error is not None or self._steps.get(path) == group.trainer.env_steps:
             return
-        try:
-            _write(path, group, environments=True)
-        except OSError:
-            raise
-        except Exception:  # noqa: BLE001 - whatever a foreign environment raises when it is pickled
+        for environments in (True, False):
             try:
-                _write(path, group, environments=False)
+                _write(path, group, environments=environments)
+                break
             except OSError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a user's agent may keep what cannot be pickled
-                log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+            except Exception as error:  # noqa: BLE001 - whatever environments, or a user's agent, raise when pickled
+                if not environments:
+                    log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
         self._steps[path] = group.trainer.env_steps
 
     def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:

@@ -130,7 +130,7 @@ class _Cohort:
         except Exception as error:  # noqa: BLE001 - a checkpoint that nobody can go on from is no failure of a trial
             log.warning("The checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error)
             for trial, seed in runs:
-                trial.runs = [run for run in trial.runs if run.seed != seed]
+                trial.drop(seed)
             if group is not None:
                 group.close(self._workshops)
             return False
@@ -187,7 +187,7 @@ class _Cohort:
         log.warning("It cannot be trained in a population, so each run is trained alone: %s", group.error)
         runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
         for trial, seed in runs:
-            trial.runs = [run for run in trial.runs if run.seed != seed]
+            trial.drop(seed)
         group.close(self._workshops)
         try:
             made = list(each_alone(runs))

@@ -92,6 +92,10 @@ class TrialRun:
         errors = [self.error, *(run.error for run in self.runs)]
         return next(error for error in errors if error is not None)
 
+    def drop(self, seed: int) -> None:
+        """Forgets the run of a seed, which begins anew."""
+        self.runs = [run for run in self.runs if run.seed != seed]
+
     def take_fresh(self) -> list[EpisodeRecord]:
         """Episodes that nobody was told of yet."""
         return [record for run in self.runs for record in run.take_fresh()]

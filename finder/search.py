@@ -160,8 +160,8 @@ class Search:
         finally:
             gc.unfreeze()
             self.recorder.close()
-            if self._checkpoints is not None:
-                forget(self._checkpoints, self.recorder.open_trials)
+        if self._checkpoints is not None:
+            forget(self._checkpoints, self.recorder.open_trials)
         return self.recorder.stop_reason
 
     def _rows_further(self) -> Sequence[Mapping[str, Any]]:
@@ -226,7 +226,8 @@ class Search:
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """See `StudyListener`."""
-        self.recorder.give_sign()
+        if not records:
+            self.recorder.flush()
         for number, own in records.items():
             self.recorder.episodes(number, own)
             if self._observer:

@@ -39,16 +39,22 @@ def take_up(study: optuna.Study, trial: FrozenTrial, wanted: Mapping[str, BaseDi
 def begin(study: optuna.Study, row: Mapping[str, Json], wanted: Mapping[str, BaseDistribution]) -> Trial:
     """Begins a new trial.
 
-    Optuna's `ask` would take up whatever waits in its queue first, also what waits to go on.
-
     Args:
         study: Its study.
         row: The parameters that are planned for it; the sampler proposes the others.
         wanted: All that it sets.
     """
-    study._thread_local.cached_all_trials = None  # as `ask` does: samplers look at all trials anew
     template = create_trial(state=TrialState.RUNNING, system_attrs={"fixed_params": dict(row)} if row else {})
-    return _with_all(Trial(study, study._storage.create_new_trial(study._study_id, template)), wanted)
+    return _with_all(created(study, template), wanted)
+
+
+def created(study: optuna.Study, template: FrozenTrial) -> Trial:
+    """Returns a new trial that begins as the template says.
+
+    Optuna's `ask` would take up whatever waits in its queue first, also what waits to go on.
+    """
+    study._thread_local.cached_all_trials = None  # as `ask` does: samplers look at all trials anew
+    return Trial(study, study._storage.create_new_trial(study._study_id, template))
 
 
 def _with_all(trial: Trial, wanted: Mapping[str, BaseDistribution]) -> Trial:

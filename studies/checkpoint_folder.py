@@ -27,14 +27,17 @@ def checkpoint_folder(storage_url: str, key: str) -> Path | None:
     address = parse_storage_url(storage_url)
     if address.kind == "memory":
         return None
-    digest = hashlib.sha256(f"{address.label} {key}".encode()).hexdigest()[:8]
-    own = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', key)[:80]}-{digest}"
+    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", key)[:80]
+    own = f"{slug}-{_digest(f'{address.label} {key}')}"
     chosen = os.environ.get(CHECKPOINTS_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().resolve() / own
     if address.path is not None:
-        path = address.path.resolve()
-        digest = hashlib.sha256(key.encode()).hexdigest()[:8]  # the file may be moved, and its folder with it
-        return path.with_name(f"{path.name}.checkpoints") / f"{own.rpartition('-')[0]}-{digest}"
+        path = address.path.resolve()  # which may be moved, and its folder with it: the storage is no part of the name
+        return path.with_name(f"{path.name}.checkpoints") / f"{slug}-{_digest(key)}"
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "finder" / "checkpoints" / own
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted
-from studies.beginning import take_up
+from studies.beginning import created, take_up
 from studies.confirmation import unconfirmed
 
 if TYPE_CHECKING:
@@ -90,12 +90,11 @@ class Confirmations:
         self._left = [self._begun[number], *(self._left or [])]
 
     def _begin_new(self, finalist: FrozenTrial) -> Trial:
-        """A running trial with a finalist's parameters. Asking Optuna would give what waits in its queue first."""
-        study = self._study.study
+        """A running trial with a finalist's parameters."""
         template = create_trial(
             state=TrialState.RUNNING,
             params=finalist.params,
             distributions=finalist.distributions,
             user_attrs={CONFIRMS_ATTR: finalist.number},
         )
-        return Trial(study, self._study.storage.optuna.create_new_trial(study._study_id, template_trial=template))
+        return created(self._study.study, template)

@@ -314,12 +314,6 @@ class Recorder:
                 self._source.put_back(trial)
             self._forget(number)
 
-    def give_sign(self) -> None:
-        """Gives a sign of life, and writes what has waited long, where that is due. Call it in a long silence."""
-        with self._entered():
-            if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
-                self._flush()
-
     def flush(self) -> None:
         """Writes the episodes that are waiting and gives a sign of life. Call it now and then in a long silence."""
         with self._entered():

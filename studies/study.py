@@ -290,17 +290,17 @@ def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]
     default = default_name(spec.kind, spec.agents, spec.env)
     if spec.name != default:
         return spec, []
-    number, taken_for = 1, list[str]()
+    number, taken_for = 1, ""
     while (study_id := _found(storage, spec.name)) is not None:
         told = _another_question(storage, study_id, spec)
         if told is None:
             return spec, []
-        taken_for = taken_for or [told]
+        taken_for = taken_for or told
         number += 1
         spec = spec.model_copy(update={"name": f"{default}-{number}"})
     if not taken_for:
         return spec, []
-    return spec, [f"{default} was made with {taken_for[0]}, which is another question: this study is {spec.name}."]
+    return spec, [f"{default} was made with {taken_for}, which is another question: this study is {spec.name}."]
 
 
 def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
@@ -309,10 +309,16 @@ def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> 
     trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
     if stored is None:
         return None
-    old = StudySpec.from_json_dict(stored)
-    pairs = differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
-    if not pairs or not _has_something_to_show(trials):
-        return None
+    pairs = _against(StudySpec.from_json_dict(stored), spec, trials)
+    return _made_with(pairs) if pairs and _has_something_to_show(trials) else None
+
+
+def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+    """Returns what keeps a study from going on as it is asked for; pairs as in `differences`, none if it can."""
+    return differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
+
+
+def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
     return " and ".join(dict.fromkeys(before for before, _ in pairs))
 
 
@@ -327,16 +333,17 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
             raise StudyError(f"there is a study {name!r} already, not made by Finder: choose another name.")
         return spec, [], True
     old = StudySpec.from_json_dict(stored)
-    pairs = differences(old, spec)
+    pairs = _against(old, spec, trials)
     if not pairs:
         merged = with_old_plan(old, spec)
-        pairs = clashes(old, merged, trials)
-        if not pairs:
-            return merged, changes_told(old, merged, spec), True
+        return merged, changes_told(old, merged, spec), True
     default = re.escape(default_name(spec.kind, spec.agents, spec.env))
     if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
-        told = " and ".join(dict.fromkeys(before for before, _ in pairs))
-        return spec, [f"The study {name} with {told} had nothing to show: a new one takes its place."], False
+        return (
+            spec,
+            [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
+            False,
+        )
     raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
 
 

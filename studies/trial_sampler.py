@@ -29,11 +29,6 @@ class TrialSampler(BaseSampler):
         self._make, self._seed = make, seed
         self._own = make(seed)
 
-    @property
-    def own(self) -> BaseSampler:
-        """The sampler of the newest trial."""
-        return self._own
-
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Makes the trial's sampler."""
         self._own = self._make(int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]))

@@ -47,8 +47,7 @@ class TrialSource:
         self._planned = bool(self._spec.plan())
         trials = study.trials()
         waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
-        self._begun = [trial for trial in waiting if is_interrupted(trial)]
-        self._queued = [trial for trial in waiting if not is_interrupted(trial)]
+        self._waiting = sorted(waiting, key=lambda trial: not is_interrupted(trial))  # what has begun goes on first
         self._n_counted = len(trials) - len(waiting)
         untried, again = rows_left(self._spec, trials)
         self._pending = [*untried, *again] if retry_failed else untried
@@ -57,25 +56,25 @@ class TrialSource:
     def n_left(self) -> int:
         """Trials that are still to be handed out."""
         if self._planned:
-            return len(self._begun) + len(self._queued) + len(self._pending)
-        return max(len(self._begun), self._spec.n_trials - self._n_counted)
+            return len(self._waiting) + len(self._pending)
+        return max(sum(map(is_interrupted, self._waiting)), self._spec.n_trials - self._n_counted)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether no further trial is to begin; those that have begun go on all the same."""
+        return not self._planned and self._n_counted >= self._spec.n_trials
 
     def take(self) -> Taken | None:
         """Returns the next trial, RUNNING from now on; None if nothing is left."""
-        while self._begun:
-            waiting = self._begun.pop(0)
+        while self._waiting and (is_interrupted(self._waiting[0]) or not self._is_full):
+            waiting = self._waiting.pop(0)
+            again = is_interrupted(waiting)  # before it runs: some storages hand out their own trials
             trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
             if trial is not None:
                 self._n_counted += 1
-                return Taken(trial, again=True)
-        if not self._planned and self._n_counted >= self._spec.n_trials:
+                return Taken(trial, again=again)
+        if self._is_full:
             return None
-        while self._queued:
-            waiting = self._queued.pop(0)
-            trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
-            if trial is not None:
-                self._n_counted += 1
-                return Taken(trial, again=False)
         row: Mapping[str, Json] = {}
         if self._planned:
             if not self._pending:
@@ -87,7 +86,7 @@ class TrialSource:
     def put_back(self, trial: Trial) -> None:
         """Lets a trial wait, to be taken again."""
         put_back(self._study.study, trial._trial_id)
-        self._begun.insert(0, self._study.storage.optuna.get_trial(trial._trial_id))
+        self._waiting.insert(0, self._study.storage.optuna.get_trial(trial._trial_id))
         self._n_counted -= 1
 
     def params(self, trial: Trial) -> dict[str, Json]:

@@ -122,6 +122,11 @@ class _Run:
         return self.batching.name or "process"
 
     @property
+    def n_busy(self) -> int:
+        """Workers that run trials."""
+        return sum(bool(worker.running) for worker in self.workers.values())
+
+    @property
     def keeps_workers(self) -> bool:
         """Whether a process runs more than one batch, and the workers go from rung to rung together."""
         return self.batching.members is not None
@@ -132,7 +137,7 @@ class _Run:
                 # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the board or of a write.
                 with interrupts_wait():
                     self._fill()
-                if not self.orphaned and not any(worker.running for worker in self.workers.values()):
+                if not self.orphaned and not self.n_busy:
                     self._send_home(list(self.workers))
                     return
                 self._wait()
@@ -163,10 +168,9 @@ class _Run:
 
     def _fill(self) -> None:
         """Asks for trials where there is room. Workers that go together get their batches together."""
-        n_busy = sum(bool(worker.running) for worker in self.workers.values())
-        while self.orphaned and n_busy < self.n_jobs:
+        while self.orphaned and self.n_busy < self.n_jobs:
             self._give(self.orphaned.popleft())
-            n_busy += 1
+        n_busy = self.n_busy
         if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
         batches = self.batching.next(self.next_trial, self.n_jobs - n_busy)
@@ -235,8 +239,9 @@ class _Run:
     def _answer_rungs(self) -> None:
         """Tells the listener of rungs to which all that go together have come."""
         waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
-        n_busy = sum(bool(worker.running) for worker in self.workers.values())
-        if not waiting or (self.orphaned and n_busy < self.n_jobs):  # whose process has died comes to the rung again
+        if not waiting or (
+            self.orphaned and self.n_busy < self.n_jobs
+        ):  # whose process has died comes to the rung again
             return
         if not self.keeps_workers:
             for number, worker in waiting.items():

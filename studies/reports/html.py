@@ -6,7 +6,6 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,16 +111,15 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     entries = facts.verdict.ranked
     if not entries or study.spec.kind == "range-test":
         return ""
-    pick = None if facts.pick is None else facts.pick.number
-    beats = {each.number: _beats(each, entries, pick, study.direction) for each in entries[:_TABLE_ROWS]}
+    pick = None if facts.pick is None else next((each for each in entries if each.number == facts.pick.number), None)
     rows = "".join(
-        f'<tr{" class=pick" * (entry.number == pick)}><td class="number">{place}</td>'
+        f'<tr{" class=pick" * (entry is pick)}><td class="number">{place}</td>'
         f'<td class="number">#{entry.number}</td>'
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
         f'<td class="number">{entry.probability_best:.0%}</td>'
-        f'<td class="number">{beats[entry.number]}</td>'
+        f'<td class="number">{_beats(entry, pick, study.direction)}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
     )
@@ -137,12 +135,11 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     )
 
 
-def _beats(entry: Ranked, entries: Sequence[Ranked], pick: int | None, direction: Direction) -> str:
+def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
     """How often a run of this trial is better than one of the pick; "" for the pick itself."""
-    chosen = next((each for each in entries if each.number == pick), None)
-    if chosen is None or entry is chosen or not (entry.seed_values and chosen.seed_values):
+    if pick is None or entry is pick or not (entry.seed_values and pick.seed_values):
         return ""
-    one, other = (entry, chosen) if direction == "maximize" else (chosen, entry)
+    one, other = (entry, pick) if direction == "maximize" else (pick, entry)
     return f"{probability_of_improvement(one.seed_values, other.seed_values):.0%}"
 
 
