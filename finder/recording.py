@@ -18,11 +18,11 @@ from finder.range_test import RangeTestResult
 from finder.trial import TrialSpec, configuration_of, episode_record
 from studies.errors import StudyError
 from studies.listing import list_studies
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import open_study
 
 _MAX_POINTS = 400
 

@@ -21,6 +21,8 @@ from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
 from studies.checkpoint_folder import checkpoint_folder
+from studies.opening import open_study
+from studies.patience import StorageAwayError
 from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
@@ -28,10 +30,13 @@ from studies.records import Ask, EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import standing
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
 
 TIDY_SECONDS = 30.0
 """How often the checkpoints of trials that have ended are removed."""
+
+LOOK_SECONDS = 1.0
+"""How often is looked whether there is something to do, while other processes run trials."""
 
 
 class Observer(Protocol):
@@ -45,6 +50,9 @@ class Observer(Protocol):
 
     def confirmation_begins(self, n_finalists: int) -> None:
         """The search is done: so many of its best trials are run again, on further seeds."""
+
+    def others_run(self, n_trials: int) -> None:
+        """Nothing is left to begin here, while so many trials run in other processes."""
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """A trial was handed to the executor."""
@@ -146,13 +154,11 @@ class Search:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
-            while rows := self._rows_further():
-                self.study = self.recorder.plan_further(rows)
-                if self._observer:
-                    self._observer.plan_grows(rows)
-                self._executor.run(self._next_trial, self)
-            if self.recorder.stop_reason is None and self.spec.confirm:
-                self._confirm()
+            while self.recorder.stop_reason is None and self._goes_on():
+                pass
+        except StorageAwayError as error:
+            self.recorder.close()
+            raise StorageAwayError(f"{error} {self._what_is_kept()}") from error
         except KeyboardInterrupt:
             if self._observer is None:  # a script: nobody else says it
                 print(_interrupted(self.study), file=sys.stderr)
@@ -164,22 +170,53 @@ class Search:
             forget(self._checkpoints, self.recorder.open_trials)
         return self.recorder.stop_reason
 
+    def _goes_on(self) -> bool:
+        """Does what is to be done next, here or by waiting for others; returns whether there was anything."""
+        self.study = self.recorder.look_again()
+        if self.recorder.n_left:
+            self._executor.run(self._next_trial, self)
+            return True
+        if not standing(self.study).all_ended:
+            return self._waits()
+        if rows := self._rows_further():
+            self.study = self.recorder.plan_further(rows)
+            if self._observer:
+                self._observer.plan_grows(rows)
+            return True
+        return self._confirms()
+
     def _rows_further(self) -> Sequence[Mapping[str, Any]]:
         """None once finalists were run again: then the search was over."""
-        if self._further is None or self.recorder.stop_reason is not None or not standing(self.study).all_ended:
-            return ()
-        if self.study.confirmation_trials():
+        if self._further is None or self.study.confirmation_trials():
             return ()
         return self._further(self.study)
 
-    def _confirm(self) -> None:
-        """Runs the finalists on further seeds, and who is better than what is left of them then."""
-        if not standing(self.study).all_ended or why_no_pick(self.study):
-            return
-        while (n := self.recorder.n_to_confirm()) and self.recorder.stop_reason is None:
-            if self._observer:
-                self._observer.confirmation_begins(n)
-            self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
+    def _confirms(self) -> bool:
+        """Runs finalists on further seeds, and who is better than what is left of them then."""
+        if not self.spec.confirm or why_no_pick(self.study):
+            return False
+        if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
+            return self._waits()  # whoever leads the study may have something to add to the search
+        if not (n := self.recorder.n_to_confirm()):
+            return bool(self.recorder.n_elsewhere) and self._waits()
+        if self._observer:
+            self._observer.confirmation_begins(n)
+        self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
+        return True
+
+    def _waits(self) -> bool:
+        if self._observer:
+            self._observer.others_run(self.recorder.n_elsewhere)
+        time.sleep(LOOK_SECONDS)
+        return True
+
+    def _what_is_kept(self) -> str:
+        """What becomes of what its storage does not know of."""
+        path = self.recorder.unwritten
+        kept = "Everything that had ended before is kept"
+        if path is None:
+            return f"{kept}: start the study again when the storage is back."
+        return f"{kept}, what ended meanwhile is in {path}: start the study again here when the storage is back."
 
     def _next_trial(self) -> TrialSpec | None:
         return self._next(self.recorder.ask)
@@ -251,7 +288,8 @@ class Search:
             self.recorder.interrupted(number)
         if self._observer:
             self._observer.trial_ended(number, outcome)
-        if self._checkpoints is not None and time.monotonic() - self._tidied > TIDY_SECONDS:
+        due = time.monotonic() - self._tidied > TIDY_SECONDS
+        if self._checkpoints is not None and due and not self.recorder.is_cut_off:
             self._tidied = time.monotonic()
             forget_ended(self._checkpoints, self.recorder.open_trials)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from studies.episodes import EpisodeStore
     from studies.errors import StudyError
     from studies.listing import StudySummary, list_studies
+    from studies.opening import delete_study, join_study, open_study
     from studies.pick import Pick, best, best_optimizer
     from studies.pruners import PRUNERS, make_pruner
     from studies.ranking import Candidate, Ranked, rank
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from studies.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution, parse_space
     from studies.spec import StudySpec
     from studies.storage import StudyStorage, open_storage
-    from studies.study import OpenStudy, delete_study, load_study, open_study
+    from studies.study import OpenStudy, load_study
     from studies.values import iqm, last_part_return, windowed_mean
 
 _HOMES = {
@@ -56,7 +57,8 @@ _HOMES = {
     "studies.spec": ("StudySpec",),
     "studies.storage": ("StudyStorage", "open_storage"),
     "studies.values": ("iqm", "last_part_return", "windowed_mean"),
-    "studies.study": ("OpenStudy", "delete_study", "load_study", "open_study"),
+    "studies.opening": ("delete_study", "join_study", "open_study"),
+    "studies.study": ("OpenStudy", "load_study"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -86,6 +88,7 @@ __all__ = [
     "delete_study",
     "distribution",
     "iqm",
+    "join_study",
     "last_part_return",
     "list_studies",
     "load_study",

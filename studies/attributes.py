@@ -16,6 +16,9 @@ DIVERGED_ATTR = "diverged"
 REASON_ATTR = "reason"
 """Why a trial was pruned or failed, a sentence for people."""
 
+TRACEBACK_ATTR = "traceback"
+"""Where a failed trial raised: the end of the traceback."""
+
 
 def is_confirmation(trial: FrozenTrial) -> bool:
     """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""

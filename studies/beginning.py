@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
 
+    from studies.claims import Claims
     from studies.spaces import Json
+
+
+def put_back_abandoned(study: optuna.Study, claims: Claims) -> None:
+    """Lets those trials wait, to go on later where they were, whose process is gone. Call it while planning."""
+    running = {trial.number: trial for trial in study.get_trials(deepcopy=False) if trial.state == TrialState.RUNNING}
+    for number in sorted(claims.free(running.keys())):
+        put_back(study, running[number]._trial_id)
 
 
 def put_back(study: optuna.Study, trial_id: int) -> None:

@@ -39,24 +39,31 @@ class Confirmations:
 
     def __init__(self, study: OpenStudy) -> None:
         self._study = study
-        self._left: list[tuple[FrozenTrial, tuple[int, ...]]] | None = None
-        self._begun: dict[int, tuple[FrozenTrial, tuple[int, ...]]] = {}
+        self._begun: dict[int, int] = {}  # number of a confirmation -> of its finalist
+        self._round: set[int] | None = None  # finalists that are confirmed before it is looked again
 
     def __contains__(self, number: int) -> bool:
         return number in self._begun
 
-    def look_again(self) -> int:
-        """Finds out what is to be confirmed that was not begun here yet, and returns how many trials that are.
+    def look(self) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+        """Returns the finalists that are to be confirmed and were not begun, here or elsewhere, with their seeds.
 
-        Call it when no trial runs: what the confirmed finalists were worth may call for another one.
+        What the confirmed finalists were worth may call for another one: look again when they have ended. Call it while
+        planning: confirmations that wait and are not asked for any more are ended.
         """
-        begun = {finalist.number for finalist, _ in self._begun.values()}
-        self._left = [asked for asked in unconfirmed(self._study) if asked[0].number not in begun]
-        asked = {finalist.number for finalist, _ in self._left}
+        running = {
+            trial.user_attrs[CONFIRMS_ATTR]
+            for trial in self._study.confirmation_trials()
+            if trial.state == TrialState.RUNNING
+        }
+        begun = {*running, *self._begun.values()}
+        asked = unconfirmed(self._study)
+        finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():
-            if trial.user_attrs[CONFIRMS_ATTR] not in asked:
+            if trial.user_attrs[CONFIRMS_ATTR] not in finalists:
                 self._give_up(trial)
-        return len(self._left)
+        self._round = finalists - begun
+        return [each for each in asked if each[0].number in self._round]
 
     def give_up(self) -> None:
         """Ends those that wait to go on, where nothing is confirmed any more."""
@@ -69,25 +76,26 @@ class Confirmations:
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
     def begin(self) -> Begun | None:
-        """Begins the next one; None if nothing is left to confirm."""
-        if self._left is None:
-            self.look_again()
-        if not self._left:
+        """Begins the next one of those that were found by `look`; None if none is left. Call it while planning."""
+        before, left = self._round, self.look()
+        if before is not None:
+            self._round, left = before, [asked for asked in left if asked[0].number in before]
+        if not left:
             return None
-        finalist, seeds = asked = self._left.pop(0)
+        finalist, seeds = left[0]
         waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
         trial = take_up(self._study.study, waiting[0], finalist.distributions) if waiting else None
         again = trial is not None
         trial = trial or self._begin_new(finalist)
-        self._begun[trial.number] = asked
+        self._begun[trial.number] = finalist.number
         return Begun(trial, finalist.number, seeds, again)
+
+    def put_back(self, number: int) -> None:
+        """A trial was interrupted; if it was one of them, it is left to be begun again."""
+        self._begun.pop(number, None)
 
     def _waiting(self) -> list[FrozenTrial]:
         return [trial for trial in self._study.confirmation_trials() if is_interrupted(trial)]
-
-    def put_back(self, number: int) -> None:
-        """Leaves one that was interrupted to be begun again."""
-        self._left = [self._begun[number], *(self._left or [])]
 
     def _begin_new(self, finalist: FrozenTrial) -> Trial:
         """A running trial with a finalist's parameters."""

@@ -1,14 +1,81 @@
-"""What is kept of a trial when it ends, in words and as attributes."""
+"""How trials end, in words and as attributes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from optuna.trial import TrialState
+
+from studies.attributes import DIVERGED_ATTR, REASON_ATTR, TRACEBACK_ATTR
 from studies.pruners import canonical_pruner_name
-from studies.spaces import Json
+from studies.spaces import Json, check_json
 
 TRACEBACK_BYTES = 8_192
+REASON_CHARACTERS = 1_000
+
+
+class Ending(NamedTuple):
+    """How a trial ended.
+
+    Attributes:
+        state: COMPLETE, PRUNED or FAIL.
+        value: Its value, where it is complete.
+        attrs: What is kept of it as attributes.
+    """
+
+    state: TrialState
+    value: float | None
+    attrs: dict[str, Json]
+
+
+def completion(
+    value: float, seed_values: Mapping[int, float] | None = None, extra: Mapping[str, Json] | None = None
+) -> Ending:
+    """Returns how a trial ends that trained to its end; one whose values are no numbers has failed.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    values = {"value": value, **{f"value of seed {seed}": each for seed, each in (seed_values or {}).items()}}
+    wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
+    if wrong:
+        return failure(f"no usable result: {wrong[0]}", "", extra)
+    return _checked(Ending(TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra)))
+
+
+def pruning(
+    pruner: str,
+    env_steps: int,
+    value: float,
+    seed_values: Mapping[int, float] | None = None,
+    extra: Mapping[str, Json] | None = None,
+) -> Ending:
+    """Returns how a trial ends that a pruner stopped after so many environment steps, with this value.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
+    attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(pruner, env_steps, value)}
+    return _checked(Ending(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
+
+
+def failure(
+    reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, diverged: bool = False
+) -> Ending:
+    """Returns how a trial ends that raised, diverged or lost its process; see `Recorder.failed`.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    attrs: dict[str, Json] = {**(extra or {}), REASON_ATTR: reason[:REASON_CHARACTERS]}
+    if diverged:
+        attrs[DIVERGED_ATTR] = True
+    if traceback:
+        attrs[TRACEBACK_ATTR] = end_of(traceback)
+    return _checked(Ending(TrialState.FAIL, None, attrs))
 
 
 def why_pruned(pruner: str, env_steps: int, value: float) -> str:
@@ -20,14 +87,6 @@ def why_pruned(pruner: str, env_steps: int, value: float) -> str:
     return f"it had fallen behind{when}"
 
 
-def seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Returns the attributes of a trial with the value of each of its seeds."""
-    attrs: dict[str, Json] = dict(extra or {})
-    if seed_values:
-        attrs["seed_values"] = {str(seed): float(value) for seed, value in seed_values.items()}
-    return attrs
-
-
 def end_of(traceback: str) -> str:
     """Returns the last `TRACEBACK_BYTES` of a traceback, where the cause is."""
     encoded = traceback.encode()
@@ -35,3 +94,15 @@ def end_of(traceback: str) -> str:
         return traceback
     mark = "... (beginning cut)\n"
     return mark + encoded[-(TRACEBACK_BYTES - len(mark)) :].decode(errors="ignore")
+
+
+def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:
+    attrs: dict[str, Json] = dict(extra or {})
+    if seed_values:
+        attrs["seed_values"] = {str(seed): float(value) for seed, value in seed_values.items()}
+    return attrs
+
+
+def _checked(ending: Ending) -> Ending:
+    check_json(ending.attrs)
+    return ending

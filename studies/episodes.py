@@ -9,37 +9,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from studies.errors import StudyError
 from studies.records import EpisodeRecord
+from studies.schema import episodes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
-"""Version of our tables. Raised whenever their meaning changes."""
-
-_metadata = sa.MetaData()
-
-_schema = sa.Table("finder_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
-
-_episodes = sa.Table(
-    "finder_episodes",
-    _metadata,
-    # 450 characters of 4 bytes and three numbers fit into MySQL's largest index key.
-    sa.Column("study_name", sa.String(450), primary_key=True),
-    sa.Column("trial_number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("seed", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("episode", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("env_steps", sa.BigInteger, nullable=False),
-    sa.Column("episode_return", sa.Double),
-    sa.Column("length", sa.Integer, nullable=False),
-    sa.Column("loss", sa.Double),
-    sa.Column("wall_seconds", sa.Double, nullable=False),
-    sqlite_with_rowid=False,  # the key is the order in which curves are read: a third less file, and no second lookup
-)
-
 _KEY = ("study_name", "trial_number", "seed", "episode")
-_VALUES = tuple(column.name for column in _episodes.columns if column.name not in _KEY)
+_VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
 
 
 class EpisodeStore:
@@ -48,25 +25,11 @@ class EpisodeStore:
     Only the process that runs a study writes; any process may read.
 
     Args:
-        engine: The database. Missing tables are created.
-        place: How the database is called in error messages.
-
-    Raises:
-        StudyError: If the tables were made by a newer version.
+        engine: The database, whose tables `studies.schema.prepare` has made.
     """
 
-    def __init__(self, engine: sa.Engine, place: str) -> None:
+    def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        _metadata.create_all(engine)
-        with engine.begin() as connection:
-            version = connection.execute(sa.select(sa.func.max(_schema.c.version))).scalar()
-            if version is None:
-                connection.execute(_schema.insert().values(version=SCHEMA_VERSION))
-            elif version > SCHEMA_VERSION:
-                raise StudyError(
-                    f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): "
-                    "upgrade with pip install -U agentfinder."
-                )
         self._insert = _upsert(engine.dialect.name)
 
     def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
@@ -116,30 +79,30 @@ class EpisodeStore:
         import pandas as pd
 
         rows = self._rows(study_name, None)
-        names = [column.name for column in _episodes.columns if column.name != "study_name"]
+        names = [column.name for column in episodes.columns if column.name != "study_name"]
         table = pd.DataFrame.from_records([tuple(row) for row in rows], columns=names)
         return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
 
     def count(self, study_name: str) -> int:
         """Returns how many episodes a study has."""
-        statement = sa.select(sa.func.count()).select_from(_episodes).where(_episodes.c.study_name == study_name)
+        statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
         with self.engine.connect() as connection:
             return int(connection.execute(statement).scalar_one())
 
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
         """Deletes all episodes of a study, or of one of its trials."""
-        statement = _episodes.delete().where(_episodes.c.study_name == study_name)
+        statement = episodes.delete().where(episodes.c.study_name == study_name)
         if trial_number is not None:
-            statement = statement.where(_episodes.c.trial_number == trial_number)
+            statement = statement.where(episodes.c.trial_number == trial_number)
         with self.engine.begin() as connection:
             connection.execute(statement)
 
     def _rows(self, study_name: str, trial_number: int | None) -> Sequence[sa.Row[Any]]:
-        columns = [column for column in _episodes.columns if column.name != "study_name"]
-        statement = sa.select(*columns).where(_episodes.c.study_name == study_name)
+        columns = [column for column in episodes.columns if column.name != "study_name"]
+        statement = sa.select(*columns).where(episodes.c.study_name == study_name)
         if trial_number is not None:
-            statement = statement.where(_episodes.c.trial_number == trial_number)
-        statement = statement.order_by(_episodes.c.trial_number, _episodes.c.seed, _episodes.c.episode)
+            statement = statement.where(episodes.c.trial_number == trial_number)
+        statement = statement.order_by(episodes.c.trial_number, episodes.c.seed, episodes.c.episode)
         with self.engine.connect() as connection:
             return connection.execute(statement).all()
 
@@ -152,14 +115,14 @@ def _finite(value: float | None) -> float | None:
 def _upsert(dialect: str) -> sa.Insert:
     """Returns an insert that replaces a row of the same key; every SQL dialect spells it in its own way."""
     if dialect == "sqlite":
-        lite = sqlite.insert(_episodes)
+        lite = sqlite.insert(episodes)
         return lite.on_conflict_do_update(index_elements=_KEY, set_={name: lite.excluded[name] for name in _VALUES})
     if dialect == "postgresql":
-        postgres = postgresql.insert(_episodes)
+        postgres = postgresql.insert(episodes)
         return postgres.on_conflict_do_update(
             index_elements=_KEY, set_={name: postgres.excluded[name] for name in _VALUES}
         )
     if dialect in ("mysql", "mariadb"):
-        my = mysql.insert(_episodes)
+        my = mysql.insert(episodes)
         return my.on_duplicate_key_update({name: my.inserted[name] for name in _VALUES})
-    return _episodes.insert()
+    return episodes.insert()

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.attributes import DIVERGED_ATTR, REASON_ATTR, is_open
-from studies.beginning import put_back
-from studies.confirming import Confirmations
-from studies.endings import end_of, seed_attrs, why_pruned
+from studies.attributes import REASON_ATTR, is_open
+from studies.beginning import put_back, take_up
+from studies.endings import Ending, completion, failure, pruning
 from studies.errors import StudyError
-from studies.lease import REFRESH_SECONDS, sign_of_life
 from studies.records import Ask, EpisodeRecord
-from studies.reported import Reported
 from studies.spaces import Json, check_json
-from studies.study import RUNNER_ATTR, TRACEBACK_ATTR, OpenStudy, planned_further
-from studies.trial_source import TrialSource
-from studies.values import iqm
+from studies.study import OpenStudy
+from studies.trial_queue import Taken, TrialQueue
+from studies.writer import Writer
 
-FLUSH_ROWS = 5_000
-FLUSH_SECONDS = 1.0
-REASON_CHARACTERS = 1_000
+log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -43,29 +39,24 @@ class Recorder:
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
+        if study.claims is None:
+            raise StudyError(f"the study {study.name!r} is open for reading only.")
+        self._claims = study.claims
         self._lock = threading.RLock()
+        self._study = study
         self._running: dict[int, Trial] = {}
-        self._again: set[int] = set()  # trials that had begun before
-        self._confirmations = Confirmations(study)
-        self._reported = Reported(study)
-        self._finished: set[int] = set()
-        self._buffer: list[tuple[int, EpisodeRecord]] = []
-        self._flushed_at = time.monotonic()
-        self._seen_at = -math.inf
+        self._writer = Writer(study)
+        self._over: set[int] = set()  # trials that have ended, or that another process took from this one
+        self._taken_away: set[int] = set()  # the latter
         self._failures = 0
         self._stop_reason: str | None = None
         self._closed = False
         self.seconds = 0.0
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
-        self._study = study
-        with self._entered():
-            self._take_trials(retry_failed=retry_failed)
-
-    def _take_trials(self, *, retry_failed: bool) -> None:
-        self._spec = self._study.spec
-        self._source = TrialSource(self._study, retry_failed=retry_failed)
-        if not self._spec.confirm:
-            self._confirmations.give_up()
+        self._claims.keep()
+        with self._entered(), self._claims.planning():
+            self._writer.catch_up(self._take_up)
+            self._queue = TrialQueue(study, self._claims, retry_failed=retry_failed)
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
         """Adds trials to an explicit plan when all of it has ended, and returns the study as it goes on.
@@ -78,8 +69,13 @@ class Recorder:
         with self._entered():
             if self._running:
                 raise StudyError(f"trials {sorted(self._running)} are running: the plan grows when they have ended.")
-            self._study = planned_further(self._study, rows)
-            self._take_trials(retry_failed=False)
+            self._study = self._queue.plan_further(rows)
+            return self._study
+
+    def look_again(self) -> OpenStudy:
+        """Returns the study as it is now, with what another process may have added to its plan."""
+        with self._entered():
+            self._study = self._queue.look_again()
             return self._study
 
     @property
@@ -88,34 +84,45 @@ class Recorder:
         return self._stop_reason
 
     @property
+    def unwritten(self) -> Path | None:
+        """The file with what the storage, which is away, does not know of yet; None if it knows of everything."""
+        return self._writer.unwritten
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the storage stayed away for longer than anybody waits."""
+        return self._writer.is_cut_off
+
+    @property
     def open_trials(self) -> set[int]:
         """Numbers of the trials that have begun and not ended: those that run, and those that wait to go on."""
         return {trial.number for trial in self._study.all_trials() if is_open(trial)}
 
     @property
+    def n_elsewhere(self) -> int:
+        """Trials that other processes run, or ran when they were killed."""
+        running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
+        return sum(trial.number not in self._running for trial in running)
+
+    @property
+    def is_led_elsewhere(self) -> bool:
+        """Whether another process leads the study: it may plan further trials when all have ended."""
+        return self._queue.is_led_elsewhere
+
+    @property
     def n_left(self) -> int:
         """Trials that are still to be started if nothing stops the study before."""
-        return self._source.n_left
+        return self._queue.n_left
 
     def ask(self) -> Ask | None:
         """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
         with self._entered():
-            if self._closed or self._stop_reason is not None:
-                return None
-            taken = self._source.take()
-            return None if taken is None else self._begun(taken.trial, self._spec.seeds, again=taken.again)
-
-    def _begun(self, trial: Trial, seeds: tuple[int, ...], confirms: int | None = None, *, again: bool) -> Ask:
-        self._running[trial.number] = trial
-        self._reported.begin(trial)
-        if again:
-            self._again.add(trial.number)
-        return Ask(trial.number, self._source.params(trial), seeds, confirms)
+            return self._begin(self._queue.take)
 
     def n_to_confirm(self) -> int:
-        """Returns how many trials are to be confirmed that were not begun here yet; see `ask_confirmation`."""
+        """Returns how many trials are to be confirmed that were not begun yet; see `ask_confirmation`."""
         with self._entered():
-            return self._confirmations.look_again()
+            return self._queue.n_to_confirm()
 
     def ask_confirmation(self) -> Ask | None:
         """Returns the next finalist to run on further seeds; None if nothing is left to confirm.
@@ -123,12 +130,24 @@ class Recorder:
         Finalists are known when every trial of the search has ended, and not before: ask for none until then.
         """
         with self._entered():
-            if self._closed or self._stop_reason is not None:
-                return None
-            begun = self._confirmations.begin()
-            if begun is None:
-                return None
-            return self._begun(begun.trial, begun.seeds, begun.finalist, again=begun.again)
+            return self._begin(self._queue.take_confirmation)
+
+    def _begin(self, take: Callable[[], Taken | None]) -> Ask | None:
+        taken = None if self._closed or self._stop_reason is not None or self.is_cut_off else take()
+        if taken is None:
+            return None
+        number = taken.trial.number
+        self._running[number] = taken.trial
+        self._writer.begin(taken.trial, again=taken.again)
+        return Ask(number, self._queue.params(taken.trial), taken.seeds, taken.confirms)
+
+    def _take_up(self, frozen: FrozenTrial) -> Trial | None:
+        """Takes a trial that has ended without its storage hearing of it, as nobody else has it."""
+        if self._claims.take(frozen.number) is not None:
+            return None
+        if frozen.state == TrialState.WAITING:
+            return take_up(self._study.study, frozen, {})
+        return Trial(self._study.study, frozen._trial_id)
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
@@ -138,15 +157,10 @@ class Recorder:
         Raises:
             StudyError: If the trial is not running or the configuration is not JSON.
         """
+        check_json(dict(configuration))
         with self._entered():
-            check_json(dict(configuration))
-            trial = self._trial(number)
-            if number in self._again:
-                self._flush()
-                self._study.storage.episodes.delete(self._study.episodes_key, number)
-                self._reported.begin(trial)
-            self._again.add(number)  # its process may die, and another one go on with it
-            trial.set_user_attr("configuration", dict(configuration))
+            if number not in self._taken_away:
+                self._writer.started(self._trial(number), configuration)
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
@@ -157,11 +171,10 @@ class Recorder:
             StudyError: If this recorder never handed out the trial.
         """
         with self._entered():
-            if number not in self._finished:
+            if number not in self._over:
                 self._trial(number)
-            self._buffer.extend((number, record) for record in records)
-            if len(self._buffer) >= FLUSH_ROWS or time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
-                self._flush()
+            if number not in self._taken_away:
+                self._writer.episodes(number, records)
 
     def report(self, number: int, env_steps: int, value: float) -> bool:
         """Records an intermediate value and asks the pruner.
@@ -178,7 +191,7 @@ class Recorder:
         Raises:
             StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
         """
-        return number in self.rung(env_steps, {number: {self._spec.seeds[0]: value}})
+        return number in self.rung(env_steps, {number: {self._study.spec.seeds[0]: value}})
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         """Records the values of several trials that have come equally far, and asks the pruner about each of them.
@@ -199,15 +212,11 @@ class Recorder:
         with self._entered():
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
-            stopped = {number for number in values if number in self._finished}
+            stopped = {number for number in values if number in self._over}
             asked: list[Trial] = []
-            for number, seed_values in values.items():
-                if number in stopped:
-                    continue
-                trial = self._trial(number)
-                kept = self._reported.keep(trial, env_steps, float(iqm(list(seed_values.values()))))
-                if kept and number not in self._confirmations:
-                    self._reported.keep_seeds(trial, env_steps, seed_values)
+            for number in values.keys() - stopped:
+                trial, is_judged = self._trial(number), not self._queue.is_confirmation(number)
+                if self._writer.report(trial, env_steps, values[number], by_seed=is_judged) and is_judged:
                     asked.append(trial)
             return stopped | {trial.number for trial in asked if trial.should_prune()}
 
@@ -233,13 +242,7 @@ class Recorder:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._entered():
-            values = {"value": value, **{f"value of seed {seed}": each for seed, each in (seed_values or {}).items()}}
-            wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
-            if wrong:
-                self._fail(number, f"no usable result: {wrong[0]}", "", extra)
-                return
-            self._end(number, TrialState.COMPLETE, float(value), seed_attrs(seed_values, extra))
-            self._failures = 0
+            self._end(number, completion(value, seed_values, extra))
 
     def pruned(
         self,
@@ -262,12 +265,11 @@ class Recorder:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._entered():
-            trial = self._trial(number)
-            self._reported.keep(trial, env_steps, value, always=True)
-            known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
-            attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(self._spec.pruner, env_steps, value)}
-            self._end(number, TrialState.PRUNED, None, {**attrs, **seed_attrs(known, extra)})
-            self._failures = 0
+            try:
+                if number not in self._taken_away:
+                    self._writer.last_report(self._trial(number), env_steps, value)
+            finally:
+                self._end(number, pruning(self._study.spec.pruner, env_steps, value, seed_values, extra))
 
     def failed(
         self,
@@ -292,8 +294,8 @@ class Recorder:
             StudyError: If the trial is not running or `extra` is not JSON.
         """
         with self._entered():
-            marked = {**(extra or {}), DIVERGED_ATTR: True} if diverged else extra
-            self._fail(number, reason, traceback, marked, counts=not (diverged and self._something_works()))
+            ending = failure(reason, traceback, extra, diverged=diverged)
+            self._end(number, ending, counts=not (diverged and self._something_works()))
 
     def _something_works(self) -> bool:
         return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())
@@ -305,33 +307,40 @@ class Recorder:
             StudyError: If the trial is not running.
         """
         with self._entered():
-            trial = self._trial(number)
-            self._flush()
-            if number in self._confirmations:
+            if number not in self._taken_away:
+                self._put_back(self._trial(number))
+
+    def _put_back(self, trial: Trial) -> None:
+        """Leaves a trial to whoever goes on with it."""
+        if not self.is_cut_off:
+            self._writer.flush()
+            # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
+            with contextlib.suppress(UpdateFinishedTrialError):
                 put_back(self._study.study, trial._trial_id)
-                self._confirmations.put_back(number)
-            else:
-                self._source.put_back(trial)
-            self._forget(number)
+            self._claims.give_back(trial.number)
+        self._queue.waits(trial.number)
+        self._forget(trial.number)
 
     def flush(self) -> None:
-        """Writes the episodes that are waiting and gives a sign of life. Call it now and then in a long silence."""
+        """Writes the episodes that are waiting. Call it now and then in a long silence."""
         with self._entered():
-            self._flush()
+            self._writer.flush()
 
     def close(self) -> None:
-        """Writes what is buffered, and lets the trials wait that are still running. May be called twice."""
+        """Writes what is buffered, lets the trials wait that are still running, and gives the study free.
+
+        May be called twice.
+        """
         with self._entered():
             if self._closed:
                 return
             self._closed = True
-            for number in list(self._running):
-                # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
-                with contextlib.suppress(UpdateFinishedTrialError):
-                    put_back(self._study.study, self._running[number]._trial_id)
-                self._forget(number)
-            self._flush()
-            self._study.study.set_user_attr(RUNNER_ATTR, None)
+            try:
+                for trial in list(self._running.values()):
+                    self._put_back(trial)
+                self._writer.flush()
+            finally:
+                self._claims.close()
 
     def __enter__(self) -> Recorder:
         return self
@@ -341,51 +350,49 @@ class Recorder:
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
-        """Every public call runs in here: one at a time, its time measured, a sign of life given when it is due."""
+        """Every public call runs in here: one at a time, and its time measured."""
         with self._lock:
             begun = time.perf_counter()
             try:
-                if not self._closed and time.monotonic() - self._seen_at >= REFRESH_SECONDS:
-                    self._study.study.set_user_attr(RUNNER_ATTR, sign_of_life())
-                    self._seen_at = time.monotonic()
+                for number in self._claims.take_lost() & self._running.keys():
+                    self._drop(number)
                 yield
             finally:
                 self.seconds += time.perf_counter() - begun
+
+    def _drop(self, number: int) -> None:
+        """Another process has taken a trial, because this one was away for so long: what it says is not heard."""
+        log.warning("Trial %d goes on in another process, as this one was away for too long.", number)
+        del self._running[number]
+        self._writer.drop(number)
+        self._over.add(number)
+        self._taken_away.add(number)
 
     def _trial(self, number: int) -> Trial:
         try:
             return self._running[number]
         except KeyError:
-            state = "has ended already" if number in self._finished else "was never handed out by this recorder"
+            state = "has ended already" if number in self._over else "was never handed out by this recorder"
             raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
 
-    def _fail(
-        self, number: int, reason: str, traceback: str, extra: Mapping[str, Json] | None, *, counts: bool = True
-    ) -> None:
-        attrs: dict[str, Json] = dict(extra or {})
-        attrs[REASON_ATTR] = reason[:REASON_CHARACTERS]
-        if traceback:
-            attrs[TRACEBACK_ATTR] = end_of(traceback)
-        self._end(number, TrialState.FAIL, None, attrs)
-        self._failures += counts
-        if self._failures >= self._spec.max_failures_in_a_row and self._stop_reason is None:
-            self._stop_reason = f"{self._failures} trials failed in a row; the last one: {attrs[REASON_ATTR]}"
-
-    def _end(self, number: int, state: TrialState, value: float | None, attrs: Mapping[str, Json]) -> None:
+    def _end(self, number: int, ending: Ending, *, counts: bool = True) -> None:
+        if number in self._taken_away:
+            return
         trial = self._trial(number)
-        check_json(dict(attrs))
-        self._flush()
-        for key, attr in attrs.items():
-            trial.set_user_attr(key, attr)
-        self._study.study.tell(trial, value, state=state)
-        self._forget(number)
-        self._finished.add(number)
+        try:
+            self._writer.end(trial, ending)
+            if not self.is_cut_off:
+                self._claims.give_back(number)
+        finally:
+            self._forget(number)
+            self._over.add(number)
+        if ending.state != TrialState.FAIL:
+            self._failures = 0
+            return
+        self._failures += counts
+        if self._failures >= self._study.spec.max_failures_in_a_row and self._stop_reason is None:
+            self._stop_reason = f"{self._failures} trials failed in a row; the last one: {ending.attrs[REASON_ATTR]}"
 
     def _forget(self, number: int) -> None:
         del self._running[number]
-        self._reported.end(number)
-
-    def _flush(self) -> None:
-        self._study.storage.episodes.add(self._study.episodes_key, self._buffer)
-        self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
-        self._flushed_at = time.monotonic()
+        self._writer.forget(number)

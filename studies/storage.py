@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from studies.episodes import EpisodeStore
 from studies.errors import StudyError
+from studies.leases import LeaseTable, SqlLeases
+from studies.patience import Patience, PatientStorage, PatientTable
+from studies.schema import prepare
 from studies.storage_url import StorageAddress, check_file, parse_storage_url
 
 if TYPE_CHECKING:
@@ -39,12 +42,18 @@ class StudyStorage:
         label: The URL for people, without a password.
         optuna: The Optuna storage.
         episodes: The episodes table beside it.
+        leases: Who holds which trial.
+        patience: How long its calls wait where it is away; not at all unless somebody runs a study.
+        shared: Whether several processes may run a study in it at the same time. Files have one writer.
     """
 
     url: str
     label: str
     optuna: BaseStorage
     episodes: EpisodeStore
+    leases: LeaseTable
+    patience: Patience
+    shared: bool
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def close(self) -> None:
@@ -107,8 +116,24 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
 
     # One shared connection: every new one would see its own empty database.
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+    return _storage(address, InMemoryStorage(), engine, [engine.dispose])
+
+
+def _storage(
+    address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine, closers: list[Callable[[], None]]
+) -> StudyStorage:
+    """A storage whose own tables are in a database."""
+    prepare(engine, address.label)
+    patience = Patience(address.label)
     return StudyStorage(
-        address.url, address.label, InMemoryStorage(), EpisodeStore(engine, address.label), [engine.dispose]
+        url=address.url,
+        label=address.label,
+        optuna=cast("BaseStorage", PatientStorage(optuna_storage, patience)),
+        episodes=cast("EpisodeStore", PatientTable(EpisodeStore(engine), patience)),
+        leases=cast("LeaseTable", PatientTable(SqlLeases(engine), patience)),
+        patience=patience,
+        shared=address.kind == "server",
+        _closers=closers,
     )
 
 
@@ -123,7 +148,7 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     check_file(StorageAddress("sqlite", f"sqlite:///{beside}", beside, str(beside)), create=True)
     engine = sa.create_engine(f"sqlite:///{beside}", connect_args={"timeout": _BUSY_SECONDS})
     _tune_sqlite(engine)
-    return StudyStorage(address.url, address.label, optuna_storage, EpisodeStore(engine, str(beside)), [engine.dispose])
+    return _storage(address, optuna_storage, engine, [engine.dispose])
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
@@ -139,14 +164,11 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
             _tune_sqlite(rdb.engine)
         elif rdb.engine.dialect.name == "postgresql":
             _tune_postgresql(rdb.engine)
-        episodes = EpisodeStore(rdb.engine, address.label)
+        # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
+        return _storage(address, get_storage(rdb), rdb.engine, [rdb.engine.dispose, rdb.remove_session])
     except BaseException:
         rdb.engine.dispose()
         raise
-    # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
-    return StudyStorage(
-        address.url, address.label, get_storage(rdb), episodes, [rdb.engine.dispose, rdb.remove_session]
-    )
 
 
 def _tune_sqlite(engine: sa.Engine) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.attributes import is_interrupted
-from studies.beginning import begin, put_back, take_up
+from studies.beginning import begin, take_up
+from studies.plan import pending_rows
 from studies.spaces import Fixed, Json, decode_params, distribution
 from studies.standing import planned_row, rows_left
 
@@ -46,48 +48,53 @@ class TrialSource:
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
         trials = study.trials()
-        waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
-        self._waiting = sorted(waiting, key=lambda trial: not is_interrupted(trial))  # what has begun goes on first
-        self._n_counted = len(trials) - len(waiting)
         untried, again = rows_left(self._spec, trials)
         self._pending = [*untried, *again] if retry_failed else untried
+        self._begun: set[int] = set()  # here
+        self._n_seen = self._next_number(trials)
 
     @property
     def n_left(self) -> int:
         """Trials that are still to be handed out."""
+        trials = self._look()
+        waiting = _waiting(trials)
         if self._planned:
-            return len(self._waiting) + len(self._pending)
-        return max(sum(map(is_interrupted, self._waiting)), self._spec.n_trials - self._n_counted)
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether no further trial is to begin; those that have begun go on all the same."""
-        return not self._planned and self._n_counted >= self._spec.n_trials
+            return len(waiting) + len(self._pending)
+        return max(sum(map(is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
 
     def take(self) -> Taken | None:
-        """Returns the next trial, RUNNING from now on; None if nothing is left."""
-        while self._waiting and (is_interrupted(self._waiting[0]) or not self._is_full):
-            waiting = self._waiting.pop(0)
-            again = is_interrupted(waiting)  # before it runs: some storages hand out their own trials
-            trial = take_up(self._study.study, waiting, self._wanted(planned_row(waiting)))
+        """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning."""
+        trials = self._look()
+        waiting = _waiting(trials)
+        # What has begun goes on, however many trials there are.
+        is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
+        for each in waiting:
+            again = is_interrupted(each)  # before it runs: some storages hand out their own trials
+            if is_full and not again:
+                break
+            trial = take_up(self._study.study, each, self._wanted(planned_row(each)))
             if trial is not None:
-                self._n_counted += 1
                 return Taken(trial, again=again)
-        if self._is_full:
+        if is_full or (self._planned and not self._pending):
             return None
-        row: Mapping[str, Json] = {}
-        if self._planned:
-            if not self._pending:
-                return None
-            row = self._pending.pop(0)
-        self._n_counted += 1
-        return Taken(begin(self._study.study, row, self._wanted(row)), again=False)
+        row: Mapping[str, Json] = self._pending.pop(0) if self._planned else {}
+        trial = begin(self._study.study, row, self._wanted(row))
+        self._begun.add(trial.number)
+        return Taken(trial, again=False)
 
-    def put_back(self, trial: Trial) -> None:
-        """Lets a trial wait, to be taken again."""
-        put_back(self._study.study, trial._trial_id)
-        self._waiting.insert(0, self._study.storage.optuna.get_trial(trial._trial_id))
-        self._n_counted -= 1
+    def _look(self) -> list[FrozenTrial]:
+        """The trials as they are now. What others have begun or queued since, this one need not begin."""
+        trials = self._study.trials()
+        latest = itertools.takewhile(lambda trial: trial.number >= self._n_seen, reversed(trials))
+        new = [trial for trial in latest if trial.number not in self._begun]
+        if new:
+            self._pending = pending_rows(self._pending, [row for trial in new if (row := planned_row(trial))])
+        self._n_seen = self._next_number(trials)
+        return trials
+
+    @staticmethod
+    def _next_number(trials: Sequence[FrozenTrial]) -> int:
+        return trials[-1].number + 1 if trials else 0
 
     def params(self, trial: Trial) -> dict[str, Json]:
         """What a trial sets: the study's fixed parameters and its own."""
@@ -101,3 +108,8 @@ class TrialSource:
             for name, space in self._spaces.items()
             if name in names or isinstance(space, Fixed)
         }
+
+
+def _waiting(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that wait; first of all those that had begun."""
+    return sorted((t for t in trials if t.state == TrialState.WAITING), key=lambda trial: not is_interrupted(trial))

@@ -84,6 +84,12 @@ class PlainProgress(Progress):
             further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
             self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
 
+    def others_run(self, n_trials: int) -> None:
+        super().others_run(n_trials)
+        if self._clock() - self._told_at >= _LINE_SECONDS:
+            self._told_at = self._clock()
+            self.console.print(Text(f"  {self.summary()}"))
+
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         super().trial_started(trial, params)
         if self.n_places <= _FEW:
@@ -108,6 +114,8 @@ class PlainProgress(Progress):
     def summary(self) -> str:
         """Trials, speed and time, in one line."""
         parts = [f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}"]
+        if self.n_elsewhere:
+            parts.append(f"waiting for {self.n_elsewhere} in other processes")
         if self.steps_per_second >= 1:
             parts.append(f"{self.steps_per_second:,.0f} steps/s")
         parts.append(f"{_seconds(self.elapsed)} so far")
@@ -130,6 +138,9 @@ class LiveProgress(PlainProgress):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._live.stop()
+
+    def others_run(self, n_trials: int) -> None:
+        Tracker.others_run(self, n_trials)
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         Tracker.trial_started(self, trial, params)

@@ -87,8 +87,9 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
     """Remove a study: its trials and every episode of them. Nothing brings them back."""
+    from studies.opening import delete_study
     from studies.storage import open_storage
-    from studies.study import delete_study, load_study
+    from studies.study import load_study
 
     with open_storage(storage or DEFAULT_STORAGE, create=False) as opened:
         if not yes:

@@ -113,6 +113,7 @@ class Tracker:
         n_again: Trials that failed before and are tried again.
         n_total: Trials that the study will have when it is done.
         n_places: Trials that run at the same time, about.
+        n_elsewhere: Trials of other processes that are waited for.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -126,6 +127,7 @@ class Tracker:
         self._clock = clock
         self._began = clock()
         self.n_places = 1
+        self.n_elsewhere = 0
         self._finished_steps = 0
         self._durations: list[float] = []
 
@@ -204,8 +206,22 @@ class Tracker:
         """See `Observer`."""
         self.n_total += n_finalists
 
+    def others_run(self, n_trials: int) -> None:
+        """See `Observer`."""
+        self.n_elsewhere = n_trials
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """Counts what other processes have done."""
+        from studies.standing import standing_of
+
+        if self.study is not None and self.study.storage.shared:
+            now = standing_of(self.study.spec, self.study.trials())
+            self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
+
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """See `Observer`."""
+        self.n_elsewhere = 0
         self.running[trial.number] = RunningTrial(
             number=trial.number,
             params=self.searched(params),
@@ -236,6 +252,7 @@ class Tracker:
         """See `Observer`."""
         trial = self.running.pop(number, None)
         self.states[outcome.state] += 1
+        self._look_around()
         if trial is None:
             return
         if outcome.state != "interrupted":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from death import die
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from finder import LRFinder
@@ -231,10 +232,11 @@ def test_what_was_interrupted_or_lost_is_confirmed_the_next_time_and_what_diverg
         assert first is not None
         assert second is not None
         assert third is not None
-        recorder.interrupted(first.number)
         recorder.failed(second.number, "its process was killed (signal 9)")
         recorder.failed(third.number, "the loss became NaN", diverged=True)
         assert recorder.n_to_confirm() == 0, "what failed is tried again by the next run"
+        recorder.interrupted(first.number)
+        assert recorder.n_to_confirm() == 1
     assert set(verdict(study).refuted) == {third.confirms}
     asked = [number for number, _ in confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})]
     assert set(asked) == {first.confirms, second.confirms}
@@ -295,19 +297,19 @@ def test_a_confirmation_that_was_interrupted_goes_on_also_where_a_row_is_tried_a
     recorder = Recorder(study)
     ask = recorder.ask_confirmation()
     assert ask is not None
-    # The process dies here; the next run finds a row that it tries again, and then the confirmation as it was.
+    die(study)  # the next run finds a row that it tries again, and then the confirmation as it was
     failed = study.study._storage.create_new_trial(study.study._study_id, failed_row({"learning_rate": 0.1}))
     study.study._storage.set_trial_state_values(failed, TrialState.FAIL)
     rows = (*study.spec.trials, {"learning_rate": 0.1})
-    with open_study(study.spec.model_copy(update={"trials": rows, "n_trials": len(rows)})) as again:
+    longer = study.spec.model_copy(update={"trials": rows, "n_trials": len(rows)})
+    with open_study(longer) as again, Recorder(again) as recorder:
         assert [trial.state for trial in again.confirmation_trials()] == [TrialState.WAITING]
-        with Recorder(again) as recorder:
-            tried = recorder.ask()
-            assert tried is not None
-            assert tried.params["learning_rate"] == 0.1
-            recorder.completed(tried.number, 0.0, {0: 0.0, 1: 0.0})
-            goes_on = recorder.ask_confirmation()
-            assert goes_on == ask
+        tried = recorder.ask()
+        assert tried is not None
+        assert tried.params["learning_rate"] == 0.1
+        recorder.completed(tried.number, 0.0, {0: 0.0, 1: 0.0})
+        goes_on = recorder.ask_confirmation()
+        assert goes_on == ask
 
 
 def failed_row(row: dict[str, float]) -> FrozenTrial:

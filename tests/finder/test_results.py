@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from finder.results import SearchResult
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.spec import StudySpec
 from studies.storage import open_storage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
 
 RATES = (1e-4, 1e-3, 1e-2)
 

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable
 
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.reports.html import report_html
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import open_study
 from studies.words import number_text, param_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]

@@ -17,12 +17,13 @@ from optuna_dashboard import get_note, save_note
 
 from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
 from studies.errors import StudyError
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.shown_storage import ShownStorage
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy, load_study, open_study
+from studies.study import OpenStudy, load_study
 
 Make = Callable[..., StudySpec]
 IDS = ["finder-learning-curves", "finder-learning-rate", "finder-ranking", "finder-trials"]

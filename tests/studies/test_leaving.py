@@ -4,10 +4,10 @@ import pytest
 
 from studies.confirmation import left_behind
 from studies.leaving import at_end, told_apart
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import open_study
 
 
 def test_what_leaves_gains_what_the_survivors_gained() -> None:

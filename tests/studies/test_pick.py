@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
+from studies.opening import open_study
 from studies.pick import best, best_optimizer, why_no_pick
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 

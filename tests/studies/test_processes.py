@@ -14,10 +14,10 @@ import pytest
 
 from studies.errors import StudyError
 from studies.listing import list_studies
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
-from studies.study import open_study
 
 Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ RUN_AND_HANG = """
 import sys, time
 from studies.recorder import Recorder
 from studies.spec import StudySpec
-from studies.study import open_study
+from studies.opening import open_study
 spec = StudySpec.from_toml(sys.argv[1])
 recorder = Recorder(open_study(spec))
 recorder.completed(recorder.ask().number, 1.0)

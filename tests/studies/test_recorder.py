@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from death import die
 from optuna.trial import TrialState
 
 from studies.endings import TRACEBACK_BYTES
 from studies.errors import StudyError
 from studies.listing import list_studies
-from studies.recorder import FLUSH_ROWS, Recorder
+from studies.opening import open_study
+from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.standing import Standing, standing
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
+from studies.writer import FLUSH_ROWS
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]
@@ -165,17 +168,18 @@ class TestEveryStorage:
         self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
     ) -> None:
         spec = make_spec(n_trials=2, pruner="none")
-        recorder = Recorder(open_study(spec, storage))
+        study = open_study(spec, storage)
+        recorder = Recorder(study)
         first = recorder.ask()
         assert first is not None
         recorder.report(first.number, 100, 1.0)
         recorder.report(first.number, 200, 2.0)
         recorder.episodes(first.number, [episode(episode=0), episode(episode=1)])
         recorder.flush()
-        # The process dies here: no close.
+        die(study)
         study = open_study(spec, storage)
-        assert states(study) == ["WAITING"]
         with Recorder(study) as recorder:
+            assert states(study) == ["WAITING"]
             again = recorder.ask()
             assert again == first
             recorder.started(again.number, {})
@@ -339,7 +343,7 @@ def test_a_second_after_the_last_write_the_next_call_writes(
     with Recorder(study) as recorder:
         number = number_of(recorder)
         recorder.episodes(number, [episode()])
-        monkeypatch.setattr(recorder, "_flushed_at", -math.inf)
+        monkeypatch.setattr(recorder._writer, "_flushed_at", -math.inf)
         recorder.episodes(number, [episode(episode=1)])
         assert storage.episodes.count(study.episodes_key) == 2
 
@@ -476,11 +480,13 @@ def test_a_trial_that_goes_on_is_judged_by_what_it_reports_now(storage: StudySto
     spec = make_spec(
         trials=[{"learning_rate": rate} for rate in RATES[:3]], pruner="keep-top", pruner_kwargs={"at": 600, "keep": 1}
     )
-    recorder = Recorder(open_study(spec, storage))
+    study = open_study(spec, storage)
+    recorder = Recorder(study)
     for _ in range(3):
         number_of(recorder)
     assert recorder.rung(200, {number: {0: 1.0} for number in range(3)}) == set()
-    recorder.report(0, 600, 3.0)  # and then the process dies, before the others have reported there
+    recorder.report(0, 600, 3.0)
+    die(study)  # before the others have reported there
     with Recorder(open_study(spec, storage)) as recorder:
         for _ in range(3):
             number_of(recorder)

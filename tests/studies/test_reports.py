@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
+from studies.opening import open_study
 from studies.pick import best
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
@@ -32,7 +33,7 @@ from studies.reports.html import report_html
 from studies.reports.theme import log_axis
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 

@@ -12,11 +12,11 @@ from optuna.trial import TrialState
 
 from studies.attributes import RUNG_ATTR
 from studies.errors import StudyError
+from studies.opening import open_study
 from studies.pruners import RACES, make_pruner
 from studies.recorder import Recorder
 from studies.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
 from studies.spec import StudySpec
-from studies.study import open_study
 
 Make = Callable[..., StudySpec]
 

@@ -1,25 +1,26 @@
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from death import die
 from optuna.trial import TrialState
 
 from studies.attributes import is_interrupted
 from studies.checkpoint_folder import checkpoint_folder
+from studies.claims import LEASE_SECONDS, STUDY
 from studies.errors import StudyError
-from studies.lease import is_running_elsewhere, sign_of_life
 from studies.listing import list_studies
+from studies.opening import delete_study, open_study
+from studies.owner import Owner
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import RUNNER_ATTR, SPEC_ATTR, delete_study, load_study, open_study
+from studies.study import SPEC_ATTR, OpenStudy, load_study
 
 Make = Callable[..., StudySpec]
 
@@ -36,11 +37,12 @@ class TestEveryStorage:
         assert (summary.n_complete, summary.best_value, summary.started) == (0, None, None)
 
     def test_trials_left_running_wait_to_go_on(self, storage: StudyStorage, make_spec: Make) -> None:
-        recorder = Recorder(open_study(make_spec(), storage))
-        ask = recorder.ask()
-        assert ask is not None
-        # The process dies here: no close.
-        trials = open_study(make_spec(), storage).trials()
+        study = open_study(make_spec(), storage)
+        assert Recorder(study).ask() is not None
+        die(study)
+        again = open_study(make_spec(), storage)
+        Recorder(again).close()
+        trials = again.trials()
         assert [(trial.state, is_interrupted(trial)) for trial in trials] == [(TrialState.WAITING, True)]
 
     def test_summaries_count_states_apart(self, storage: StudyStorage, make_spec: Make) -> None:
@@ -153,12 +155,13 @@ class TestReplacing:
 
     def test_what_can_go_on_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
-        recorder = Recorder(open_study(spec, storage))
+        study = open_study(spec, storage)
+        recorder = Recorder(study)
         recorder.report(recorder.ask().number, 100, 1.0)  # type: ignore[union-attr]
-        # The process dies here: its trials wait to go on.
+        die(study)
         other = open_study(spec.model_copy(update={"seeds": (0,)}), storage)
         assert other.name == f"{self.NAME}-2"
-        assert [trial.state for trial in open_study(spec, storage).trials()] == [TrialState.WAITING]
+        assert [trial.state for trial in open_study(spec, storage).trials()] == [TrialState.RUNNING]
         third = open_study(spec.model_copy(update={"seeds": (5,)}), storage)
         assert third.name == f"{self.NAME}-2"
         assert third.notes[-1].endswith("had nothing to show: a new one takes its place.")
@@ -181,7 +184,7 @@ class TestReplacing:
     def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         study = open_study(spec, storage)
-        study.study.set_user_attr(RUNNER_ATTR, {**sign_of_life(), "pid": 1, "started": None})
+        run_by_another(study)
         with pytest.raises(StudyError, match="being run by process 1"):
             open_study(spec.model_copy(update={"seeds": (0,)}), storage)
 
@@ -245,7 +248,7 @@ class TestDeleting:
         study = open_study(make_spec(), storage)
         with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
             delete_study(storage, "a stady")
-        study.study.set_user_attr(RUNNER_ATTR, {**sign_of_life(), "pid": 1, "started": None})
+        run_by_another(study)
         with pytest.raises(StudyError, match="being run by process 1"):
             delete_study(storage, "a study")
         theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
@@ -352,28 +355,29 @@ def test_the_password_is_not_kept_in_the_study(make_spec: Make) -> None:
         assert "secret" not in str(storage.optuna.get_all_studies()[0].user_attrs)
 
 
-class TestLease:
+def run_by_another(study: OpenStudy) -> None:
+    """Has process 1 run a study, which is always there, and is not this one."""
+    assert study.claims is not None
+    study.claims.close()
+    another = Owner.new()._replace(pid=1, started="", token="another")
+    assert study.storage.leases.take(study.episodes_key, STUDY, str(another), LEASE_SECONDS)
+
+
+class TestWhoRunsIt:
     def test_a_living_run_is_left_alone(self, storage: StudyStorage, make_spec: Make) -> None:
-        study = open_study(make_spec(), storage)
-        mark = {**sign_of_life(), "pid": 1, "started": None}  # process 1 is always there, and not this one
-        study.study.set_user_attr(RUNNER_ATTR, mark)
+        run_by_another(open_study(make_spec(), storage))
         with pytest.raises(StudyError, match="being run by process 1"):
             open_study(make_spec(), storage)
 
-    def test_a_closed_run_leaves_no_mark(self, storage: StudyStorage, make_spec: Make) -> None:
+    def test_a_closed_run_holds_nothing(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
-        with Recorder(study):
-            assert study.study.user_attrs[RUNNER_ATTR]["host"] == socket.gethostname()
-        assert study.study.user_attrs[RUNNER_ATTR] is None
+        with Recorder(study) as recorder:
+            ask = recorder.ask()
+            assert ask is not None
+            assert storage.leases.held(study.episodes_key).keys() == {STUDY, ask.number}
+        assert storage.leases.held(study.episodes_key) == {}
 
-    def test_who_counts_as_running(self) -> None:
-        now = time.time()
-        own = sign_of_life()
-        assert not is_running_elsewhere(None)
-        assert not is_running_elsewhere(own)
-        assert not is_running_elsewhere({**own, "pid": 2**22 + 7})  # no such process
-        assert is_running_elsewhere({**own, "pid": 1, "started": None, "seen": now})
-        assert not is_running_elsewhere({**own, "pid": 1, "started": None, "seen": now - 1e4})
-        assert not is_running_elsewhere({**own, "pid": 1, "started": -1, "seen": now})  # the number was given anew
-        assert is_running_elsewhere({**own, "host": "elsewhere", "seen": now - 10})
-        assert not is_running_elsewhere({**own, "host": "elsewhere", "seen": now - 1e4})
+    def test_a_study_that_is_open_for_reading_is_not_run(self, storage: StudyStorage, make_spec: Make) -> None:
+        open_study(make_spec(), storage)
+        with pytest.raises(StudyError, match="for reading only"):
+            Recorder(load_study(storage, "a study"))

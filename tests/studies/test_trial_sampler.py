@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import open_study
 
 Make = Callable[..., StudySpec]
 SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99"}

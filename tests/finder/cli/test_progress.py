@@ -13,9 +13,10 @@ from finder.cli.progress import LiveProgress, PlainProgress, headline
 from finder.cli.tracker import Tracker
 from finder.executors import make_executor
 from finder.trial import Outcome, TrialSpec
+from studies.opening import open_study
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
-from studies.study import OpenStudy, open_study
+from studies.study import OpenStudy
 
 
 class Clock:

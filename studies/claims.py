@@ -1,0 +1,213 @@
+"""What one process holds of a study: the study, its trials, the right to begin trials. Kept while the process lives.
+
+Everything that is held is renewed by a thread, however slow a trial is. Who is killed stops renewing. On its own
+machine that is known at once; elsewhere what it held is free when the deadline has passed and it was watched for a
+while: where the database itself was away, nobody could renew, and those who live do so first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Collection, Iterator
+
+from studies.errors import StudyError
+from studies.leases import Lease, LeaseTable
+from studies.owner import Owner
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 60.0
+"""How long something is held without being renewed."""
+
+RENEW_SECONDS = 15.0
+"""How often it is renewed."""
+
+WATCH_SECONDS = 20.0
+"""How long somebody is watched whose deadline has passed, before what it held is taken over."""
+
+STUDY = -1
+"""What whoever leads a study holds: makes its plan, and grows it. Trials have numbers from 0."""
+
+PLANNING = -2
+"""What whoever begins a trial holds meanwhile."""
+
+_RETRY_SECONDS = (0.01, 0.1)
+"""Between two tries to plan, at random between these."""
+
+
+class LostError(StudyError):
+    """What was held was taken by another process, because this one was away for too long."""
+
+
+class Claims:
+    """What this process holds of a study. A context manager; see `close`. May be called from any thread.
+
+    Args:
+        table: Where it is written.
+        study: The study's key in it.
+        others: Whether anybody else could hold anything; without others, nothing needs to be renewed.
+    """
+
+    def __init__(self, table: LeaseTable, study: str, *, others: bool = True) -> None:
+        self._table, self._study, self._others = table, study, others
+        self._own = Owner.new()
+        self._lock = threading.RLock()
+        self._held: set[int] = set()
+        self._lost: set[int] = set()
+        self._overdue: dict[tuple[int, str, float], float] = {}
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, number: int) -> Owner | None:
+        """Takes something that nobody alive holds; returns who holds it, None where it is ours from now on."""
+        with self._lock:
+            if number in self._held:
+                return None
+            if self._table.take(self._study, number, str(self._own), LEASE_SECONDS):
+                self._begin_to_hold(number)
+                return None
+            lease = self._table.held(self._study).get(number)
+            if lease is None:
+                return self.take(number)
+            if lease.owner == str(self._own) or (
+                self._is_over(number, lease)
+                and self._table.take(self._study, number, str(self._own), LEASE_SECONDS, instead_of=lease)
+            ):
+                self._begin_to_hold(number)
+                return None
+            return Owner.read(lease.owner)
+
+    def take_in_time(self, number: int) -> Owner | None:
+        """Does the same; watches a holder whose deadline has passed for as long as it takes."""
+        told = False
+        while (holder := self.take(number)) is not None:
+            lease = self._table.held(self._study).get(number)
+            if lease is not None and lease.seconds_left > 0:
+                return holder
+            if not told:
+                told = True
+                log.warning(
+                    "Nothing was heard of process %d on %s, which ran %s, for long: waiting %g s for a sign of life.",
+                    holder.pid, holder.host, self._study, WATCH_SECONDS,
+                )  # fmt: skip
+            time.sleep(0.5)
+        return None
+
+    def _begin_to_hold(self, number: int) -> None:
+        self._held.add(number)
+        self._lost.discard(number)
+
+    def keep(self) -> None:
+        """Renews what is held, now and until `close`."""
+        if self._thread is None and self._others:
+            self._thread = threading.Thread(target=self._renew_again_and_again, name="finder-leases", daemon=True)
+            self._thread.start()
+
+    def give_back(self, number: int) -> bool:
+        """Gives something back; returns whether it was ours to the end."""
+        with self._lock:
+            if number not in self._held:
+                return False
+            self._held.discard(number)
+            return self._table.release(self._study, number, str(self._own))
+
+    def holds(self, number: int) -> bool:
+        """Returns whether something is ours, as far as was heard."""
+        return number in self._held
+
+    def take_lost(self) -> set[int]:
+        """Returns what others took since the last call: this process was away for longer than it may be (asleep)."""
+        with self._lock:
+            lost, self._lost = self._lost, set()
+            return lost
+
+    def held_by_others(self) -> dict[int, Owner]:
+        """Returns what others hold who live, or may live."""
+        with self._lock:
+            leases = self._table.held(self._study)
+            return {
+                number: Owner.read(lease.owner)
+                for number, lease in leases.items()
+                if lease.owner != str(self._own) and not self._is_over(number, lease)
+            }
+
+    def free(self, numbers: Collection[int]) -> set[int]:
+        """Returns which of these nobody alive holds, nor this process."""
+        if not numbers:
+            return set()
+        others = self.held_by_others()
+        return {number for number in numbers if number not in others and number not in self._held}
+
+    @contextlib.contextmanager
+    def planning(self) -> Iterator[None]:
+        """While in here, nobody else is: whoever decides what is tried next knows of everything that is tried already.
+
+        May be entered again from inside.
+
+        Raises:
+            LostError: At its end, if this process was away for so long that another one has planned meanwhile.
+        """
+        if PLANNING in self._held:
+            yield
+            return
+        while self.take(PLANNING) is not None:
+            time.sleep(random.uniform(*_RETRY_SECONDS))
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Exception):  # it has failed already, perhaps because the database is away
+                self.give_back(PLANNING)
+            raise
+        if not self.give_back(PLANNING):
+            raise LostError(f"another process planned trials of {self._study!r} while this one was away.")
+
+    def _is_over(self, number: int, lease: Lease) -> bool:
+        """Whether a lease of somebody else holds no more."""
+        owner = Owner.read(lease.owner)
+        if owner.is_dead or (number == STUDY and owner.is_this_process):  # opened here, and never closed
+            return True
+        if lease.seconds_left > 0:
+            return False
+        since = self._overdue.setdefault((number, lease.owner, lease.deadline), time.monotonic())
+        return time.monotonic() - since >= WATCH_SECONDS
+
+    def _renew_again_and_again(self) -> None:
+        wait = RENEW_SECONDS
+        while not self._closed.wait(wait):
+            try:
+                with self._lock:
+                    ours = self._table.renew(self._study, str(self._own), LEASE_SECONDS)
+                    self._lost |= self._held - ours
+                    self._held &= ours
+                wait = RENEW_SECONDS
+            except Exception as error:  # noqa: BLE001 - whatever a database says that is away for a while
+                log.debug("what is held of %s could not be renewed: %s", self._study, error)
+                wait = RENEW_SECONDS / 10
+
+    def abandon(self) -> None:
+        """Renews nothing from now on, and gives nothing back: others wait until it is over."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Gives everything back. May be called twice."""
+        if self._closed.is_set():
+            return
+        self.abandon()
+        with self._lock:
+            for number in list(self._held):
+                try:
+                    self.give_back(number)
+                except Exception as error:  # noqa: BLE001 - it is free by itself, in a while
+                    log.debug("what is held of %s could not be given back: %s", self._study, error)
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

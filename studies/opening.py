@@ -1,0 +1,308 @@
+"""Creating, continuing, joining and deleting studies."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import shutil
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.attributes import is_open
+from studies.checkpoint_folder import checkpoint_folder
+from studies.claims import STUDY, Claims
+from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
+from studies.errors import StudyError
+from studies.owner import Owner
+from studies.patience import patience_seconds
+from studies.pruners import make_pruner
+from studies.samplers import make_sampler
+from studies.spec import StudySpec, default_name
+from studies.storage import StudyStorage, open_storage
+from studies.study import (
+    EPISODES_ATTR,
+    SPEC_ATTR,
+    OpenStudy,
+    keep_spec,
+    opened_storage,
+    require_study,
+    spec_of,
+    study_id_of,
+)
+from studies.trial_sampler import TrialSampler
+from studies.unwritten import Unwritten
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+
+def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
+    """Creates a study, or continues the one of the same name.
+
+    An explicit plan joins the one that the study has. A study of the default name gets a number behind it where there
+    is one of that name that asks something else; one in which nothing was completed, pruned or is running is replaced.
+
+    Args:
+        spec: What to search. `n_trials` is the total wanted, including the trials that exist.
+        storage: An open storage, which stays open when the study is closed, or a URL. Defaults to `None`:
+            `spec.storage`.
+
+    Raises:
+        StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
+            metric, seeds or budget (says what differs and the ways out); if another living process runs it; if a
+            sampler's or pruner's argument is wrong.
+    """
+    with opened_storage(storage or spec.storage, create=True) as opened, contextlib.ExitStack() as on_error:
+        opened.patience.begin(patience_seconds())
+        spec, notes = _named(opened, spec)
+        study_id = study_id_of(opened, spec.name)
+        if study_id is not None:
+            _refuse_foreign(opened, study_id, spec)
+            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
+            spec, changes, goes_on = _continued(opened, study_id, spec)
+            notes += changes
+            if not goes_on:
+                _refuse_if_running(opened, study_id, spec.name)
+                _delete(opened, study_id)
+                study_id = None
+        sampler = _sampler_of(spec)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
+        if study_id is None:
+            study = _create(spec, opened, sampler, pruner)
+            claims = on_error.enter_context(_lead(opened, study._study_id, spec.name))
+        else:
+            study = optuna.load_study(study_name=spec.name, storage=opened.optuna, sampler=sampler, pruner=pruner)
+        key, owns = _episodes_key(opened, study._study_id, spec.name), storage is not opened
+        made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
+        keep_spec(made)
+        on_error.pop_all()
+        return made
+
+
+def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
+    """Opens a study for helping whoever runs it: it is run as it is, whatever another process does meanwhile.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), it was not made by this package, or it is in a file
+            that another living process writes.
+    """
+    with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
+        opened.patience.begin(patience_seconds())
+        study_id = require_study(opened, name)
+        spec = spec_of(opened, study_id, name)
+        if spec.kind == "range-test":
+            raise StudyError(f"the study {name!r} is a range test, which one process makes in one run.")
+        key, owns = _episodes_key(opened, study_id, name), storage is not opened
+        claims = Claims(opened.leases, key) if opened.shared else _lead(opened, study_id, name)
+        on_error.enter_context(claims)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
+        study = optuna.load_study(study_name=name, storage=opened.optuna, sampler=_sampler_of(spec), pruner=pruner)
+        on_error.pop_all()
+        return OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims)
+
+
+def delete_study(storage: StudyStorage | str, name: str) -> int:
+    """Removes a study: its trials and its episodes. Nothing brings them back.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Returns:
+        How many trials it had.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), it was not made by this package, or a living process
+            runs it.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        study_id = require_study(opened, name)
+        n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
+        if n_trials and SPEC_ATTR not in opened.optuna.get_study_user_attrs(study_id):
+            raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
+        _refuse_if_running(opened, study_id, name)
+        _delete(opened, study_id)
+        return n_trials
+
+
+def _lead(opened: StudyStorage, study_id: int, name: str) -> Claims:
+    """Holds a study as a whole.
+
+    Raises:
+        StudyError: Another living process does.
+    """
+    claims = Claims(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
+    holder = claims.take_in_time(STUDY)
+    if holder is not None:
+        claims.close()
+        raise _is_run_by(name, opened, holder)
+    return claims
+
+
+def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
+    told = f"the study {name!r} is being run by process {holder.pid} on {holder.host}"
+    if opened.shared:
+        where = f"finder worker {shlex.quote(name)} --storage {shlex.quote(opened.label)}"
+        return StudyError(f"{told}: help it ({where}), wait for it, stop it, or choose another name.")
+    return StudyError(f"{told}: wait for it, stop it, or choose another name.")
+
+
+def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
+    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+    if key is not None:
+        for holder in Claims(storage.leases, key, others=False).held_by_others().values():
+            if not holder.is_this_process:
+                raise _is_run_by(name, storage, holder)
+
+
+def _create(
+    spec: StudySpec, storage: StudyStorage, sampler: optuna.samplers.BaseSampler, pruner: optuna.pruners.BasePruner
+) -> optuna.Study:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
+    try:
+        study = optuna.create_study(
+            study_name=spec.name, storage=storage.optuna, direction=spec.direction, sampler=sampler, pruner=pruner
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([f"mean {spec.metric}"])  # the dashboard's axes say this instead of "Objective 0"
+        return study
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+def _sampler_of(spec: StudySpec) -> BaseSampler:
+    if spec.plan():
+        return make_sampler("random", {}, spec.seed, spec)  # never asked
+    return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
+
+
+def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
+    """Returns a study of the default name with that name, or with the first number behind it, which is free for it.
+
+    One that asked for something else and has something to show keeps its name; the same question finds its own again.
+    """
+    default = default_name(spec.kind, spec.agents, spec.env)
+    if spec.name != default:
+        return spec, []
+    number, taken_for = 1, ""
+    while (study_id := study_id_of(storage, spec.name)) is not None:
+        told = _another_question(storage, study_id, spec)
+        if told is None:
+            return spec, []
+        taken_for = taken_for or told
+        number += 1
+        spec = spec.model_copy(update={"name": f"{default}-{number}"})
+    if not taken_for:
+        return spec, []
+    return spec, [f"{default} was made with {taken_for}, which is another question: this study is {spec.name}."]
+
+
+def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
+    """Returns with what a study was made that has something to show for another question; None if it can go on."""
+    stored = storage.optuna.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
+    if stored is None:
+        return None
+    pairs = _against(StudySpec.from_json_dict(stored), spec, trials)
+    return _made_with(pairs) if pairs and _has_something_to_show(trials) else None
+
+
+def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+    """Returns what keeps a study from going on as it is asked for; pairs as in `differences`, none if it can."""
+    return differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
+
+
+def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
+    return " and ".join(dict.fromkeys(before for before, _ in pairs))
+
+
+def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
+    """Returns the study as it goes on, what is to be said of it, and whether it goes on or is begun anew."""
+    backend, name = storage.optuna, spec.name
+    stored = backend.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    trials = backend.get_all_trials(study_id, deepcopy=False)
+    if stored is None:
+        return spec, [], True
+    old = StudySpec.from_json_dict(stored)
+    pairs = _against(old, spec, trials)
+    if not pairs:
+        merged = with_old_plan(old, spec)
+        return merged, changes_told(old, merged, spec), True
+    default = re.escape(default_name(spec.kind, spec.agents, spec.env))
+    if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
+        return (
+            spec,
+            [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
+            False,
+        )
+    raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
+
+
+def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
+    """A run that died right after creating a study leaves it without a spec, and empty: that one is ours to take."""
+    backend = storage.optuna
+    if SPEC_ATTR not in backend.get_study_user_attrs(study_id) and (
+        backend.get_all_trials(study_id, deepcopy=False)
+        or backend.get_study_directions(study_id)[0].name.lower() != spec.direction
+    ):
+        raise StudyError(f"there is a study {spec.name!r} already, not made by Finder: choose another name.")
+
+
+def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
+    """Whether a trial has learned anything: it was completed, pruned, or has reported and can go on."""
+    ended = (TrialState.COMPLETE, TrialState.PRUNED)
+    return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
+
+
+def _delete(storage: StudyStorage, study_id: int) -> None:
+    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+    storage.optuna.delete_study(study_id)
+    if key is not None:
+        storage.episodes.delete(key)
+        storage.leases.delete(key)
+        _remove_files(storage, key)
+
+
+def _remove_files(storage: StudyStorage, key: str) -> None:
+    """Removes what is kept of a study beside its storage."""
+    folder = checkpoint_folder(storage.url, key)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    Unwritten(storage.url, key).forget()
+
+
+def _episodes_key(opened: StudyStorage, study_id: int, name: str) -> str:
+    """Returns the name that a study's episodes are stored under; gives it one if it has none yet."""
+    attrs = opened.optuna.get_study_user_attrs(study_id)
+    if EPISODES_ATTR not in attrs:
+        key = _free_episodes_key(opened, name, study_id)
+        _remove_files(opened, key)  # of a study that somebody deleted in another way
+        opened.leases.delete(key)
+        opened.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
+        return key
+    return str(attrs[EPISODES_ATTR])
+
+
+def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
+    """Returns a name to store episodes under, free of a deleted study's rows and of a renamed study's key."""
+    taken = {
+        frozen.user_attrs.get(EPISODES_ATTR)
+        for frozen in storage.optuna.get_all_studies()
+        if frozen._study_id != study_id
+    }
+    if name in taken:
+        return f"{name}#{study_id}"
+    storage.episodes.delete(name)
+    return name

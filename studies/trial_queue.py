@@ -1,0 +1,136 @@
+"""Hands out the trials of a study and of its confirmation, to one of the processes that may be running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from optuna.trial import Trial, TrialState
+
+from studies.attributes import REASON_ATTR
+from studies.beginning import put_back_abandoned
+from studies.claims import STUDY, Claims, LostError
+from studies.confirming import Confirmations
+from studies.study import OpenStudy, planned_further, refreshed
+from studies.trial_source import TrialSource
+
+if TYPE_CHECKING:
+    from studies.spaces import Json
+
+
+class Taken(NamedTuple):
+    """A trial that this process runs from now on.
+
+    Attributes:
+        trial: The trial.
+        seeds: On which seeds.
+        confirms: The trial that it runs again, None for a trial of the search.
+        again: Whether it had begun before, and goes on.
+    """
+
+    trial: Trial
+    seeds: tuple[int, ...]
+    confirms: int | None
+    again: bool
+
+
+class TrialQueue:
+    """What is left of a study. Every trial that it hands out is held by this process and by no other.
+
+    Args:
+        study: The study.
+        claims: What this process holds of it.
+        retry_failed: Whether a plan's trials that failed in an earlier run are run again.
+    """
+
+    def __init__(self, study: OpenStudy, claims: Claims, *, retry_failed: bool) -> None:
+        self._study, self._claims = study, claims
+        self._confirmations = Confirmations(study)
+        with claims.planning():
+            put_back_abandoned(study.study, claims)
+            self._source = TrialSource(study, retry_failed=retry_failed)
+            if not study.spec.confirm:
+                self._confirmations.give_up()
+
+    @property
+    def n_left(self) -> int:
+        """Trials of the search that are still to be handed out."""
+        return self._source.n_left
+
+    @property
+    def is_led_elsewhere(self) -> bool:
+        """Whether another process leads the study."""
+        return STUDY in self._claims.held_by_others()
+
+    def is_confirmation(self, number: int) -> bool:
+        """Returns whether a trial that was handed out confirms another one."""
+        return number in self._confirmations
+
+    def params(self, trial: Trial) -> dict[str, Json]:
+        """What a trial sets."""
+        return self._source.params(trial)
+
+    def take(self) -> Taken | None:
+        """Returns the next trial of the search; None if nothing is left."""
+
+        def take() -> Taken | None:
+            found = self._source.take()
+            return None if found is None else Taken(found.trial, self._study.spec.seeds, None, found.again)
+
+        return self._take(take)
+
+    def take_confirmation(self) -> Taken | None:
+        """Returns the next confirmation; None if nothing is left to confirm."""
+
+        def take() -> Taken | None:
+            found = self._confirmations.begin()
+            return None if found is None else Taken(found.trial, found.seeds, found.finalist, found.again)
+
+        return self._take(take)
+
+    def _take(self, take: Callable[[], Taken | None]) -> Taken | None:
+        while True:
+            taken = None
+            try:
+                with self._claims.planning():
+                    put_back_abandoned(self._study.study, self._claims)
+                    taken = take()
+                    if taken is None or self._claims.take(taken.trial.number) is None:
+                        return taken
+            except LostError as error:
+                if taken is not None and not taken.again:
+                    self._give_up(taken.trial, f"given up as it began: {error}")
+
+    def _give_up(self, trial: Trial, reason: str) -> None:
+        trial.set_user_attr(REASON_ATTR, reason)
+        trial.storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        self._claims.give_back(trial.number)
+
+    def waits(self, number: int) -> None:
+        """A trial that was handed out waits again."""
+        self._confirmations.put_back(number)
+
+    def n_to_confirm(self) -> int:
+        """Returns how many confirmations are still to be begun."""
+        with self._claims.planning():
+            put_back_abandoned(self._study.study, self._claims)
+            return len(self._confirmations.look())
+
+    def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+        """Adds trials to the plan, and returns the study as it goes on; what failed is not tried again."""
+        with self._claims.planning():
+            self._go_on(planned_further(self._study, rows))
+            return self._study
+
+    def look_again(self) -> OpenStudy:
+        """Returns the study as it is now, and knows from then on what others have added to its plan."""
+        with self._claims.planning():
+            put_back_abandoned(self._study.study, self._claims)
+            found = refreshed(self._study)
+            if found.spec.plan() != self._study.spec.plan():
+                self._go_on(found)
+            return self._study
+
+    def _go_on(self, study: OpenStudy) -> None:
+        self._study = study
+        self._source = TrialSource(study, retry_failed=False)

@@ -1,0 +1,173 @@
+"""Writes what is heard of running trials: to the storage or, when that stays away, what has ended to a local file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from studies.patience import StorageAwayError
+from studies.reported import Reported
+from studies.unwritten import EndedTrial, Report, Unwritten
+from studies.values import iqm
+
+if TYPE_CHECKING:
+    from studies.endings import Ending
+    from studies.records import EpisodeRecord
+    from studies.spaces import Json
+    from studies.study import OpenStudy
+
+FLUSH_ROWS = 5_000
+FLUSH_SECONDS = 1.0
+
+
+class Writer:
+    """Writes the trials that one process runs.
+
+    Args:
+        study: Their study.
+    """
+
+    def __init__(self, study: OpenStudy) -> None:
+        self._study = study
+        self._patience = study.storage.patience
+        self._episodes = study.storage.episodes
+        self._reported = Reported(study)
+        self._buffer: list[tuple[int, EpisodeRecord]] = []
+        self._flushed_at = time.monotonic()
+        self._told: set[int] = set()  # trials of which there may be episodes that they tell again
+        self._unwritten = Unwritten(study.storage.url, study.episodes_key)
+        self._missed: dict[int, dict[int, Report]] = {}
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the storage stayed away for longer than anybody waits."""
+        return self._patience.is_over
+
+    @property
+    def unwritten(self) -> Path | None:
+        """The file with what the storage does not know of yet; None if it knows of everything."""
+        path = self._unwritten.path
+        return path if path is not None and path.exists() else None
+
+    def begin(self, trial: Trial, *, again: bool) -> None:
+        """A trial begins, or goes on."""
+        self._reported.begin(trial)
+        if again:
+            self._told.add(trial.number)
+
+    def started(self, trial: Trial, configuration: Mapping[str, Json]) -> None:
+        """Keeps what is needed to run a trial again. Of one that goes on, the episodes are forgotten."""
+        if self.is_cut_off:
+            return
+        if trial.number in self._told:
+            self.flush()
+            self._episodes.delete(self._study.episodes_key, trial.number)
+            self._reported.begin(trial)
+        self._told.add(trial.number)  # its process may die, and another one go on with it
+        trial.set_user_attr("configuration", dict(configuration))
+
+    def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        """Takes episodes, which are written in batches."""
+        self._buffer.extend((number, record) for record in records)
+        if len(self._buffer) >= FLUSH_ROWS or time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the episodes that are waiting."""
+        if self.is_cut_off:
+            return
+        self._episodes.add(self._study.episodes_key, self._buffer)
+        self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
+        self._flushed_at = time.monotonic()
+
+    def report(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float], *, by_seed: bool) -> bool:
+        """Keeps the interquartile mean over seeds; returns whether it was kept.
+
+        Args:
+            trial: The trial.
+            env_steps: Environment steps that each seed has taken.
+            seed_values: Seed -> value.
+            by_seed: Whether the values of seeds are kept too, where the pruner asks for them.
+        """
+        value = float(iqm(list(seed_values.values())))
+        try:
+            if not self.is_cut_off:
+                kept = self._reported.keep(trial, env_steps, value)
+                if kept and by_seed:
+                    self._reported.keep_seeds(trial, env_steps, seed_values)
+                return kept
+        except StorageAwayError:
+            self._miss(trial.number, env_steps, value, seed_values)
+            raise
+        self._miss(trial.number, env_steps, value, seed_values)
+        return False
+
+    def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
+        """Keeps the value of a trial that ends, if it is a number, unless there is one of this step."""
+        try:
+            if not self.is_cut_off:
+                self._reported.keep(trial, env_steps, value, always=True)
+                return
+        except StorageAwayError:
+            self._miss(trial.number, env_steps, value, {})
+            raise
+        self._miss(trial.number, env_steps, value, {})
+
+    def _miss(self, number: int, env_steps: int, value: float, seed_values: Mapping[int, float]) -> None:
+        self._missed.setdefault(number, {})[env_steps] = (value, dict(seed_values))
+
+    def end(self, trial: Trial, ending: Ending) -> None:
+        """Ends a trial, in the storage or in a file until that is back."""
+        try:
+            if not self.is_cut_off:
+                self.flush()
+                self._write_ending(trial, ending)
+                return
+        except StorageAwayError:
+            self._keep(trial.number, ending)
+            raise
+        self._keep(trial.number, ending)
+
+    def _write_ending(self, trial: Trial, ending: Ending) -> None:
+        for key, attr in ending.attrs.items():
+            trial.set_user_attr(key, attr)
+        self._study.study.tell(trial, ending.value, state=ending.state)
+
+    def _keep(self, number: int, ending: Ending) -> None:
+        episodes = [record for each, record in self._buffer if each == number]
+        reports = self._missed.get(number, {})
+        self._unwritten.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes))
+
+    def forget(self, number: int) -> None:
+        """A trial is not run here any more."""
+        self._reported.end(number)
+
+    def drop(self, number: int) -> None:
+        """A trial is another process's now: nothing more of it is written."""
+        self._buffer = [(each, record) for each, record in self._buffer if each != number]
+        self.forget(number)
+
+    def catch_up(self, take: Callable[[FrozenTrial], Trial | None]) -> None:
+        """Writes what an earlier run could not.
+
+        Args:
+            take: Takes up a trial that waits or was abandoned; None if it is somebody else's by now.
+        """
+        by_number = {trial.number: trial for trial in self._study.all_trials()}
+        for kept in self._unwritten.read():
+            frozen = by_number.get(kept.number)
+            trial = None if frozen is None or frozen.state.is_finished() else take(frozen)
+            if trial is None:
+                continue
+            self._reported.begin(trial)
+            self._episodes.add(self._study.episodes_key, [(kept.number, record) for record in kept.episodes])
+            for env_steps, (value, seed_values) in kept.reports.items():
+                if self._reported.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
+                    self._reported.keep_seeds(trial, env_steps, seed_values)
+            self._write_ending(trial, kept.ending)
+            self._reported.end(kept.number)
+        self._unwritten.forget()
