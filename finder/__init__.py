@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from finder.results import SearchResult as SearchResult
     from finder.search import run_search as run_search
     from finder.tuning import run_file as run_file
+    from finder.tuning import submit_file as submit_file
     from finder.tuning import tune as tune
+    from finder.worker import work as work
 
 _HOME = {
     "finder.lr": ("LRFinder",),
@@ -26,7 +28,8 @@ _HOME = {
     "finder.range_test": ("RangeTestResult",),
     "finder.results": ("SearchResult",),
     "finder.search": ("run_search",),
-    "finder.tuning": ("run_file", "tune"),
+    "finder.tuning": ("run_file", "submit_file", "tune"),
+    "finder.worker": ("work",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
@@ -38,7 +41,9 @@ __all__ = [
     "SearchResult",
     "run_file",
     "run_search",
+    "submit_file",
     "tune",
+    "work",
 ]
 
 

@@ -120,8 +120,8 @@ def make_spec(
     return StudySpec(
         kind=kind,
         agents=labels,
-        agent_params={label: own for label, agent in named if (own := _own_params(agent, varied))},
-        agent_weights={label: _digest(agent.state) for label, agent in named if agent.state is not None},
+        agent_params={label: own for label, agent in named if (own := own_params(agent, varied))},
+        agent_weights={label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
         env=environment.label,
         env_kwargs=dict(environment.kwargs),
         vectorization=environment.vectorization,
@@ -166,8 +166,8 @@ def _steps(horizon: int | None, default: int) -> int:
     return default if horizon is None else steps_for(horizon)
 
 
-def _own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
-    """What an agent sets otherwise than its class does by itself.
+def own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
+    """Returns what an agent sets otherwise than its class does by itself.
 
     It is part of what the study is: one of the same name for an agent with another discount is another study. Leaves
     out what trials set anyway (`varied`) and how the update is compiled, which belongs to the machine.
@@ -190,9 +190,11 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _digest(state: Mapping[str, Any]) -> str:
-    """Short and the same for the same weights."""
-    return hashlib.sha256(pickle.dumps(state["networks"], protocol=5)).hexdigest()[:16]
+def weights_digest(agent: AgentSpec) -> str | None:
+    """Returns a text that is short and the same for the same weights; None for an agent that was given none."""
+    if agent.state is None:
+        return None
+    return hashlib.sha256(pickle.dumps(agent.state["networks"], protocol=5)).hexdigest()[:16]
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

@@ -261,6 +261,11 @@ class Search:
         """See `StudyListener`."""
         return canonical_pruner_name(self.spec.pruner) != "none"
 
+    @property
+    def share(self) -> int | None:
+        """See `StudyListener`."""
+        return self.recorder.share
+
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         """See `StudyListener`."""
         if not records:

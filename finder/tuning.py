@@ -12,10 +12,13 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
-from finder.search import Ingredients, Observer, run_search
+from finder.search import Ingredients, Observer, check_plan, run_search
 from finder.study_file import read_study
+from studies.opening import open_study
 from studies.spaces import Space, parse_space
 from studies.spec import StudySpec
+from studies.standing import standing
+from studies.study import OpenStudy
 
 
 def tune(
@@ -114,7 +117,30 @@ def run_file(path: str | Path, observer: Observer | None = None, **overrides: An
     Raises:
         StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
     """
+    return SearchResult(*run_search(_read(path, overrides), observer=observer))
+
+
+def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
+    """Puts the study that a TOML file describes into its storage without running it; `finder.work` does that.
+
+    Args:
+        path: The file.
+        **overrides: Fields that are replaced.
+
+    Returns:
+        The study, and how many trials are left to run.
+
+    Raises:
+        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
+        ConfigurationError: An agent or a value that cannot be built.
+    """
+    spec = _read(path, overrides)
+    check_plan(spec, Ingredients.of(spec))
+    study = open_study(spec)
+    now = standing(study)
+    return study, now.n_total - now.n_ended + now.n_again
+
+
+def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
     spec = read_study(path)
-    if overrides:
-        spec = StudySpec.from_json_dict({**spec.to_json_dict(), **overrides})
-    return SearchResult(*run_search(spec, observer=observer))
+    return StudySpec.from_json_dict({**spec.to_json_dict(), **overrides}) if overrides else spec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from studies.dashboard import attach_figures, serve
-    from studies.episodes import EpisodeStore
+    from studies.episodes import EpisodeTable
     from studies.errors import StudyError
     from studies.listing import StudySummary, list_studies
     from studies.opening import delete_study, join_study, open_study
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "studies.dashboard": ("attach_figures", "serve"),
-    "studies.episodes": ("EpisodeStore",),
+    "studies.episodes": ("EpisodeTable",),
     "studies.errors": ("StudyError",),
     "studies.listing": ("StudySummary", "list_studies"),
     "studies.pick": ("Pick", "best", "best_optimizer"),
@@ -69,7 +69,7 @@ __all__ = [
     "Candidate",
     "Choice",
     "EpisodeRecord",
-    "EpisodeStore",
+    "EpisodeTable",
     "Fixed",
     "FloatRange",
     "IntRange",

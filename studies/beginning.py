@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 def put_back_abandoned(study: optuna.Study, claims: Claims) -> None:
     """Lets those trials wait, to go on later where they were, whose process is gone. Call it while planning."""
-    running = {trial.number: trial for trial in study.get_trials(deepcopy=False) if trial.state == TrialState.RUNNING}
-    for number in sorted(claims.free(running.keys())):
-        put_back(study, running[number]._trial_id)
+    # In this order: who ends a trial gives it back after that, and nobody begins one while this process plans.
+    held = claims.held_by_others()
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state == TrialState.RUNNING and trial.number not in held and not claims.holds(trial.number):
+            put_back(study, trial._trial_id)
 
 
 def put_back(study: optuna.Study, trial_id: int) -> None:

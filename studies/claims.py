@@ -12,7 +12,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
@@ -134,13 +134,6 @@ class Claims:
                 for number, lease in leases.items()
                 if lease.owner != str(self._own) and not self._is_over(number, lease)
             }
-
-    def free(self, numbers: Collection[int]) -> set[int]:
-        """Returns which of these nobody alive holds, nor this process."""
-        if not numbers:
-            return set()
-        others = self.held_by_others()
-        return {number for number in numbers if number not in others and number not in self._held}
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:

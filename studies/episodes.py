@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
@@ -19,10 +20,51 @@ _KEY = ("study_name", "trial_number", "seed", "episode")
 _VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
 
 
-class EpisodeStore:
-    """Reads and writes the episodes of a storage's studies.
+class EpisodeTable(ABC):
+    """The episodes of all studies of a storage. Calls may come from any thread."""
 
-    Only the process that runs a study writes; any process may read.
+    @abstractmethod
+    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        """Writes a batch in one transaction.
+
+        Args:
+            study_name: The study.
+            batch: Pairs of trial number and episode. An episode that is there already is replaced, so that a trial
+                that goes on from a checkpoint may send its last episodes again.
+        """
+
+    @abstractmethod
+    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        """Returns a trial's episodes, ordered by seed, then by episode. A return that was not finite reads as NaN."""
+
+    @abstractmethod
+    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        """Returns the same for every trial that has episodes, by number."""
+
+    @abstractmethod
+    def count(self, study_name: str) -> int:
+        """Returns how many episodes a study has."""
+
+    @abstractmethod
+    def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        """Deletes all episodes of a study, or of one of its trials."""
+
+    def frame(self, study_name: str) -> pd.DataFrame:
+        """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
+        import pandas as pd
+
+        names = list(EpisodeRecord.__dataclass_fields__)
+        rows = [
+            (number, *(getattr(episode, name) for name in names))
+            for number, episodes in self.curves(study_name).items()
+            for episode in episodes
+        ]
+        table = pd.DataFrame.from_records(rows, columns=["trial_number", *names])
+        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
+
+
+class SqlEpisodes(EpisodeTable):
+    """An `EpisodeTable` in a database.
 
     Args:
         engine: The database, whose tables `studies.schema.prepare` has made.
@@ -33,13 +75,7 @@ class EpisodeStore:
         self._insert = _upsert(engine.dialect.name)
 
     def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        """Writes a batch in one transaction.
-
-        Args:
-            study_name: The study.
-            batch: Pairs of trial number and episode. An episode that is there already is replaced, so that a trial
-                that goes on from a checkpoint may send its last episodes again.
-        """
+        """See `EpisodeTable`."""
         if not batch:
             return
         rows = [
@@ -60,51 +96,51 @@ class EpisodeStore:
             connection.execute(self._insert, rows)
 
     def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        """Returns a trial's episodes, ordered by seed, then by episode. A return that was not finite reads as NaN."""
-        return [
-            EpisodeRecord(
-                seed=row.seed,
-                episode=row.episode,
-                env_steps=row.env_steps,
-                episode_return=math.nan if row.episode_return is None else row.episode_return,
-                length=row.length,
-                loss=row.loss,
-                wall_seconds=row.wall_seconds,
-            )
-            for row in self._rows(study_name, trial_number)
-        ]
+        """See `EpisodeTable`."""
+        return [episode for _, episode in self._read(study_name, trial_number)]
 
-    def frame(self, study_name: str) -> pd.DataFrame:
-        """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
-        import pandas as pd
-
-        rows = self._rows(study_name, None)
-        names = [column.name for column in episodes.columns if column.name != "study_name"]
-        table = pd.DataFrame.from_records([tuple(row) for row in rows], columns=names)
-        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
+    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        """See `EpisodeTable`."""
+        found: dict[int, list[EpisodeRecord]] = {}
+        for number, episode in self._read(study_name, None):
+            found.setdefault(number, []).append(episode)
+        return found
 
     def count(self, study_name: str) -> int:
-        """Returns how many episodes a study has."""
+        """See `EpisodeTable`."""
         statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
         with self.engine.connect() as connection:
             return int(connection.execute(statement).scalar_one())
 
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        """Deletes all episodes of a study, or of one of its trials."""
+        """See `EpisodeTable`."""
         statement = episodes.delete().where(episodes.c.study_name == study_name)
         if trial_number is not None:
             statement = statement.where(episodes.c.trial_number == trial_number)
         with self.engine.begin() as connection:
             connection.execute(statement)
 
-    def _rows(self, study_name: str, trial_number: int | None) -> Sequence[sa.Row[Any]]:
-        columns = [column for column in episodes.columns if column.name != "study_name"]
-        statement = sa.select(*columns).where(episodes.c.study_name == study_name)
+    def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
+        """Trial and episode, in order."""
+        statement = sa.select(episodes).where(episodes.c.study_name == study_name)
         if trial_number is not None:
             statement = statement.where(episodes.c.trial_number == trial_number)
         statement = statement.order_by(episodes.c.trial_number, episodes.c.seed, episodes.c.episode)
         with self.engine.connect() as connection:
-            return connection.execute(statement).all()
+            rows = connection.execute(statement).all()
+        for row in rows:
+            yield (
+                row.trial_number,
+                EpisodeRecord(
+                    seed=row.seed,
+                    episode=row.episode,
+                    env_steps=row.env_steps,
+                    episode_return=math.nan if row.episode_return is None else row.episode_return,
+                    length=row.length,
+                    loss=row.loss,
+                    wall_seconds=row.wall_seconds,
+                ),
+            )
 
 
 def _finite(value: float | None) -> float | None:

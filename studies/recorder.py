@@ -110,6 +110,11 @@ class Recorder:
         return self._queue.is_led_elsewhere
 
     @property
+    def share(self) -> int | None:
+        """Most trials that a worker should take at a time; None for whoever leads the study, who takes what it can."""
+        return self._queue.share
+
+    @property
     def n_left(self) -> int:
         """Trials that are still to be started if nothing stops the study before."""
         return self._queue.n_left

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
 
-from studies.episodes import EpisodeStore
+from studies.episodes import EpisodeTable, SqlEpisodes
 from studies.errors import StudyError
 from studies.leases import LeaseTable, SqlLeases
 from studies.patience import Patience, PatientStorage, PatientTable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 _BUSY_SECONDS = 30
+_TRIES = 3
 
 _DRIVERS = {
     "psycopg": "'agentfinder[postgresql]'",
@@ -50,7 +53,7 @@ class StudyStorage:
     url: str
     label: str
     optuna: BaseStorage
-    episodes: EpisodeStore
+    episodes: EpisodeTable
     leases: LeaseTable
     patience: Patience
     shared: bool
@@ -93,6 +96,8 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
             return _open_memory(address)
         if address.kind == "journal":
             return _open_journal(address)
+        if address.kind == "proxy":
+            return _open_proxy(address)
         return _open_sql(address)
     except StudyError:
         raise
@@ -119,20 +124,38 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
     return _storage(address, InMemoryStorage(), engine, [engine.dispose])
 
 
+def _open_proxy(address: StorageAddress) -> StudyStorage:
+    from studies.proxy import Proxy
+
+    host, _, port = address.url.removeprefix("grpc://").rpartition(":")
+    proxy = Proxy(host, int(port))
+    return _patient(address, proxy.optuna, proxy.episodes, proxy.leases, [proxy.close])
+
+
 def _storage(
     address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine, closers: list[Callable[[], None]]
 ) -> StudyStorage:
     """A storage whose own tables are in a database."""
     prepare(engine, address.label)
+    return _patient(address, optuna_storage, SqlEpisodes(engine), SqlLeases(engine), closers)
+
+
+def _patient(
+    address: StorageAddress,
+    optuna_storage: BaseStorage,
+    episodes: EpisodeTable,
+    leases: LeaseTable,
+    closers: list[Callable[[], None]],
+) -> StudyStorage:
     patience = Patience(address.label)
     return StudyStorage(
         url=address.url,
         label=address.label,
         optuna=cast("BaseStorage", PatientStorage(optuna_storage, patience)),
-        episodes=cast("EpisodeStore", PatientTable(EpisodeStore(engine), patience)),
-        leases=cast("LeaseTable", PatientTable(SqlLeases(engine), patience)),
+        episodes=cast("EpisodeTable", PatientTable(episodes, patience)),
+        leases=cast("LeaseTable", PatientTable(leases, patience)),
         patience=patience,
-        shared=address.kind == "server",
+        shared=address.kind in ("server", "proxy"),
         _closers=closers,
     )
 
@@ -152,6 +175,18 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
+    """Opens a database. Of several processes that make its tables at the same time, all but one try again."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return _connect(address)
+        except (IntegrityError, ProgrammingError, OperationalError):
+            if not left or address.kind == "sqlite":
+                raise
+            time.sleep(random.uniform(0.1, 0.5))
+    raise AssertionError
+
+
+def _connect(address: StorageAddress) -> StudyStorage:
     from optuna.storages import RDBStorage, get_storage
 
     sqlite = address.kind == "sqlite"

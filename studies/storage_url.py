@@ -18,7 +18,8 @@ _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
 _EXAMPLES = (
     "finder.db or sqlite:///finder.db (a file), memory, journal:///finder.log, "
-    "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database"
+    "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database, "
+    "grpc://host:13000 (finder serve)"
 )
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -27,7 +28,10 @@ _DRIVERS = {
 }
 """A URL that names no driver means the one that our extras install, not SQLAlchemy's own choice."""
 
-_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb")
+DEFAULT_PORT = 13_000
+"""The port of Optuna's gRPC proxy."""
+
+_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb", "grpc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class StorageAddress:
         label: The URL for people, without a password.
     """
 
-    kind: Literal["memory", "sqlite", "journal", "server"]
+    kind: Literal["memory", "sqlite", "journal", "server", "proxy"]
     url: str
     path: Path | None
     label: str
@@ -53,7 +57,7 @@ def parse_storage_url(url: str) -> StorageAddress:
     Args:
         url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL); `journal:///file.log` (four
             slashes for an absolute path, as SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite)
-            or in .log, .jsonl or .journal (journal).
+            or in .log, .jsonl or .journal (journal); `grpc://host:port` of a server that `finder serve` started.
 
     Raises:
         StudyError: If it is none of these.
@@ -63,13 +67,10 @@ def parse_storage_url(url: str) -> StorageAddress:
     url = url.strip()
     if url in ("memory", "memory://", "sqlite://", "sqlite:///:memory:"):
         return StorageAddress("memory", "memory", None, "memory")
-    if "://" not in url:
-        path = Path(url).expanduser()
-        if path.suffix in _SQLITE_SUFFIXES:
-            return StorageAddress("sqlite", f"sqlite:///{path}", path, str(path))
-        if path.suffix in _JOURNAL_SUFFIXES:
-            return StorageAddress("journal", f"journal:///{path}", path, str(path))
-        raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
+    return _url_address(url) if "://" in url else _path_address(url)
+
+
+def _url_address(url: str) -> StorageAddress:
     given, _, location = url.partition("://")
     scheme = given.partition("+")[0].lower()
     if scheme not in _SCHEMES:
@@ -81,6 +82,8 @@ def parse_storage_url(url: str) -> StorageAddress:
         if not location:
             raise StudyError(f"the storage {url!r} names no file: write journal:///finder.log.")
         return StorageAddress("journal", url, Path(location), url)
+    if scheme == "grpc":
+        return _proxy_address(url, location)
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -94,6 +97,25 @@ def parse_storage_url(url: str) -> StorageAddress:
     # A database that begins with "file:" is SQLite's own URI, whose options (mode=ro, ...) only SQLite understands.
     file = None if parsed.database.startswith("file:") else Path(parsed.database)
     return StorageAddress("sqlite", url, file, label)
+
+
+def _path_address(url: str) -> StorageAddress:
+    path = Path(url).expanduser()
+    if path.suffix in _SQLITE_SUFFIXES:
+        return StorageAddress("sqlite", f"sqlite:///{path}", path, str(path))
+    if path.suffix in _JOURNAL_SUFFIXES:
+        return StorageAddress("journal", f"journal:///{path}", path, str(path))
+    raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
+
+
+def _proxy_address(url: str, location: str) -> StorageAddress:
+    """The address of a gRPC proxy; one without a port means the usual one."""
+    host, _, port = location.rstrip("/").partition(":")
+    port = port or str(DEFAULT_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise StudyError(f"the storage {url!r} is no address of a proxy: write grpc://host:{DEFAULT_PORT}.")
+    address = f"grpc://{host}:{port}"
+    return StorageAddress("proxy", address, None, address)
 
 
 def check_file(address: StorageAddress, create: bool) -> None:

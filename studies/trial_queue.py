@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,6 +62,17 @@ class TrialQueue:
     def is_led_elsewhere(self) -> bool:
         """Whether another process leads the study."""
         return STUDY in self._claims.held_by_others()
+
+    @property
+    def share(self) -> int | None:
+        """Most trials that a worker should take at a time; None for whoever leads the study.
+
+        Half of its share of what is left: so workers that come later, or are faster, find something to do too.
+        """
+        if self._claims.holds(STUDY):
+            return None
+        n_workers = 1 + len(set(self._claims.held_by_others().values()))
+        return max(1, math.ceil(self.n_left / (2 * n_workers)))
 
     def is_confirmation(self, number: int) -> bool:
         """Returns whether a trial that was handed out confirms another one."""

@@ -13,9 +13,9 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
+from finder.cli import machines, searches, studies
 from finder.cli import replay as replay_command
 from finder.cli import run as run_command
-from finder.cli import searches, studies
 from finder.cli import show as show_command
 from finder.cli.console import errors, say_error
 from studies.errors import StudyError
@@ -31,12 +31,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_SEARCH, _LOOK, _COMPARE = "Search", "Look", "Compare"
+_SEARCH, _MACHINES, _LOOK, _COMPARE = "Search", "Many machines", "Look", "Compare"
 app.command("lr", rich_help_panel=_SEARCH)(searches.lr)
 app.command("opt", rich_help_panel=_SEARCH)(searches.opt)
 app.command("agents", rich_help_panel=_SEARCH)(searches.agents)
 app.command("tune", rich_help_panel=_SEARCH)(searches.tune)
 app.command("run", rich_help_panel=_SEARCH)(run_command.run)
+app.command("submit", rich_help_panel=_MACHINES)(machines.submit)
+app.command("worker", rich_help_panel=_MACHINES)(machines.worker)
+app.command("serve", rich_help_panel=_MACHINES)(machines.serve)
 app.command("studies", rich_help_panel=_LOOK)(studies.studies)
 app.command("show", rich_help_panel=_LOOK)(show_command.show)
 app.command("best", rich_help_panel=_LOOK)(studies.best)

@@ -206,8 +206,11 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         Text(f"      {' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}", "dim"),
         *(Text(note) for note in study.notes),
     ]
-    if n_left == 0 and standing(study).complete:
+    now = standing(study)
+    if n_left == 0 and now.complete:
         lines.append(Text("Nothing left to run; showing what it found."))
+    elif n_left == 0 and not now.all_ended:
+        lines.append(Text(f"Nothing left to begin: {counted(now.n_running, 'trial')} run in other processes."))
     elif n_left == 0:
         lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:

@@ -38,9 +38,17 @@ class Batching:
         room = max(1, n_workers * self.members // n_seeds)
         return room if self.trials is None else min(room, self.trials)
 
-    def next(self, next_trial: NextTrial, n_workers: int) -> list[list[TrialSpec]]:
-        """The next batches, up to one a worker; none when there are no trials left."""
+    def next(self, next_trial: NextTrial, n_workers: int, share: int | None = None) -> list[list[TrialSpec]]:
+        """The next batches, up to one a worker; none when there are no trials left.
+
+        Args:
+            next_trial: Gives the next trial.
+            n_workers: Workers without work.
+            share: Most trials over all batches, but for one a worker.
+        """
         limit = n_workers if self.members is None else self.trials
+        if share is not None:
+            limit = min(max(share, n_workers), share if limit is None else limit)
         room = float("inf") if self.members is None else self.members * n_workers
         trials: list[TrialSpec] = []
         while room > 0 and (limit is None or len(trials) < limit):
@@ -49,10 +57,10 @@ class Batching:
                 break
             trials.append(trial)
             room -= len(trial.seeds)
-        return share(trials, n_workers)
+        return shared_out(trials, n_workers)
 
 
-def share(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
+def shared_out(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
     """Shares trials out so that workers have equally many runs, and those of equal structure stay together.
 
     Where trials of equal structure go to several workers, neighbours part: those that a plan has side by side do about

@@ -19,6 +19,10 @@ class StudyListener(Protocol):
     def prunes(self) -> bool:
         """Whether `rung` may ever stop a trial; where it may not, nobody waits for its answer."""
 
+    @property
+    def share(self) -> int | None:
+        """Most trials to take at a time, so that others have some too; None for no limit."""
+
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """A trial's agents are built."""
 

@@ -173,7 +173,7 @@ class _Run:
         n_busy = self.n_busy
         if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy)
+        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener.share)
         self.exhausted = not batches
         for batch in batches:
             self._give(batch)
@@ -239,9 +239,8 @@ class _Run:
     def _answer_rungs(self) -> None:
         """Tells the listener of rungs to which all that go together have come."""
         waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
-        if not waiting or (
-            self.orphaned and self.n_busy < self.n_jobs
-        ):  # whose process has died comes to the rung again
+        has_room_for_orphans = self.orphaned and self.n_busy < self.n_jobs
+        if not waiting or has_room_for_orphans:  # those come to the rung again
             return
         if not self.keeps_workers:
             for number, worker in waiting.items():

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from databases import postgres  # noqa: F401 - a fixture
 
+from studies.proxy import make_proxy
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
@@ -17,6 +18,7 @@ STORAGES = [
     "sqlite",
     "journal",
     pytest.param("postgresql", marks=pytest.mark.real),
+    pytest.param("grpc", marks=pytest.mark.real),
 ]
 
 
@@ -55,11 +57,24 @@ def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if kind == "postgresql":
         url: str = request.getfixturevalue("postgres")
         return url
+    if kind == "grpc":
+        served: str = request.getfixturevalue("proxy_url")
+        return served
     return {
         "memory": "memory",
         "sqlite": f"sqlite:///{tmp_path}/finder.db",
         "journal": f"journal:///{tmp_path}/finder.log",
     }[kind]
+
+
+@pytest.fixture
+def proxy_url(tmp_path: Path) -> Iterator[str]:
+    """A proxy in front of a SQLite file."""
+    with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
+        server, port = make_proxy(opened, "127.0.0.1", 0)
+        server.start()
+        yield f"grpc://127.0.0.1:{port}"
+        server.stop(grace=1).wait()
 
 
 @pytest.fixture

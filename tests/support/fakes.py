@@ -36,6 +36,8 @@ class Remembering:
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         self.configurations[number] = configuration
 
+    share = None
+
     @property
     def prunes(self) -> bool:
         return self.prune_at is not None

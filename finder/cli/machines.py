@@ -1,0 +1,123 @@
+"""The commands for studies on many machines: `submit`, `worker`, `serve`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli.console import errors, print_json, results, say_commands, storage_flag
+from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Population, Quiet, Storage, StudyName
+from finder.cli.parameters import said as given
+from finder.cli.session import run_search
+from studies.defaults import DEFAULT_STORAGE
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from finder.results import SearchResult
+    from finder.search import Observer
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)],
+    *,
+    n_trials: NTrials = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="Keep the study here, whatever the file says.", rich_help_panel="The study"),
+    ] = None,
+    study_name: NewName = None,
+    json: Json = False,
+) -> int:
+    """Put the study that a TOML file describes into a storage without running it; `finder worker` does that."""
+    from finder.tuning import submit_file
+    from studies.spec_file import read_file
+
+    if "storage" not in read_file(file).data:
+        storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    study, n_left = submit_file(file, **given(n_trials=n_trials, storage=storage, name=study_name))
+    with study:
+        if study.storage.url == "memory":
+            raise ConfigurationError("A study in memory ends with this command: give a --storage.")
+        if json:
+            print_json({"study": study.name, "storage": study.storage.label, "n_left": n_left})
+            return 0
+        for note in study.notes:
+            errors().print(note)
+        results().print(f"{study.name} in {study.storage.label}: {counted(n_left, 'trial')} to run", soft_wrap=True)
+        where = storage_flag(study.storage.label)
+        say_commands(
+            "Next",
+            [
+                (f"finder worker {shlex.quote(study.name)}{where}", "runs it; on as many machines as you like"),
+                (f"finder studies{where}", "how far it is"),
+            ],
+        )
+    return 0
+
+
+def worker(
+    context: typer.Context,
+    study: StudyName,
+    *,
+    storage: Storage = None,
+    n_jobs: NJobs = None,
+    executor: Executor = None,
+    population: Population = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Help with a study, from this or another machine, until it is done.
+
+    In a database, or behind finder serve, a study may have any number of workers. A file has one writer.
+    """
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.worker import work
+
+        where = storage or DEFAULT_STORAGE
+        return work(study, where, executor=executor, n_jobs=n_jobs, population=population, observer=observer)
+
+    return run_search(search, Output(context.obj, json, quiet))
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 lets everybody in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the proxy; 0 takes a free one.")] = 13000,
+    dashboard_port: Annotated[int, typer.Option(help="Port of the dashboard; 0 takes a free one.")] = 8080,
+    storage: Storage = None,
+) -> int:
+    """Let workers on other machines use a storage through this one, and show it in optuna-dashboard, until Ctrl-C.
+
+    There is no password: whoever reaches the ports can read and change every study.
+    """
+    import optuna
+
+    from studies.dashboard import make_dashboard
+    from studies.proxy import make_proxy
+    from studies.storage import open_storage
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # what workers do is shown by them, and by the dashboard
+    with open_storage(storage or DEFAULT_STORAGE) as opened:
+        proxy, bound = make_proxy(opened, host, port)
+        errors().print("Drawing the figures of the studies ...", style="dim")
+        with make_dashboard(opened, host, dashboard_port) as dashboard:
+            proxy.start()
+            address = f"grpc://{host}:{bound}"
+            results().print(address, soft_wrap=True)
+            results().print(f"http://{host}:{dashboard.server_port}/dashboard", soft_wrap=True)
+            say_commands(
+                "Then", [(f"finder worker STUDY --storage {address}", "from any machine that reaches this one")]
+            )
+            errors().print("Ctrl-C ends it.", style="dim")
+            try:
+                dashboard.serve_forever(poll_interval=0.2)
+            except KeyboardInterrupt:
+                return 0
+            finally:
+                proxy.stop(grace=2.0).wait()
+    return 0

@@ -1,0 +1,101 @@
+"""Helping with a study that is in a storage: from this machine or from many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+from agents.spec import AgentSpec
+from finder.executors import choose_executor
+from finder.optimizer import labelled
+from finder.options import own_params, weights_digest
+from finder.results import SearchResult
+from finder.search import Ingredients, Search, check_plan
+from studies.defaults import DEFAULT_STORAGE
+from studies.opening import join_study
+from studies.storage import StudyStorage
+
+if TYPE_CHECKING:
+    from agents.environments import EnvironmentSpec
+    from finder.search import Observer
+    from studies.spec import StudySpec
+
+
+def work(
+    study_name: str,
+    storage: StudyStorage | str = DEFAULT_STORAGE,
+    *,
+    agents: Sequence[Any] = (),
+    optimizers: Sequence[Any] = (),
+    environment: Any = None,
+    executor: str | None = None,
+    n_jobs: int | None = None,
+    population: int | None = None,
+    observer: Observer | None = None,
+) -> SearchResult:
+    """Takes trials of a study until it is done, beside any number of other processes that do the same.
+
+    In a database, or behind `finder serve`, a study may have any number of workers, and who began it may be one of
+    them. A file has one writer: there a worker goes on with a study that nobody runs.
+
+    Args:
+        study_name: The study.
+        storage: Where it is, open or as a URL. Defaults to ``sqlite:///finder.db``.
+        agents: The agents that the study compares, where they are more than names: as they were given to the finder
+            that began it. An agent that would train something else is refused.
+        optimizers: The same for optimizers.
+        environment: What the agents are for, where it is more than the id of an environment.
+        executor: Where trials run here. Defaults to what the study says.
+        n_jobs: Processes at the same time, here. Defaults to what the study says.
+        population: Runs that a process trains at the same time, here. Defaults to what the study says.
+        observer: Who watches.
+
+    Returns:
+        The study, with what all workers have found.
+
+    Raises:
+        ConfigurationError: Agents, optimizers or an environment that are not those of the study.
+        StudyError: There is no such study, or it is in a file that another process writes.
+    """
+    study = join_study(storage, study_name)
+    try:
+        spec = study.spec
+        ingredients = _ingredients(spec, agents, optimizers, environment)
+        check_plan(spec, ingredients)
+        said = {"executor": executor, "n_jobs": n_jobs, "population": population}
+        here = type(spec)(**{**dict(spec), **{name: value for name, value in said.items() if value is not None}})
+        known = {label: ingredients.agents[label] for label in spec.agents}
+        search = Search(study, ingredients, choose_executor(here, known), observer)
+        stopped = search.run()
+    except BaseException:
+        study.close()
+        raise
+    return SearchResult(search.study, stopped)
+
+
+def _ingredients(
+    spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: EnvironmentSpec | Any
+) -> Ingredients:
+    given = [AgentSpec.of(agent, environment) for agent in agents]
+    if given and len(given) != len(spec.agents):
+        raise ConfigurationError(f"The study compares {', '.join(spec.agents)}: give {len(spec.agents)} agents.")
+    by_label = dict(zip(spec.agents, given, strict=True)) if given else {}
+    for label, agent in by_label.items():
+        _check_same(spec, label, agent)
+    named: Mapping[str, OptimizerSpec] = labelled(optimizers) if optimizers else {}
+    place = given[0].environment if given else None
+    return Ingredients.of(spec, agents=by_label, optimizers=named, environment=place)
+
+
+def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
+    """Refuses an agent that is not the one that the study was begun with."""
+    varied = {*spec.params, *spec.fixed, *(name for row in spec.trials for name in row)}
+    own, theirs = own_params(agent, varied), spec.agent_params.get(label, {})
+    if own != theirs:
+        raise ConfigurationError(f"The study's {label} has {theirs or 'no settings of its own'}, this one {own}.")
+    if weights_digest(agent) != spec.agent_weights.get(label):
+        raise ConfigurationError(f"The study's {label} starts from other weights than this one.")
+    if agent.environment.label != spec.env or dict(agent.environment.kwargs) != dict(spec.env_kwargs):
+        raise ConfigurationError(f"The study is about {spec.env}, this {label} is for {agent.environment.label}.")
