@@ -35,6 +35,9 @@ STUDY = -1
 PLANNING = -2
 """What whoever begins a trial holds meanwhile."""
 
+_OPEN: set[str] = set()
+"""The tokens of this process's owners that are open. One that was not closed is none any more when the process ends."""
+
 _RETRY_SECONDS = (0.01, 0.1)
 """Between two tries to plan, at random between these."""
 
@@ -55,6 +58,7 @@ class Claims:
     def __init__(self, table: LeaseTable, study: str, *, others: bool = True) -> None:
         self._table, self._study, self._others = table, study, others
         self._own = Owner.new()
+        _OPEN.add(self._own.token)
         self._lock = threading.RLock()
         self._held: set[int] = set()
         self._lost: set[int] = set()
@@ -73,8 +77,10 @@ class Claims:
             lease = self._table.held(self._study).get(number)
             if lease is None:
                 return self.take(number)
+            # What was opened in this process before, and never closed, does not keep it from opening it again.
+            again = number == STUDY and Owner.read(lease.owner).is_this_process
             if lease.owner == str(self._own) or (
-                self._is_over(number, lease)
+                (again or self._is_over(number, lease))
                 and self._table.take(self._study, number, str(self._own), LEASE_SECONDS, instead_of=lease)
             ):
                 self._begin_to_hold(number)
@@ -161,7 +167,7 @@ class Claims:
     def _is_over(self, number: int, lease: Lease) -> bool:
         """Whether a lease of somebody else holds no more."""
         owner = Owner.read(lease.owner)
-        if owner.is_dead or (number == STUDY and owner.is_this_process):  # opened here, and never closed
+        if owner.is_dead or (owner.is_this_process and owner.token not in _OPEN):
             return True
         if lease.seconds_left > 0:
             return False
@@ -186,6 +192,7 @@ class Claims:
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
+        _OPEN.discard(self._own.token)
 
     def close(self) -> None:
         """Gives everything back. May be called twice."""

@@ -78,17 +78,16 @@ class SqlLeases:
         deadline = self._now + seconds
         if instead_of is not None:
             same = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
-            taking: sa.Update | sa.Insert = (
-                leases.update().where(_is(study, number), same).values(owner=owner, deadline=deadline)
-            )
-        else:
-            row = {"study_name": study, "number": number, "owner": owner}
-            taking = leases.insert().values(**row, deadline=deadline)
+            takeover = leases.update().where(_is(study, number), same).values(owner=owner, deadline=deadline)
+            with self._engine.begin() as connection:
+                return connection.execute(takeover).rowcount == 1
         try:
             with self._engine.begin() as connection:
-                return connection.execute(taking).rowcount == 1
+                row = {"study_name": study, "number": number, "owner": owner, "deadline": deadline}
+                connection.execute(leases.insert().values(**row))
         except IntegrityError:  # somebody holds it
             return False
+        return True
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         """See `LeaseTable`."""

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
@@ -44,7 +44,19 @@ _TOKEN = "finder:token"
 
 
 class StorageAwayError(StudyError):
-    """A storage has not answered for as long as a running study waits."""
+    """A storage has not answered for as long as a running study waits, or says that waiting is of no use."""
+
+
+class Trouble(NamedTuple):
+    """What is wrong with a storage.
+
+    Attributes:
+        told: What it says, in a few words.
+        may_pass: Whether it may be there again in a while.
+    """
+
+    told: str
+    may_pass: bool
 
 
 class Patience:
@@ -60,12 +72,13 @@ class Patience:
 
     def __init__(self, label: str) -> None:
         self._label = label
+        self._is_running = False
         self.seconds = 0.0
         self.is_over = False
 
     def begin(self, seconds: float) -> None:
-        """From now on, the storage is waited for."""
-        self.seconds, self.is_over = seconds, False
+        """From now on a study is run in the storage, and it is waited for."""
+        self._is_running, self.seconds, self.is_over = True, seconds, False
 
     def __call__(self, call: Callable[[], _T], after_failure: Callable[[], _T] | None = None) -> _T:
         """Returns what a call returns.
@@ -76,39 +89,41 @@ class Patience:
 
         Raises:
             StorageAwayError: If the storage stays away.
-            Exception: What the call raises where the storage is there, or nobody waits.
+            Exception: What the call raises where the storage is there, or nobody runs a study in it.
         """
         try:
             return call()
         except Exception as error:
-            reason = why_away(error)
-            if self.seconds <= 0 or reason is None:
+            trouble = trouble_of(error)
+            if not self._is_running or trouble is None:
                 raise
-            if self.is_over:
-                raise self._given_up(reason) from error
-            return self._wait(after_failure or call, reason)
+            if self.is_over or not trouble.may_pass or self.seconds <= 0:
+                raise self._given_up(trouble) from error
+            return self._wait(after_failure or call, trouble)
 
-    def _wait(self, call: Callable[[], _T], reason: str) -> _T:
+    def _wait(self, call: Callable[[], _T], trouble: Trouble) -> _T:
         began, wait = time.monotonic(), _FIRST_WAIT
-        log.warning("%s does not answer (%s): trying again for %g s.", self._label, reason, self.seconds)
+        log.warning("%s does not answer (%s): trying again for %g s.", self._label, trouble.told, self.seconds)
         while True:
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
             try:
                 result = call()
-            except Exception as further:
-                now = why_away(further)
+            except Exception as error:
+                now = trouble_of(error)
                 if now is None:
                     raise
-                if time.monotonic() - began > self.seconds:
-                    self.is_over = True
-                    raise self._given_up(now) from further
+                if not now.may_pass or time.monotonic() - began > self.seconds:
+                    raise self._given_up(now) from error
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
                 return result
 
-    def _given_up(self, reason: str) -> StorageAwayError:
-        return StorageAwayError(f"{self._label} has not answered for {self.seconds:g} s ({reason}).")
+    def _given_up(self, trouble: Trouble) -> StorageAwayError:
+        self.is_over = True
+        if not trouble.may_pass:
+            return StorageAwayError(f"{self._label} cannot be written ({trouble.told}).")
+        return StorageAwayError(f"{self._label} has not answered for {self.seconds:g} s ({trouble.told}).")
 
 
 def patience_seconds() -> float:
@@ -129,29 +144,29 @@ def patience_seconds() -> float:
     return seconds
 
 
-def why_away(error: BaseException) -> str | None:
-    """Returns in a few words why a storage is away; None where an error says something else."""
+def trouble_of(error: BaseException) -> Trouble | None:
+    """Returns what an error says is wrong with a storage; None where it says something else."""
     for each in _causes(error):
-        told = " ".join(str(getattr(each, "orig", None) or each).split())
+        told = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
         if isinstance(each, DBAPIError):
-            if any(words in told.lower() for words in _FOR_EVER):
-                return None
             if each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
-                return told[:200]
+                return Trouble(told, not any(words in told.lower() for words in _FOR_EVER))
+            return None
         if isinstance(each, PoolTimeoutError):
-            return told[:200]
+            return Trouble(told, may_pass=True)
         if type(each).__module__.startswith("grpc"):
-            return _why_away_behind(each)
-        if isinstance(each, OSError) and not isinstance(each, FileNotFoundError | PermissionError):
-            return told[:200]
+            return _trouble_behind(each)
+        if isinstance(each, OSError):
+            return Trouble(told, not isinstance(each, FileNotFoundError | PermissionError))
     return None
 
 
-def _why_away_behind(error: Any) -> str | None:
+def _trouble_behind(error: Any) -> Trouble | None:
     """The same for an error of a gRPC proxy: it is away itself, or its own storage is."""
     code = error.code().name if callable(getattr(error, "code", None)) else ""
     if code in ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL"):
-        return f"{code}: {' '.join(str(error.details()).split())[:160]}"
+        told = " ".join(str(error.details()).split())[:160]
+        return Trouble(f"{code}: {told}", not any(words in told.lower() for words in _FOR_EVER))
     return None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from studies.errors import StudyError, nearest
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
+_BUSY_SECONDS = 30
 _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
 _EXAMPLES = (
@@ -147,15 +150,37 @@ def check_file(address: StorageAddress, create: bool) -> None:
         raise StudyError(f"the storage {str(path)!r} is not readable and writable for you: copy it or change its mode.")
     if address.kind == "sqlite" and not os.access(folder, os.W_OK):
         raise StudyError(f"SQLite writes files beside {str(path)!r}, but {str(folder)!r} is not writable: copy it.")
+    if address.kind == "sqlite":
+        _check_sqlite(path)
+    else:
+        _check_journal(path)
+
+
+def _check_sqlite(path: Path) -> None:
+    """Asks SQLite itself. A file that it has open in this process must never be opened, and closed, in another way.
+
+    That would give back all the locks that this process has on it, and others would take it for unused.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA schema_version")
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error):
+            told = f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is."
+        else:
+            told = f"the storage {str(path)!r} cannot be opened: {error}."
+        raise StudyError(told) from None
+
+
+def _check_journal(path: Path) -> None:
     try:
         with path.open("rb") as file:
             first_line = file.readline(1_000_000)
     except OSError as error:
         raise StudyError(f"the storage {str(path)!r} cannot be read: {error}") from None
-    is_sqlite = first_line.startswith(_SQLITE_HEADER)
-    if address.kind == "sqlite" and first_line and not is_sqlite:
-        raise StudyError(f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is.")
-    if address.kind == "journal" and first_line and not _is_journal_line(first_line):
+    if first_line and not _is_journal_line(first_line):
+        is_sqlite = first_line.startswith(_SQLITE_HEADER)
         hint = f"it is an SQLite database, use sqlite:///{path}" if is_sqlite else "it was left as it is"
         raise StudyError(f"{str(path)!r} is not an Optuna journal: give another file; {hint}.")
 

@@ -86,6 +86,7 @@ def storage(storage_url: str) -> Iterator[StudyStorage]:
                 opened.optuna.delete_study(frozen._study_id)
             with opened.episodes.engine.begin() as connection:
                 connection.execute(sa.text("DELETE FROM finder_episodes"))
+                connection.execute(sa.text("DELETE FROM finder_leases"))
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -100,7 +102,7 @@ def test_a_database_is_no_journal(tmp_path: Path) -> None:
 def test_a_broken_database_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
-    with pytest.raises(StudyError, match="cannot be opened"):
+    with pytest.raises(StudyError, match="is not an SQLite database"):
         open_storage(str(path))
 
 
@@ -164,6 +166,73 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StudyError, match="schema 99"):
         open_storage(str(path))
+
+
+class TestOlderVersions:
+    def test_tables_of_the_first_version_become_todays_with_all_that_is_in_them(self, tmp_path: Path) -> None:
+        path = tmp_path / "finder.db"
+        with open_storage(str(path)):
+            pass
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DROP TABLE finder_leases")
+            connection.execute("DELETE FROM finder_schema")
+            connection.execute("INSERT INTO finder_schema VALUES (1)")
+            connection.execute("INSERT INTO finder_episodes VALUES ('s', 0, 0, 0, 10, 1.5, 10, NULL, 0.5)")
+        with open_storage(str(path)) as storage:
+            assert storage.leases.take("s", 0, "somebody", 1.0)
+            assert storage.episodes.count("s") == 1
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT version FROM finder_schema ORDER BY 1").fetchall() == [(1,), (2,)]
+        with open_storage(str(path)):
+            pass
+
+    def test_tables_that_were_cut_short_are_finished(self, tmp_path: Path) -> None:
+        path = tmp_path / "finder.db"
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE finder_schema (version INTEGER PRIMARY KEY)")
+        with open_storage(str(path)) as storage:
+            assert storage.leases.held("s") == {}
+            assert storage.episodes.count("s") == 0
+
+    def test_optunas_older_tables_are_told(self, tmp_path: Path) -> None:
+        path = tmp_path / "finder.db"
+        with open_storage(str(path)):
+            pass
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = 'v0.9.0.a'")
+        with pytest.raises(StudyError, match=r"cannot be used: .*optuna storage upgrade"):
+            open_storage(str(path))
+
+    @pytest.mark.real
+    def test_many_processes_may_make_the_tables_at_the_same_time(self, postgres: str) -> None:
+        name = f"made_by_many_{os.getpid()}"
+        with contextlib.ExitStack() as stack:
+            engine = sa.create_engine(postgres, isolation_level="AUTOCOMMIT")
+            stack.callback(engine.dispose)
+            with engine.connect() as connection:
+                connection.execute(sa.text(f"CREATE DATABASE {name}"))
+            url = sa.make_url(postgres).set(database=name).render_as_string(hide_password=False)
+            code = "import sys; from studies.storage import open_storage; open_storage(sys.argv[1]).close()"
+            processes = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(6)]
+            assert [process.wait() for process in processes] == [0] * 6
+            with engine.connect() as connection:
+                connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def test_a_file_that_is_open_here_keeps_its_locks(tmp_path: Path) -> None:
+    """Opening and closing the file in this process would give back every lock that SQLite has on it."""
+    path = tmp_path / "finder.db"
+    with open_storage(str(path)) as storage:
+        engine = storage.episodes.engine  # type: ignore[attr-defined]
+        with engine.begin() as connection:
+            connection.execute(sa.text("DELETE FROM finder_episodes"))  # holds the lock of the one writer
+            open_storage(str(path)).close()
+            code = (
+                "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0)\n"
+                "try: c.execute('BEGIN IMMEDIATE')\n"
+                "except sqlite3.OperationalError as e: sys.exit('locked' in str(e) and 7)"
+            )
+            assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
 
 
 @pytest.mark.real

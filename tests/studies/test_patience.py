@@ -1,0 +1,303 @@
+"""Storages that go away: waited for, told, and nothing lost when they stay away."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import sqlalchemy as sa
+from optuna.storages import InMemoryStorage
+from optuna.trial import TrialState, create_trial
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from studies import patience as patience_module
+from studies.errors import StudyError
+from studies.opening import delete_study, open_study
+from studies.patience import (
+    PATIENCE_SECONDS,
+    PATIENCE_VARIABLE,
+    Patience,
+    PatientStorage,
+    PatientTable,
+    StorageAwayError,
+    patience_seconds,
+    trouble_of,
+)
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import open_storage
+from studies.study import OpenStudy
+from studies.unwritten import Unwritten
+
+Make = Callable[..., StudySpec]
+MakeEpisode = Callable[..., EpisodeRecord]
+
+
+def away(told: str = "server closed the connection unexpectedly") -> OperationalError:
+    return OperationalError("SELECT 1", {}, sqlite3.OperationalError(told))
+
+
+class Flaky:
+    """Fails so often before it answers."""
+
+    def __init__(self, n_failures: float, error: Exception | None = None) -> None:
+        self.n_failures, self.n_calls, self.error = n_failures, 0, error or away()
+
+    def __call__(self) -> str:
+        self.n_calls += 1
+        if self.n_calls <= self.n_failures:
+            raise self.error
+        return "answer"
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience_module, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(patience_module, "_LONGEST_WAIT", 0.02)
+
+
+def patient(seconds: float = 60.0) -> Patience:
+    patience = Patience("the storage")
+    patience.begin(seconds)
+    return patience
+
+
+class TestPatience:
+    def test_a_storage_that_comes_back_is_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
+        flaky = Flaky(3)
+        with caplog.at_level(logging.WARNING):
+            assert patient()(flaky) == "answer"
+        assert flaky.n_calls == 4
+        told = [record.getMessage() for record in caplog.records]
+        assert "the storage does not answer (server closed the connection" in told[0]
+        assert "answers again" in told[1]
+        assert len(told) == 2
+
+    def test_one_that_stays_away_ends_in_a_clear_error_and_is_not_waited_for_again(self) -> None:
+        patience = patient(0.1)
+        with pytest.raises(StorageAwayError, match=r"has not answered for 0\.1 s \(server closed"):
+            patience(Flaky(math.inf))
+        assert patience.is_over
+        flaky = Flaky(math.inf)
+        with pytest.raises(StorageAwayError):
+            patience(flaky)
+        assert flaky.n_calls == 1
+
+    def test_who_only_reads_is_told_at_once(self) -> None:
+        flaky = Flaky(1)
+        with pytest.raises(OperationalError):
+            Patience("the storage")(flaky)
+        assert flaky.n_calls == 1
+
+    @pytest.mark.parametrize("told", ["attempt to write a readonly database", "no such table: trials"])
+    def test_nobody_waits_for_what_does_not_pass(self, told: str) -> None:
+        flaky = Flaky(math.inf, away(told))
+        with pytest.raises(StorageAwayError, match="cannot be written"):
+            patient()(flaky)
+        assert flaky.n_calls == 1
+
+    @pytest.mark.parametrize(
+        "error", [ValueError("no"), KeyError(3), IntegrityError("INSERT", {}, ValueError("twice"))]
+    )
+    def test_other_errors_are_not_the_storages(self, error: Exception) -> None:
+        flaky = Flaky(1, error)
+        with pytest.raises(type(error)):
+            patient()(flaky)
+        assert flaky.n_calls == 1
+
+    def test_what_lies_behind_an_error_is_found(self) -> None:
+        try:
+            try:
+                raise away()
+            except OperationalError as error:
+                raise optuna.exceptions.StorageInternalError("the commit") from error
+        except optuna.exceptions.StorageInternalError as error:
+            trouble = trouble_of(error)
+        assert trouble is not None
+        assert trouble.may_pass
+        assert trouble_of(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
+        assert trouble_of(ValueError("no")) is None
+
+    @pytest.mark.parametrize(("said", "seconds"), [("", PATIENCE_SECONDS), ("12.5", 12.5), ("0", 0.0)])
+    def test_how_long_may_be_said(self, monkeypatch: pytest.MonkeyPatch, said: str, seconds: float) -> None:
+        monkeypatch.setenv(PATIENCE_VARIABLE, said)
+        assert patience_seconds() == seconds
+
+    @pytest.mark.parametrize("said", ["long", "-1", "inf", "nan"])
+    def test_no_number_of_seconds(self, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+        monkeypatch.setenv(PATIENCE_VARIABLE, said)
+        with pytest.raises(StudyError, match="give seconds"):
+            patience_seconds()
+
+
+class CutShort:
+    """A storage that hears a call, and is gone before it answers."""
+
+    def __init__(self, target: Any, name: str) -> None:
+        self._target, self._name, self.n_calls = target, name, 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if name != self._name:
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.n_calls += 1
+            result = found(*args, **kwargs)
+            if self.n_calls == 1:
+                raise away()
+            return result
+
+        return call
+
+
+class TestWhatWasHeardIsNotDoneTwice:
+    def test_a_new_trial(self) -> None:
+        memory = InMemoryStorage()
+        study = optuna.create_study(storage=memory)
+        cut = CutShort(memory, "create_new_trial")
+        storage = PatientStorage(cut, patient())  # type: ignore[arg-type]
+        template = create_trial(state=TrialState.RUNNING)
+        trial_id = storage.create_new_trial(study._study_id, template)
+        assert [trial._trial_id for trial in memory.get_all_trials(study._study_id)] == [trial_id]
+
+    @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
+    def test_a_state(self, state: TrialState) -> None:
+        memory = InMemoryStorage()
+        study = optuna.create_study(storage=memory)
+        before = TrialState.RUNNING if state == TrialState.COMPLETE else TrialState.WAITING
+        trial_id = memory.create_new_trial(study._study_id, create_trial(state=before))
+        storage = PatientStorage(CutShort(memory, "set_trial_state_values"), patient())  # type: ignore[arg-type]
+        assert storage.set_trial_state_values(trial_id, state, [1.0] if state == TrialState.COMPLETE else None)
+        assert memory.get_trial(trial_id).state == state
+
+    def test_a_study(self) -> None:
+        memory = InMemoryStorage()
+        storage = PatientStorage(CutShort(memory, "create_new_study"), patient())  # type: ignore[arg-type]
+        study_id = storage.create_new_study([optuna.study.StudyDirection.MAXIMIZE], "s")
+        assert [study._study_id for study in memory.get_all_studies()] == [study_id]
+
+    def test_giving_back(self, tmp_path: Path) -> None:
+        with open_storage(f"sqlite:///{tmp_path}/s.db") as opened:
+            opened.leases.take("s", 0, "me", 60.0)
+            table = PatientTable(CutShort(opened.leases, "release"), patient())
+            assert table.release("s", 0, "me")
+            opened.leases.take("s", 0, "somebody else", 60.0)
+            table = PatientTable(CutShort(opened.leases, "release"), patient())
+            assert not table.release("s", 0, "me")
+
+
+@contextmanager
+def fault(study: OpenStudy, told: str) -> Iterator[None]:
+    """A database that says this to everything."""
+    engine = study.storage.episodes.engine  # type: ignore[attr-defined]
+
+    def refuse(*_: Any) -> None:
+        raise sqlite3.OperationalError(told)
+
+    sa.event.listen(engine, "before_cursor_execute", refuse)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", refuse)
+
+
+class TestNothingIsLost:
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(PATIENCE_VARIABLE, "0.2")
+
+    @pytest.mark.parametrize(
+        "told", ["disk I/O error", "database or disk is full", "attempt to write a readonly database"]
+    )
+    def test_what_ends_while_the_storage_is_away_is_written_when_it_is_back(
+        self, tmp_path: Path, make_spec: Make, episode: MakeEpisode, told: str
+    ) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        spec = make_spec(n_trials=4, storage=url, pruner="median")
+        with open_study(spec) as study:
+            recorder = Recorder(study)
+            asks = [recorder.ask() for _ in range(4)]
+            numbers = [ask.number for ask in asks if ask]
+            for number in numbers:
+                recorder.started(number, {"number": number})
+            recorder.completed(numbers[0], 5.0, {0: 5.0})
+            with fault(study, told):
+                recorder.episodes(numbers[1], [episode(), episode(episode=1, episode_return=math.nan)])
+                with pytest.raises(StorageAwayError):
+                    recorder.rung(600, {numbers[1]: {0: 3.0}})
+                assert recorder.is_cut_off
+                assert recorder.ask() is None
+                recorder.completed(numbers[1], 6.0, {0: 6.0}, {"env_steps": 1000})
+                recorder.pruned(numbers[2], 400, 1.0, {0: 1.0})
+                recorder.episodes(numbers[3], [episode()])
+                recorder.interrupted(numbers[3])
+                assert recorder.unwritten is not None
+                recorder.close()
+            assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "RUNNING", "RUNNING", "RUNNING"]
+            assert study.claims is not None
+        unwritten = Unwritten(url, study.episodes_key)
+        assert [kept.number for kept in unwritten.read()] == numbers[1:3]
+        with open_study(spec) as study, Recorder(study) as recorder:
+            states = [trial.state.name for trial in study.trials()]
+            assert states == ["COMPLETE", "COMPLETE", "PRUNED", "WAITING"]
+            second, third = study.trials()[1:3]
+            assert (second.value, second.user_attrs["seed_values"], second.user_attrs["env_steps"]) == (
+                6.0,
+                {"0": 6.0},
+                1000,
+            )
+            assert second.intermediate_values == {600: 3.0}
+            assert third.intermediate_values == {400: 1.0}
+            assert "it had fallen behind" in third.user_attrs["reason"]
+            curve = study.storage.episodes.curve(study.episodes_key, numbers[1])
+            assert [each.episode for each in curve] == [0, 1]
+            assert math.isnan(curve[1].episode_return)
+            assert recorder.unwritten is None
+            goes_on = recorder.ask()
+            assert goes_on is not None
+            assert goes_on.number == numbers[3]
+            recorder.completed(goes_on.number, 7.0)
+            assert recorder.ask() is None
+
+    def test_what_somebody_else_has_ended_meanwhile_is_not_ended_again(self, tmp_path: Path, make_spec: Make) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        spec = make_spec(n_trials=1, storage=url)
+        with open_study(spec) as study:
+            recorder = Recorder(study)
+            ask = recorder.ask()
+            assert ask is not None
+            with fault(study, "disk I/O error"):
+                with pytest.raises(StorageAwayError):
+                    recorder.completed(ask.number, 1.0)
+                recorder.close()
+            study.study.tell(ask.number, 2.0)
+        with open_study(spec) as study, Recorder(study) as recorder:
+            assert study.trials()[0].value == 2.0
+            assert recorder.unwritten is None
+
+    def test_a_line_that_was_cut_short_is_left_out(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        unwritten = Unwritten(f"sqlite:///{tmp_path}/finder.db", "s")
+        assert unwritten.path is not None
+        unwritten.path.parent.mkdir(parents=True)
+        unwritten.path.write_text('{"number": 3, "ending": {"st')
+        assert unwritten.read() == []
+        assert "its trial is run again" in caplog.text
+
+    def test_a_study_that_is_removed_takes_it_along(self, tmp_path: Path, make_spec: Make) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        with open_study(make_spec(storage=url)) as study:
+            unwritten = Unwritten(url, study.episodes_key)
+        assert unwritten.path is not None
+        unwritten.path.parent.mkdir(parents=True, exist_ok=True)
+        unwritten.path.write_text("{}\n")
+        delete_study(url, "a study")
+        assert not unwritten.path.exists()
