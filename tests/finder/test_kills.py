@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,27 +13,16 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 from processes import session_members, wait_until_alone
+from small_study import Curve, curves, start
 
 from studies.attributes import seed_values
 from studies.checkpoint_folder import checkpoint_folder
-from studies.study import OpenStudy, load_study
+from studies.study import load_study
 
 ROUNDS = int(os.environ.get("FINDER_KILLS", "6"))
 """How often something is killed, over all combinations."""
 
 KILLS_OF_A_STUDY = 2
-
-STUDY = """
-import sys
-from finder import LRFinder
-
-url, executor, name = sys.argv[1:]
-LRFinder("ppo", "CartPole-v1").grid(
-    1e-4, 1e-2, 3, env_steps=8_000, seeds=2, executor=executor, n_jobs=1 if executor == "inline" else 2,
-    pruner="none", confirm=1, confirm_seeds=2, extend=False, checkpoint_seconds=0.05, storage=url, study_name=name,
-    params={"jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]},
-)
-"""
 
 LONGEST_SECONDS = 14.0
 """A study is killed at the latest so long after its start; it takes less without kills."""
@@ -47,16 +35,6 @@ COMBINATIONS = [
         strict=True,
     )
 ]
-
-Curve = list[tuple[int, int, int, float, int, float | None]]
-
-
-def start(folder: Path, url: str, executor: str, name: str) -> subprocess.Popen[bytes]:
-    with (folder / "output").open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-c", STUDY, url, executor, name],
-            cwd=folder, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
 
 
 def kill_something(process: subprocess.Popen[bytes], rng: random.Random) -> None:
@@ -95,17 +73,6 @@ def finished_trials(url: str, name: str) -> dict[int, Any]:
             return {trial.number: trial.value for trial in study.all_trials() if trial.state.is_finished()}
     except Exception:  # noqa: BLE001 - it was killed before there was a study, or anything else
         return {}
-
-
-def curves(study: OpenStudy) -> dict[int, Curve]:
-    """Every episode of every trial, but for its time."""
-    return {
-        trial.number: [
-            (each.seed, each.episode, each.env_steps, each.episode_return, each.length, each.loss)
-            for each in study.storage.episodes.curve(study.episodes_key, trial.number)
-        ]
-        for trial in study.all_trials()
-    }
 
 
 @pytest.fixture(scope="module")
