@@ -1,0 +1,154 @@
+"""`finder submit`, `worker` and `serve`: one study, several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import session_members, wait_until_alone
+
+RUN = "import sys; from finder.cli import main; sys.exit(main())"
+DEADLINE_SECONDS = 120
+
+FILE = """
+name = "shared"
+agents = ["ppo"]
+env = "{env}"
+env_steps = 400
+seeds = 1
+n_trials = {n_trials}
+sampler = "random"
+pruner = "none"
+confirm = 2
+confirm_seeds = 1
+executor = "inline"
+
+[fixed]
+jit_compile = false
+n_envs = 1
+n_steps = 16
+n_epochs = 1
+batch_size = 16
+
+[params]
+learning_rate = "1e-4:1e-2:log"
+"""
+
+
+def write(folder: Path, env: str = "CartPole-v1", n_trials: int = 3) -> None:
+    (folder / "study.toml").write_text(FILE.format(env=env, n_trials=n_trials))
+
+
+def start(finder: Any, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, *words],
+        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server in a process of its own; gives its address."""
+    process = start(finder, "serve", "--storage", "served.db", "--port", "0", "--dashboard-port", "0")
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("grpc://127.0.0.1:"), process.communicate()[1]
+        yield address, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
+    write(finder.folder)
+    ran = finder("submit", "study.toml", "--storage", "kept.db")
+    assert ran.code == 0, ran.err
+    assert ran.out == "shared in kept.db: 3 trials to run\n"
+    assert "finder worker shared --storage kept.db" in ran.err
+    again = finder("submit", "study.toml", "--storage", "kept.db", "--n-trials", "4", "--json")
+    assert again.json == {"study": "shared", "storage": "kept.db", "n_left": 4}
+    worked = finder("worker", "shared", "--storage", "kept.db", "--json")
+    assert worked.code == 0, worked.err
+    assert worked.json["trials"] == {"complete": 4, "pruned": 0, "failed": 0}
+    assert finder("best", "shared", "--storage", "kept.db", "--json").json["complete"] is True
+    nothing = finder("worker", "shared", "--storage", "kept.db")
+    assert nothing.code == 0
+    assert "Nothing left to run; showing what it found." in nothing.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("submit", "none.toml"), "none.toml"),
+        (("submit", "study.toml", "--storage", "memory"), "ends with this command: give a --storage"),
+        (("submit", "study.toml", "--n-trials", "0"), "n-trials"),
+        (("worker", "shored", "--storage", "kept.db"), "Did you mean 'shared'?"),
+        (("worker", "shared", "--storage", "none.db"), "there is no storage 'none.db'"),
+        (("worker", "shared", "--storage", "grpc://127.0.0.1:1"), "nothing answers at grpc://127.0.0.1:1"),
+        (("worker", "shared", "--storage", "grpc://:x"), "write grpc://host:13000"),
+        (("serve", "--storage", "memory"), "cannot be served"),
+        (("serve", "--storage", "kept.log"), "cannot be served"),
+        (("serve", "--storage", "kept.db", "--host", "no.such.host.invalid"), "choose another"),
+    ],
+)
+def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
+    monkeypatch.setattr("studies.proxy.READY_SECONDS", 0.5)
+    write(finder.folder)
+    assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
+    ran = finder(*words)
+    assert ran.code == 2
+    assert told in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_an_agent_that_only_a_script_knows_is_told(finder: Any) -> None:
+    write(finder.folder)
+    assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
+    from studies.opening import open_study
+    from studies.spec import StudySpec
+
+    spec = StudySpec(
+        name="theirs", storage=f"sqlite:///{finder.folder}/kept.db", agents=("Mine",), env="CartPole-v1", env_steps=100,
+        params={"learning_rate": "1e-4:1e-2:log"},
+    )  # fmt: skip
+    open_study(spec).close()
+    ran = finder("worker", "theirs", "--storage", "kept.db")
+    assert ran.code == 2
+    assert "Mine" in ran.err
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finder: Any) -> None:
+    write(finder.folder, "cli_envs:Slow-v0", n_trials=6)
+    (finder.folder / "slow").touch()
+    with served(finder) as (address, server):
+        assert finder("submit", "study.toml", "--storage", address).code == 0
+        first = start(finder, "worker", "shared", "--storage", address)
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (finder.folder / "running").exists():
+            assert first.poll() is None, first.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        first.kill()
+        first.communicate()
+        wait_until_alone(first.pid)
+        (finder.folder / "slow").unlink()
+        others = [start(finder, "worker", "shared", "--storage", address, "--json") for _ in range(2)]
+        told = [other.communicate(timeout=DEADLINE_SECONDS) for other in others]
+        assert [other.returncode for other in others] == [0, 0], told
+        shown = finder("show", "shared", "--storage", address, "--json").json
+        assert [trial["state"] for trial in shown["trials"]] == ["complete"] * (6 + 2)
+        assert finder("best", "shared", "--storage", address, "--json").json["complete"] is True
+        assert finder("serve", "--storage", "served.db", "--port", address.rpartition(":")[2]).code == 2
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=30) == 0
+        assert session_members(server.pid) == []
