@@ -14,7 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, seed_values
@@ -135,8 +137,21 @@ def _missing(
     return left
 
 
+_VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDictionary()
+"""The last verdict on a study, and what it was passed on: a report asks for it many times."""
+
+
 def verdict(study: OpenStudy) -> Verdict:
     """Returns which trial to use, who is level with it, and what further seeds said."""
+    ended = tuple((trial.number, trial.state) for trial in study.all_trials() if trial.state.is_finished())
+    now = (study.spec, ended)
+    before = _VERDICTS.get(study.study)
+    if before is None or before[0] != now:
+        before = _VERDICTS[study.study] = (now, _verdict(study))
+    return before[1]
+
+
+def _verdict(study: OpenStudy) -> Verdict:
     runs, refuted = _runs(study)
     candidates = _candidates(study)
     further = {
@@ -145,7 +160,8 @@ def verdict(study: OpenStudy) -> Verdict:
     tuning = rank(candidates, study.direction)
     # One that failed on further seeds is like a trial that failed; if all have, they are all there is.
     sound = [each for each in candidates if each.number not in refuted] or candidates
-    left = left_behind(study) + [Left(params=each.params, value=math.nan) for each in candidates if each not in sound]
+    unsound = [each for each in candidates if each.number in refuted] if len(sound) < len(candidates) else []
+    left = left_behind(study) + [Left(params=each.params, value=math.nan) for each in unsound]
     together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     # Beside all others, whose spread tells what theirs may be.
     alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]

@@ -89,10 +89,12 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
     if direction not in ("maximize", "minimize"):
         raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
     sign = 1.0 if direction == "maximize" else -1.0
-    known = [each for each in candidates if each.seed_values and np.isfinite(each.seed_values).all()]
+    known: list[Candidate | Ranked] = []
+    unknown: list[Candidate | Ranked] = []
+    for each in candidates:
+        (known if each.seed_values and np.isfinite(each.seed_values).all() else unknown).append(each)
     ranked = _judged(known, sign) if known else []
     ranked.sort(key=lambda entry: (-sign * entry.value, _or_infinite(entry.spread), entry.number))
-    unknown = [each for each in candidates if each not in known]
     return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
 
 

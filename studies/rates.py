@@ -16,7 +16,7 @@ from typing import Literal
 
 from studies.drift import drift
 from studies.ranking import Direction, Ranked
-from studies.recommending import Left, Point, kind_of, rate_curve, rate_name
+from studies.recommending import Left, Point, RateCurves, kind_key, rate_name
 from studies.spaces import Json
 from studies.values import usual_range
 from studies.words import rate_text
@@ -107,26 +107,26 @@ def rate_finding(
     name = rate_name(points)
     if name is None or name not in pick.params:
         return None
-    group = [each for each in points if name in each.params and kind_of(each, name) == kind_of(pick, name)]
+    kind = kind_key(pick, name)
+    own = [each for each in ranked if kind_key(each, name) == kind]
+    gone = [each for each in left if kind_key(each, name) == kind]
+    group: list[Point] = [*own, *gone]
     rates = sorted({_rate(each, name) for each in group})
     if len(rates) < 2:
         return None
     tested = _rate(pick, name)
-    level = [
-        each for each in ranked if each in group and (each.tied or each.number == pick.number) and _known(each.value)
-    ]
+    level = [each for each in own if (each.tied or each.number == pick.number) and _known(each.value)]
     if math.isnan(pick.low):
         low, high = rates[0], rates[-1]
     else:
-        peak = rate_curve(ranked, left, pick, name, direction).peak
+        peak = RateCurves(ranked, left, name, direction).of(pick).peak
         low, high = min(10**peak.low, tested), max(10**peak.high, tested)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = _cost(pick, level, points, direction)
     # What failed may have failed for another reason than its rate.
     valued = {_rate(each, name) for each in group if _known(each.value)}
     told_apart = not math.isnan(cost) and (
-        any(not each.tied and _known(each.value) for each in ranked if each in group)
-        or any(each.told for each in left if each in group)
+        any(not each.tied and _known(each.value) for each in own) or any(each.told for each in gone)
     )
     why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested = tested

@@ -88,68 +88,74 @@ def recommended(
     points: list[Point] = [*ranked, *left]
     values = [sign * each.value for each in points if not math.isnan(each.value)]
     alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
-    curves: dict[str, RateCurve] = {}
-    estimates = estimates_of(ranked, direction)
-    for each in tied:
-        if _kind_key(each, name) not in curves:
-            curves[_kind_key(each, name)] = rate_curve(ranked, left, each, name, direction, estimates=estimates)
-
-    worth = {each.number: curves[_kind_key(each, name)].worth[each.number] for each in tied}
+    curves = RateCurves(ranked, left, name, direction)
+    worth = {each.number: curves.of(each).worth[each.number] for each in tied}
     highest = max(worth.values())
 
     def badness(each: Ranked) -> tuple[float, float, float, int]:
         spread = math.inf if math.isnan(each.spread) else each.spread
         steps = spread / (2 * alike)
         steps = float(round(steps)) if math.isfinite(steps) else math.inf
-        off = abs(_position(each, name) - curves[_kind_key(each, name)].peak.middle)
+        off = abs(_position(each, name) - curves.of(each).peak.middle)
         return steps, round(off, 9), spread, each.number
 
     return min((each for each in tied if worth[each.number] >= highest - alike), key=badness)
 
 
-def rate_curve(
-    ranked: Sequence[Ranked],
-    left: Sequence[Left],
-    member: Ranked,
-    name: str,
-    direction: Direction,
-    *,
-    estimates: Estimates | None = None,
-) -> RateCurve:
-    """Returns the curve that a candidate belongs to.
+class RateCurves:
+    """The curves over learning rates, one for each kind of candidates.
 
     Args:
         ranked: All candidates: their spreads together say how uncertain each value is.
         left: What was tried but did not come to its end.
-        member: One of `ranked`.
         name: The parameter that is the learning rate.
         direction: Whether a high or a low value is good.
-        estimates: `estimates_of(ranked, direction)`, where it is there already.
     """
-    sign = 1.0 if direction == "maximize" else -1.0
-    known = [each for each in ranked if not math.isnan(each.value)]
-    of_all = estimates or estimates_of(ranked, direction)
-    kind = _kind_key(member, name)
-    own = [i for i, each in enumerate(known) if _kind_key(each, name) == kind]
-    members = tuple(known[i] for i in own)
-    gone = [each for each in left if _kind_key(each, name) == kind]
-    pruned = [each for each in gone if not math.isnan(each.value)]
-    failed = [each for each in gone if math.isnan(each.value)]
-    points: list[Point] = [*ranked, *left]
-    values = [sign * each.value for each in points if not math.isnan(each.value)]
-    of_kind = Estimates(
-        centers=of_all.centers[own], errors=of_all.errors[own], df=of_all.df[own], counts=of_all.counts[own]
-    )
-    positions = [_position(each, name) for each in members]
-    fixed = [(_position(each, name), min(values)) for each in failed]
-    around = [(_position(each, name), sign * each.value) for each in pruned] + fixed
-    smooth = smoothing([*positions, *(position for position, _ in around)]) @ np.array(
-        [*of_kind.centers, *(value for _, value in around)]
-    )
-    expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
-    worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
-    found = _reaching(peak(of_kind, positions, fixed), positions, [_position(each, name) for each in pruned])
-    return RateCurve(members=members, worth=worth, peak=found)
+
+    def __init__(self, ranked: Sequence[Ranked], left: Sequence[Left], name: str, direction: Direction) -> None:
+        self._name, self._sign = name, 1.0 if direction == "maximize" else -1.0
+        known = [each for each in ranked if not math.isnan(each.value)]
+        self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
+        self._members: dict[str, list[tuple[int, Ranked]]] = {}
+        self._left: dict[str, list[Left]] = {}
+        for i, each in enumerate(known):
+            self._members.setdefault(kind_key(each, name), []).append((i, each))
+        for gone in left:
+            self._left.setdefault(kind_key(gone, name), []).append(gone)
+        points: list[Point] = [*known, *left]
+        values = [self._sign * each.value for each in points if not math.isnan(each.value)]
+        self._worst = min(values, default=math.nan)
+        self._curves: dict[str, RateCurve] = {}
+
+    def of(self, member: Ranked) -> RateCurve:
+        """Returns the curve that a candidate with a value belongs to."""
+        kind = kind_key(member, self._name)
+        if kind not in self._curves:
+            self._curves[kind] = self._curve(self._members[kind], self._left.get(kind, []))
+        return self._curves[kind]
+
+    def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[Left]) -> RateCurve:
+        indices, members = [i for i, _ in own], tuple(member for _, member in own)
+        pruned = [each for each in gone if not math.isnan(each.value)]
+        failed = [each for each in gone if math.isnan(each.value)]
+        of_all = self._estimates
+        of_kind = Estimates(
+            centers=of_all.centers[indices],
+            errors=of_all.errors[indices],
+            df=of_all.df[indices],
+            counts=of_all.counts[indices],
+        )
+        positions = [_position(each, self._name) for each in members]
+        fixed = [(_position(each, self._name), self._worst) for each in failed]
+        around = [(_position(each, self._name), self._sign * each.value) for each in pruned] + fixed
+        smooth = smoothing([*positions, *(position for position, _ in around)]) @ np.array(
+            [*of_kind.centers, *(value for _, value in around)]
+        )
+        expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
+        worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
+        found = peak(of_kind, positions, fixed)
+        reaching = _reaching(found, positions, [_position(each, self._name) for each in pruned])
+        return RateCurve(members=members, worth=worth, peak=reaching)
 
 
 def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) -> Peak:
@@ -165,13 +171,6 @@ def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) 
     return Peak(found.middle, low, high)
 
 
-def estimates_of(ranked: Sequence[Ranked], direction: Direction) -> Estimates:
-    """Returns what is known of all candidates that have a value, higher is better."""
-    sign = 1.0 if direction == "maximize" else -1.0
-    known = [each for each in ranked if not math.isnan(each.value)]
-    return estimate([[sign * value for value in each.seed_values] for each in known])
-
-
 def rate_name(points: Sequence[Point]) -> str | None:
     """Returns the one parameter that is a learning rate, None if there is none or there are several.
 
@@ -185,14 +184,10 @@ def rate_name(points: Sequence[Point]) -> str | None:
     return name if all(math.isfinite(log10_rate(rate)) for rate in rates) else None
 
 
-def kind_of(point: Point, name: str) -> dict[str, Json]:
-    """Returns all parameters but the rate."""
-    return {key: value for key, value in point.params.items() if key != name}
-
-
-def _kind_key(point: Point, name: str) -> str:
-    """The same for those that differ in nothing but the rate, which all of them have or none."""
-    return json.dumps([name in point.params, kind_of(point, name)], sort_keys=True, default=str)
+def kind_key(point: Point, name: str) -> str:
+    """Returns a text that is the same for those that differ in nothing but the rate, which all of them have or none."""
+    others = {key: value for key, value in point.params.items() if key != name}
+    return json.dumps([name in point.params, others], sort_keys=True, default=str)
 
 
 def _position(point: Point, name: str) -> float:

@@ -187,11 +187,13 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
 
 
 def _connect(address: StorageAddress) -> StudyStorage:
-    from optuna.storages import RDBStorage, get_storage
+    from optuna.storages import get_storage
+
+    from studies.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
     options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else {"pool_pre_ping": True}
-    rdb = RDBStorage(address.url, engine_kwargs=options)
+    rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
         # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
         rdb.engine.dispose()

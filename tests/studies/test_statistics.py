@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,35 @@ def test_how_many_seeds_would_settle_it():
 
 def test_probabilities_sum_to_one_even_among_equals():
     assert estimate([[5.0, 5.0], [5.0, 5.0], [1.0, 1.0]]).probability_best().sum() == pytest.approx(1.0)
+
+
+class TestManyCandidates:
+    def test_variances_on_a_grid_are_those_of_pairs(self) -> None:
+        rng = np.random.default_rng(0)
+        centers = np.concatenate([rng.normal(0, 10, 700), 1e4 + rng.normal(0, 10, 500)])
+        values = [rng.normal(center, 3.0, 3) for center in centers]
+        few, many = estimate(values[:1000]), estimate(values)
+        exact = _moderated_by_pairs(values)
+        assert many.errors == pytest.approx(exact, rel=1e-3)
+        assert few.errors.shape == (1000,)
+
+    def test_the_bound_for_many_tells_no_more_apart_than_the_simulation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(1)
+        values = [rng.normal(center, 1.0, 5) for center in rng.normal(0.0, 1.5, 150)]
+        simulated = estimate(values).may_be_best()
+        monkeypatch.setattr("studies.statistics._SIMULATED", 10)
+        bounded = estimate(values).may_be_best()
+        assert (bounded | ~simulated).all(), "who may be the best by simulation may be it by the bound"
+        assert bounded.sum() < 150
+
+
+def _moderated_by_pairs(values: list[Any]) -> Any:
+    """The same on all pairs of candidates."""
+    import studies.statistics as module
+
+    before = module._COMPARED
+    module._COMPARED = 10**9
+    try:
+        return estimate(values).errors
+    finally:
+        module._COMPARED = before
