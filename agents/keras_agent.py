@@ -18,12 +18,13 @@ from gymnasium import spaces
 
 from agents import seeding
 from agents.agent import ActionSpace, Agent, UpdateMetrics
-from agents.backend import keras
+from agents.backend import keras, tf
 from agents.config import AgentConfig
+from agents.distributed import DistributedSteps
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.inference import Forward, NumpyMirror, is_dense, make_forward, non_finite
-from agents.learning import CompiledUpdate, Learnable
+from agents.learning import CompiledUpdate, GradientSteps, Learnable
 from agents.live import Live, OptimizerNumbers, WithoutLiveNumbers
 from agents.optimizers import variables_of
 from agents.replay import Batches
@@ -58,6 +59,7 @@ class KerasAgent(Agent):
                 f"{type(self).__name__} has target networks, so {type(self.config).__name__} must have the fields tau "
                 f"(live) and target_update_interval."
             )
+        self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
         self.networks = self._build_networks(seed)
         self.live = Live(self.config.live_values())
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
@@ -97,6 +99,17 @@ class KerasAgent(Agent):
         Returns:
             A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded.
         """
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
+
+        With a strategy, each replica computes the loss of some of the rows only. A loss that is a mean over rows of
+        what each row gives is the same then; anything else that looks at several rows belongs here.
+
+        Args:
+            batch: As in `loss`.
+        """
+        return batch
 
     def start(self) -> None:
         """Makes what else the agent keeps (exploration policy, normaliser). Called when built and when reset."""
@@ -152,7 +165,9 @@ class KerasAgent(Agent):
     def _compile_update(self) -> CompiledUpdate:
         self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
         watched = [variable for name in self._mirrored for variable in self.networks[name].weights]
-        return CompiledUpdate(self.learnable(), watched, **self.compilation())
+        parts = self.learnable()
+        steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
+        return CompiledUpdate(steps, watched, **self.compilation())
 
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
@@ -172,11 +187,16 @@ class KerasAgent(Agent):
             target_update_interval=config.target_update_interval if self.target_networks else 1,
             gradient_steps=self._gradient_steps,
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
+            whole=self.whole,
         )
 
     def compilation(self) -> dict[str, bool]:
         """How the update is compiled: `jit_compile` and `strict`."""
         wanted = self.config.jit_compile
+        if self.strategy is not None:  # which XLA does not know
+            if wanted:
+                raise ConfigurationError("jit_compile is true, but XLA compiles nothing with a strategy: leave it out.")
+            return {"jit_compile": False, "strict": False}
         trained = [network for name, network in self.networks.items() if name not in self.target_networks]
         return {"jit_compile": is_dense(trained) if wanted is None else wanted, "strict": wanted is True}
 
@@ -294,7 +314,8 @@ class KerasAgent(Agent):
         config = self.config.replace(values or {})
         self._require_same_structure(config, "be reset")
         self.seed, self.config = seed, config
-        # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled.
+        # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled. They are
+        # plain ones, whatever the strategy: only their values are wanted.
         fresh = copy.copy(self)._build_networks(seed)
         optimizers = self._build_optimizers(self._optimized_variables(fresh))
         for name, network in self.networks.items():

@@ -44,6 +44,7 @@ class Learnable:
         target_update_interval: Gradient steps between target updates.
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
+        whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
     """
 
     loss: Callable[[dict[str, Any]], Losses]
@@ -55,6 +56,7 @@ class Learnable:
     target_update_interval: int
     gradient_steps: Any
     max_grad_norm: Any | None
+    whole: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class GradientSteps:
@@ -87,24 +89,42 @@ class GradientSteps:
         return array.stack()
 
     def _step(self, minibatch: dict[str, Any]) -> Any:
+        values = self._learn(self._parts.whole(minibatch))
+        self._parts.gradient_steps.assign_add(1)
+        self._update_targets()
+        return values
+
+    def _learn(self, minibatch: dict[str, Any]) -> Any:
+        """Moves the variables by one gradient step; gives what the loss named, [names]."""
+        losses, gradients = self._gradients(minibatch, 1.0)
+        for name, own in gradients.items():
+            self._apply(name, own)
+        return tf.stack(list(losses.values()))
+
+    def _gradients(self, minibatch: dict[str, Any], weight: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
         parts = self._parts
         with tf.GradientTape(persistent=len(parts.optimizers) > 1) as tape:
-            losses = _mapping(parts.loss(minibatch))
-        for name, optimizer in parts.optimizers.items():
+            losses = {name: weight * _scalar(name, value) for name, value in _mapping(parts.loss(minibatch)).items()}
+        self.names = tuple(losses)
+        gradients = {}
+        for name in parts.optimizers:
             if name not in losses:
                 raise ConfigurationError(
                     f"loss() must give a value for the optimizer {name!r}; it gave {sorted(losses)}."
                 )
             variables = [variable.value for variable in parts.variables[name]]
-            gradients = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-            if parts.max_grad_norm is not None:
-                gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
-            with parts.numbers[name].in_place():
-                optimizer.apply(gradients, parts.variables[name])
-        parts.gradient_steps.assign_add(1)
-        self._update_targets()
-        self.names = tuple(losses)
-        return tf.stack([_scalar(name, value) for name, value in losses.items()])
+            gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return losses, gradients
+
+    def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> None:
+        """Makes an optimizer's step, which sums up what so many replicas give it."""
+        parts = self._parts
+        if parts.max_grad_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
+        with parts.numbers[name].in_place():
+            optimizer = parts.optimizers[name]
+            optimizer.apply([each / copies for each in gradients] if copies > 1 else gradients, parts.variables[name])
 
     def _update_targets(self) -> None:
         parts = self._parts
@@ -161,17 +181,17 @@ class CompiledUpdate(CompiledCalls):
     """Runs K gradient steps in one call.
 
     Args:
-        learnable: The agent's parts.
+        steps: The agent's gradient steps.
         watched: Variables whose values are wanted after the update, as one flat vector.
         jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates.
         strict: See `CompiledCalls`.
     """
 
     def __init__(
-        self, learnable: Learnable, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
+        self, steps: GradientSteps, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
     ) -> None:
         super().__init__(jit_compile=jit_compile, strict=strict)
-        self._steps = GradientSteps(learnable)
+        self._steps = steps
         self._watched = watched
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:

@@ -146,12 +146,16 @@ class PPO(KerasAgent):
             "returns": advantages + values,
         }
 
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        advantages = batch["advantages"]
+        if not self.config.normalize_advantages:
+            return batch
+        return {**batch, "advantages": (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)}
+
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]
         values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
         advantages = batch["advantages"]
-        if self.config.normalize_advantages:
-            advantages = (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)
         log_ratio = self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"]
         ratio = ops.exp(log_ratio)
         clip = self.live.clip_range

@@ -1,0 +1,103 @@
+"""On how many devices an agent learns: `tf.distribute` strategies by name, and objects of them.
+
+Whatever the strategy, a minibatch is the same: each replica learns from its part of it, and the sum of the gradients is
+the one of the whole. So a strategy changes where arithmetic is done, and results to float error only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agents.errors import ConfigurationError, unknown_name
+
+STRATEGIES = ("none", "one-device", "mirrored")
+"""Names of strategies."""
+
+_REPLICAS = 2
+
+
+@dataclass(frozen=True)
+class StrategySpec:
+    """A strategy as data: ``"none"``, ``"one-device"``, ``"mirrored"``, ``"mirrored:4"``.
+
+    Attributes:
+        name: One of `STRATEGIES`.
+        replicas: How many parts a minibatch has.
+    """
+
+    name: str = "none"
+    replicas: int = 1
+
+    @classmethod
+    def of(cls, text: str) -> StrategySpec:
+        """Reads a strategy.
+
+        Args:
+            text: A name; behind a colon, how many replicas (2 unless it is said).
+
+        Raises:
+            ConfigurationError: An unknown name, or a number that it cannot have.
+        """
+        name, _, given = text.partition(":")
+        name = name.strip().lower()
+        if name not in STRATEGIES:
+            raise unknown_name("strategy", name, STRATEGIES)
+        if name in ("none", "one-device"):
+            if given:
+                raise ConfigurationError(f"The strategy {name!r} has one replica: leave out ':{given}'.")
+            return cls(name, 1)
+        if given and (not given.isdecimal() or int(given) < 1):
+            raise ConfigurationError(f"The strategy {text!r} has no number of replicas: write {name}:2.")
+        return cls(name, int(given or _REPLICAS))
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is none."""
+        return self.name == "none"
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Whatever agent is built in here learns with the strategy.
+
+        Raises:
+            ConfigurationError: This process cannot have so many devices any more.
+        """
+        if self.is_none:
+            yield
+            return
+        with _strategy(self).scope():
+            yield
+
+
+@functools.cache
+def _strategy(spec: StrategySpec) -> Any:
+    """The strategy; one for all agents of a process."""
+    from agents.backend import tf
+
+    if spec.name == "one-device":
+        gpus = tf.config.list_logical_devices("GPU")
+        return tf.distribute.OneDeviceStrategy(gpus[0].name if gpus else "/cpu:0")
+    return tf.distribute.MirroredStrategy(_devices(spec.replicas))
+
+
+def _devices(n: int) -> list[str]:
+    """So many devices: GPUs where there are as many, else parts of the CPU."""
+    from agents.backend import tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if len(gpus) >= n:
+        return [f"/gpu:{index}" for index in range(n)]
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    with contextlib.suppress(RuntimeError):  # TensorFlow has begun its work in this process: it keeps what it has
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
+    there = len(tf.config.list_logical_devices("CPU"))
+    if there < n:
+        raise ConfigurationError(
+            f"TensorFlow works with {there} CPU device(s) in this process already, and {n} are needed: choose the "
+            "strategy before anything is built, or let a study do it in processes of its own (--executor process)."
+        )
+    return [f"/cpu:{index}" for index in range(n)]
