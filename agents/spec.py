@@ -11,6 +11,7 @@ from agents.algorithms.registry import agent_class
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.strategies import StrategySpec
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,22 @@ class AgentSpec:
         # Classes and functions themselves, not their names: those that a function makes are all called the same.
         return (self.agent, where.id, repr(where.kwargs), where.vectorization, repr(self.config.structure()))
 
-    def build(self, seed: int = 0) -> Agent:
+    def build(self, seed: int = 0, strategy: Any = None) -> Agent:
         """The agent, as `seed` makes it.
 
+        Args:
+            seed: The seed.
+            strategy: On how many devices it learns; see `agents.strategies.StrategySpec.of`. Defaults to None: one,
+                or those of the `tf.distribute` strategy in whose scope it is built.
+
         Raises:
-            ConfigurationError: It cannot take the environment's spaces.
+            ConfigurationError: It cannot take the environment's spaces, or there are not so many devices.
         """
         observation_space, action_space = self.environment.spaces()
-        agent = agent_class(self.agent)(
-            observation_space, action_space, self.config, seed=seed, environment=self.environment
-        )
+        with StrategySpec.of(strategy).scope():
+            agent = agent_class(self.agent)(
+                observation_space, action_space, self.config, seed=seed, environment=self.environment
+            )
         if self.state is not None:
             start_from(agent, self.state)
         return agent
@@ -118,6 +125,7 @@ def make(
     *,
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
+    strategy: Any = None,
     **params: Any,
 ) -> Agent:
     """Builds an agent: ``agents.make("ppo", "CartPole-v1", seed=0, learning_rate=1e-3)``.
@@ -127,9 +135,10 @@ def make(
         environment: A Gymnasium id, or a function that makes an environment.
         seed: Seed of its weights, exploration and minibatches. Defaults to 0.
         env_kwargs: Arguments for the environment.
+        strategy: On how many devices it learns, such as ``"mirrored"``; see `agents.strategies.StrategySpec.of`.
         **params: Hyperparameters; see the agent's `config_class`.
 
     Raises:
         ConfigurationError: An unknown name, a bad value, or spaces that the agent cannot take.
     """
-    return AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params).build(seed)
+    return AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params).build(seed, strategy)

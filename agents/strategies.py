@@ -17,6 +17,9 @@ from agents.errors import ConfigurationError, unknown_name
 STRATEGIES = ("none", "one-device", "mirrored")
 """Names of strategies."""
 
+_NAMES = {"OneDeviceStrategy": "one-device", "MirroredStrategy": "mirrored"}
+"""Class of TensorFlow's -> name."""
+
 _REPLICAS = 2
 
 
@@ -33,15 +36,21 @@ class StrategySpec:
     replicas: int = 1
 
     @classmethod
-    def of(cls, text: str) -> StrategySpec:
+    def of(cls, strategy: Any) -> StrategySpec:
         """Reads a strategy.
 
         Args:
-            text: A name; behind a colon, how many replicas (2 unless it is said).
+            strategy: A name, and behind a colon how many replicas (2 unless it is said); a `tf.distribute` strategy,
+                of which kind and number of replicas are taken, not the devices; or None for none.
 
         Raises:
             ConfigurationError: An unknown name, or a number that it cannot have.
         """
+        if isinstance(strategy, StrategySpec):
+            return strategy
+        if strategy is not None and not isinstance(strategy, str):
+            return cls._of_object(strategy)
+        text = strategy or "none"
         name, _, given = text.partition(":")
         name = name.strip().lower()
         if name not in STRATEGIES:
@@ -53,6 +62,18 @@ class StrategySpec:
         if given and (not given.isdecimal() or int(given) < 1):
             raise ConfigurationError(f"The strategy {text!r} has no number of replicas: write {name}:2.")
         return cls(name, int(given or _REPLICAS))
+
+    @classmethod
+    def _of_object(cls, strategy: Any) -> StrategySpec:
+        name = _NAMES.get(type(strategy).__name__)
+        if name is None:
+            raise ConfigurationError(
+                f"A {type(strategy).__name__} is no strategy that is known: give one of {', '.join(STRATEGIES)}."
+            )
+        return cls(name, strategy.num_replicas_in_sync)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.replicas}" if self.name not in ("none", "one-device") else self.name
 
     @property
     def is_none(self) -> bool:
@@ -81,7 +102,10 @@ def _strategy(spec: StrategySpec) -> Any:
     if spec.name == "one-device":
         gpus = tf.config.list_logical_devices("GPU")
         return tf.distribute.OneDeviceStrategy(gpus[0].name if gpus else "/cpu:0")
-    return tf.distribute.MirroredStrategy(_devices(spec.replicas))
+    devices = _devices(spec.replicas)
+    # On CPUs sums are made on one of them: TensorFlow's collectives take one number of replicas a process.
+    sums = tf.distribute.ReductionToOneDevice() if "cpu" in devices[0] else None
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=sums)
 
 
 def _devices(n: int) -> list[str]:

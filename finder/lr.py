@@ -131,6 +131,7 @@ class LRFinder:
         metrics: Metrics = "reward",
         optimizer: str | None = None,
         seeds: int | Sequence[int] = 3,
+        strategy: Any = None,
         study_name: str | None = None,
         storage: str | None = DEFAULT_STORAGE,
     ) -> RangeTestResult:
@@ -148,6 +149,7 @@ class LRFinder:
             optimizer: Which of the agent's optimizers, by name; None for all.
             seeds: Runs, one after another: how many (from this finder's seed on), or their seeds. Several say how far
                 they agree (`finder.range_tests`). Defaults to 3.
+            strategy: On how many devices it learns; see `agents.strategies.StrategySpec.of`. Defaults to None.
             study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
             storage: Where the study is kept; None records nothing.
 
@@ -167,7 +169,7 @@ class LRFinder:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
         runs: list[RangeTestRun] = []
         for seed in numbers:
-            with self._copy(seed) as trainer:
+            with self._copy(seed, strategy) as trainer:
                 own = range_test(
                     trainer,
                     start_lr,
@@ -195,13 +197,13 @@ class LRFinder:
             raise result.error
         return result
 
-    def _copy(self, seed: int) -> Trainer:
+    def _copy(self, seed: int, strategy: Any = None) -> Trainer:
         """A trainer with a copy of the agent, in environments of its own.
 
         With this finder's own seed it is what it was given; with another one, it draws other random numbers.
         """
         spec = AgentSpec(self.spec.agent, self.spec.environment, self.spec.config)
-        agent = spec.build(seed)
+        agent = spec.build(seed, strategy)
         state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
         if state is not None:
             fresh = agent.get_state()

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
+from agents.strategies import StrategySpec
 from finder.search import Observer
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
@@ -44,6 +45,9 @@ class StudyOptions(TypedDict, total=False):
             difference, and how sure that is is told.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial) or ``"inline"`` (one
             after another, here). Defaults to populations where the agents can be trained in one, else processes.
+        strategy: On how many devices each run learns: ``"none"``, ``"one-device"``, ``"mirrored"`` (two replicas),
+            ``"mirrored:4"``, or a `tf.distribute` strategy of these kinds. Runs with one have processes of their own.
+            Defaults to ``"none"``.
         n_jobs: Processes at the same time. Defaults to as many as there are cores and as pay.
         population: Runs that a process trains at the same time. Defaults to what fits into memory, up to 64.
         pruner: Name of a pruner; ``"none"`` lets every trial end.
@@ -65,6 +69,7 @@ class StudyOptions(TypedDict, total=False):
     seeds: int | Sequence[int]
     horizon: int
     executor: str
+    strategy: Any
     n_jobs: int
     population: int
     pruner: str
@@ -111,6 +116,8 @@ def make_spec(
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
+    if "strategy" in chosen:
+        chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {
         *fields.get("params", {}),
         *(options.get("params") or {}),

@@ -337,7 +337,7 @@ def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]
 def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
     """A group for each run."""
     for trial, seed in runs:
-        yield Group([(trial, seed)], trial.spec.agent.build(seed), None)
+        yield Group([(trial, seed)], trial.spec.agent.build(seed, trial.spec.strategy), None)
 
 
 def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:
@@ -364,6 +364,8 @@ def _population_of(
     like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
 ) -> Group:
     agent = like[0][0].spec.agent
+    if like[0][0].spec.strategy != "none":
+        raise NotMappableError("its strategy parts the minibatches of one agent.")
     workshop = workshops.take(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

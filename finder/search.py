@@ -17,6 +17,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
+from agents.strategies import StrategySpec
 from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.trial import Outcome, TrialSpec
@@ -244,6 +245,7 @@ class Search:
                 checkpoints=self._checkpoints,
                 checkpoint_seconds=self.spec.checkpoint_seconds,
                 hang_seconds=self.spec.hang_seconds,
+                strategy=self.spec.strategy,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)
@@ -348,6 +350,7 @@ def run_search(
 
 def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
     """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
+    StrategySpec.of(spec.strategy)
     for label in spec.agents:
         _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label))
     for name, space in spec.search_space().items():

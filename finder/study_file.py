@@ -35,6 +35,7 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
     from agents.algorithms.registry import agent_class
     from agents.environments import EnvironmentSpec
     from agents.errors import ConfigurationError
+    from agents.strategies import StrategySpec
 
     found: list[Mistake] = []
     configs: dict[str, type[AgentConfig]] = {}
@@ -45,6 +46,11 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
             configs[label] = agent_class(label).config_class
         except ConfigurationError as error:
             found.append((("agents",), str(error)))
+    if isinstance(data.get("strategy"), str):
+        try:
+            StrategySpec.of(data["strategy"])
+        except ConfigurationError as error:
+            found.append((("strategy",), str(error)))
     if isinstance(data.get("env"), str):
         try:
             EnvironmentSpec.of(data["env"])

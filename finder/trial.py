@@ -42,6 +42,7 @@ class TrialSpec:
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
+        strategy: On how many devices its agents learn (`agents.strategies`).
         hang_seconds: How long a step of its environments, or an update, may take before it has failed; 0 for without
             limit.
     """
@@ -58,6 +59,7 @@ class TrialSpec:
     checkpoints: str | None = None
     checkpoint_seconds: float = 60.0
     hang_seconds: float = 0.0
+    strategy: str = "none"
 
     @property
     def label(self) -> str:
@@ -109,6 +111,7 @@ def configuration_of(spec: TrialSpec, agent: Agent, vectorization: str) -> dict[
         "env": spec.agent.environment.label,
         "env_kwargs": dict(spec.agent.environment.kwargs),
         "vectorization": vectorization,
+        "strategy": spec.strategy,
         "seeds": list(spec.seeds),
         "env_steps": spec.env_steps,
         "episodes": spec.episodes,

@@ -97,6 +97,8 @@ class StudySpec(CheckedModel):
         n_jobs: Processes at the same time, at least 1. Defaults to `None`: as many as there are cores and as pay.
         population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
             as many as fit into memory, up to 64.
+        strategy: On how many devices each run learns (`agents.strategies`): `none`, `one-device`, `mirrored`, or
+            `mirrored:4` for four replicas. Runs with a strategy have processes of their own. Defaults to `none`.
         seed: Seed of the sampler, from 0. Defaults to `0`.
         max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
@@ -138,6 +140,7 @@ class StudySpec(CheckedModel):
     executor: Literal["auto", "population", "process", "inline"] = "auto"
     n_jobs: Count | None = None
     population: Count | None = None
+    strategy: Text = "none"
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     max_failures_in_a_row: Count = 3
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
@@ -177,6 +180,7 @@ class StudySpec(CheckedModel):
         if both:
             raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
         self._check_agent_param()
+        self._check_strategy()
         # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
         # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
@@ -185,6 +189,18 @@ class StudySpec(CheckedModel):
         if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             self.plan()  # an impossible grid is refused here, where it was written
         return self
+
+    def _check_strategy(self) -> None:
+        if self.strategy == "none" or self.executor in ("auto", "process"):
+            return
+        why = {
+            "population": "the members of a population learn one after another in one compiled call",
+            "inline": "its devices must be chosen before TensorFlow begins its work, which it has in this process",
+        }
+        raise StudyError(
+            f"strategy is {self.strategy!r} with the executor {self.executor!r}, but {why[self.executor]}: use the "
+            "executor 'process', or leave the executor out."
+        )
 
     def _check_agent_param(self) -> None:
         if len(self.agents) > 1 and any("agent" not in row for row in self.trials):

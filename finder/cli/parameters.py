@@ -227,6 +227,15 @@ class SearchOptions:
     n_jobs: NJobs = None
     executor: Executor = None
     population: Population = None
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On how many devices each run learns: none, one-device, mirrored (two replicas), mirrored:4.",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
     vectorization: Annotated[
         str | None,
         typer.Option(
@@ -269,6 +278,7 @@ class SearchOptions:
             executor=self.executor,
             n_jobs=self.n_jobs,
             population=self.population,
+            strategy=self.strategy,
             params=values.settings(self.set_),
             seeds=values.seeds(self.seeds),
             confirm=self.confirm,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from agents.errors import ConfigurationError, NotMappableError, unknown_name
+from agents.strategies import StrategySpec
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import cores, free_memory
@@ -70,9 +71,8 @@ def make_executor(
 
 def prepare_for(spec: StudySpec) -> None:
     """Starts what the processes of a study need, where it will have some, before its agents are looked at."""
-    has_processes = spec.executor == "process" or (
-        spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1
-    )
+    needs_one = spec.executor == "process" or spec.strategy != "none"
+    has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1)
     if has_processes:
         from finder.executors.fork_server import prepare_processes
 
@@ -92,6 +92,12 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
     name, notes = spec.executor, []
     if name == "inline":
         return make_executor(name, spec.n_jobs or 1)
+    strategy = StrategySpec.of(spec.strategy)
+    if not strategy.is_none:
+        n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, _n_trials(spec)))
+        executor = make_executor("process", n_jobs)
+        executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
+        return executor
     members = {label: _as_member(agent) for label, agent in agents.items()}
     refusals = {label: member.refusal for label, member in members.items() if member.refusal}
     for label, told in refusals.items():

@@ -13,8 +13,11 @@ from agents.algorithms.ppo import PPO
 from finder.executors import choice, choose_executor, machine
 from finder.executors.batches import shared_out
 from finder.executors.executor import Executor
+from finder.lr import LRFinder
+from finder.study_file import read_study
 from finder.trial import TrialSpec
-from studies import StudySpec
+from studies import StudyError, StudySpec
+from studies.attributes import seed_values
 
 
 class Alone(PPO):
@@ -114,3 +117,39 @@ def test_a_container_may_give_less_than_there_is(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "cpu.max").write_text("max 100000\n")
     assert machine.free_memory() == 2_048_000
     assert machine.cores() == there
+
+
+class TestStrategies:
+    def test_runs_with_a_strategy_have_processes_of_their_own(self):
+        executor = chosen(strategy="mirrored")
+        assert executor.description == "a trial each in 2 processes"
+        assert "strategy mirrored:2" in executor.notes[0]
+
+    @pytest.mark.parametrize("executor", ["inline", "population"])
+    def test_pairs_that_make_no_sense_are_refused_with_the_reason(self, executor: str):
+        with pytest.raises(StudyError, match=f"with the executor '{executor}', but .*: use the executor 'process'"):
+            spec_of(strategy="mirrored", executor=executor)
+
+    def test_unknown_ones_are_told_when_a_file_is_read(self, tmp_path: Path):
+        path = tmp_path / "study.toml"
+        path.write_text(
+            'name = "s"\nagents = ["ppo"]\nenv = "CartPole-v1"\nenv_steps = 100\nstrategy = "miror"\n'
+            '[params]\nlearning_rate = "1e-4:1e-2:log"\n'
+        )
+        with pytest.raises(StudyError, match=r"line 5.*strategy.*Did you mean mirrored"):
+            read_study(path)
+
+    @pytest.mark.real
+    def test_a_study_gives_the_same_with_one_and_says_which(self, tmp_path: Path):
+        values = {}
+        for strategy in ("none", "mirrored"):
+            result = LRFinder("ppo", "CartPole-v1").grid(
+                1e-3, 1e-2, 2, env_steps=256, seeds=2, confirm=0, pruner="none", executor="process", n_jobs=1,
+                strategy=strategy, storage=f"sqlite:///{tmp_path}/{strategy}.db",
+                params={**SMALL_PPO, "jit_compile": False},
+            )  # fmt: skip
+            values[strategy] = [seed_values(trial) for trial in result.study.trials()]
+            told = {trial.user_attrs["configuration"]["strategy"] for trial in result.study.trials()}
+            assert told == {"none" if strategy == "none" else "mirrored:2"}
+            result.close()
+        assert values["mirrored"] == values["none"]

@@ -1,0 +1,132 @@
+"""Strategies change where arithmetic is done, and results to float error only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from agents import ConfigurationError, make
+from agents.strategies import STRATEGIES, StrategySpec
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import agents
+from agents.backend import tf
+from agents.strategies import StrategySpec
+
+with StrategySpec.of("mirrored:3").scope():  # first, as it needs the most devices
+    pass
+
+SMALL = {"hidden_sizes": (16,), "jit_compile": False, "optimizer": "adamw(weight_decay=0.01)"}
+CASES = {
+    "ppo": (dict(SMALL, n_envs=2, n_steps=32, batch_size=22, n_epochs=3), "CartPole-v1", 256),  # 22, 22, 20 rows
+    "ppo-continuous": (dict(SMALL, n_envs=2, n_steps=32, batch_size=32, n_epochs=2), "Pendulum-v1", 128),
+    "dqn": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, target_update_interval=7),
+            "CartPole-v1", 200),
+}
+told = {}
+for case, (params, env, env_steps) in CASES.items():
+    weights = {}
+    for strategy in ("none", "one-device", "mirrored", "mirrored:3"):
+        agent = agents.make(case.partition("-")[0], env, seed=3, strategy=strategy, **params)
+        trainer = agents.Trainer(agent)
+        trainer.train(env_steps=env_steps)
+        values = [v.numpy().ravel() for net in agent.networks.values() for v in net.variables]
+        weights[strategy] = np.concatenate(values)
+        if strategy == "mirrored":
+            agent.reset(3)
+            assert agent.gradient_steps == 0
+            state = agent.get_state()
+            agent.set_state(state)
+        steps = agent.gradient_steps
+    start = agents.make(case.partition("-")[0], env, seed=3, **params)
+    moved = np.concatenate([v.numpy().ravel() for net in start.networks.values() for v in net.variables])
+    told[case] = {
+        "steps": steps,
+        "moved": float(np.abs(weights["none"] - moved).max()),
+        **{name: float(np.abs(each - weights["none"]).max()) for name, each in weights.items()},
+    }
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def differences() -> Any:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn"])
+@pytest.mark.parametrize("strategy", ["one-device", "mirrored", "mirrored:3"])
+def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str, strategy: str) -> None:
+    told = differences[case]
+    assert told["steps"] > 10
+    assert told["moved"] > 1e-3, "it has learned something"
+    assert told[strategy] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        (None, StrategySpec("none", 1)),
+        ("none", StrategySpec("none", 1)),
+        ("One-Device", StrategySpec("one-device", 1)),
+        ("mirrored", StrategySpec("mirrored", 2)),
+        ("mirrored:4", StrategySpec("mirrored", 4)),
+    ],
+)
+def test_strategies_are_read(text: str | None, spec: StrategySpec) -> None:
+    assert StrategySpec.of(text) == spec
+    assert StrategySpec.of(str(spec)) == spec
+    assert spec.name in STRATEGIES
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("miror", "Did you mean mirrored"),
+        ("mirrored:none", "write mirrored:2"),
+        ("mirrored:0", "write mirrored:2"),
+        ("one-device:2", "has one replica"),
+        (3, "A int is no strategy"),
+    ],
+)
+def test_what_is_no_strategy_is_told(given: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        StrategySpec.of(given)
+
+
+def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
+    from agents.backend import tf
+
+    assert StrategySpec.of(tf.distribute.OneDeviceStrategy("/cpu:0")) == StrategySpec("one-device", 1)
+    assert StrategySpec.of(tf.distribute.MirroredStrategy(["/cpu:0"])) == StrategySpec("mirrored", 1)
+
+
+def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:
+    from agents.backend import tf
+
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        agent = make("ppo", "CartPole-v1")
+    assert agent.strategy is not None
+    assert make("ppo", "CartPole-v1").strategy is None
+
+
+def test_devices_that_are_not_there_any_more_are_told() -> None:
+    from agents.backend import tf
+
+    tf.constant(1)
+    with pytest.raises(ConfigurationError, match=r"CPU device\(s\) in this process already, and 64 are needed"):
+        make("ppo", "CartPole-v1", strategy="mirrored:64")
+
+
+def test_xla_is_refused_with_a_strategy() -> None:
+    agent = make("ppo", "CartPole-v1", strategy="one-device", jit_compile=True)
+    with pytest.raises(ConfigurationError, match="XLA compiles nothing with a strategy"):
+        agent.compilation()
