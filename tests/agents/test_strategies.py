@@ -25,7 +25,7 @@ with StrategySpec.of("mirrored:3").scope():  # first, as it needs the most devic
 SMALL = {"hidden_sizes": (16,), "jit_compile": False, "optimizer": "adamw(weight_decay=0.01)"}
 CASES = {
     "ppo": (dict(SMALL, n_envs=2, n_steps=32, batch_size=22, n_epochs=3), "CartPole-v1", 256),  # 22, 22, 20 rows
-    "ppo-continuous": (dict(SMALL, n_envs=2, n_steps=32, batch_size=32, n_epochs=2), "Pendulum-v1", 128),
+    "ppo-continuous": (dict(SMALL, n_envs=2, n_steps=32, batch_size=32, n_epochs=2), "Pendulum-v1", 256),
     "dqn": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, target_update_interval=7),
             "CartPole-v1", 200),
 }
