@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import zlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -30,6 +30,15 @@ from agents.optimizers import variables_of
 from agents.replay import Batches
 
 Array = np.ndarray[Any, Any]
+
+
+class Team(Protocol):
+    """The processes that learn together with this one; see `agents.strategies`."""
+
+    def update_of(
+        self, agent: KerasAgent, watched: Sequence[Any]
+    ) -> Callable[[Batches], tuple[dict[str, Array], Array]]:
+        """What makes an update of an agent: what the loss named at each step, and flat values of these variables."""
 
 
 class KerasAgent(Agent):
@@ -67,8 +76,9 @@ class KerasAgent(Agent):
         self._optimizers = self._build_optimizers(self._variables)
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self._forwards: dict[str, Forward] = {}
-        self._update: CompiledUpdate | None = None
+        self._update: Callable[[Batches], tuple[dict[str, Array], Array]] | None = None
         self._mirrored: list[str] = []
+        self.team: Team | None = None
         self._born = self._weights_digest()
         self.start()
 
@@ -162,9 +172,11 @@ class KerasAgent(Agent):
         losses = {name: values.pop(name) for name in self._optimizers}
         return UpdateMetrics(losses, values)
 
-    def _compile_update(self) -> CompiledUpdate:
+    def _compile_update(self) -> Callable[[Batches], tuple[dict[str, Array], Array]]:
         self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
         watched = [variable for name in self._mirrored for variable in self.networks[name].weights]
+        if self.team is not None:
+            return self.team.update_of(self, watched)
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
         return CompiledUpdate(steps, watched, **self.compilation())

@@ -90,11 +90,12 @@ class AgentSpec:
         Raises:
             ConfigurationError: It cannot take the environment's spaces, or there are not so many devices.
         """
+        if strategy is not None:
+            return StrategySpec.of(strategy).build(self, seed)
         observation_space, action_space = self.environment.spaces()
-        with StrategySpec.of(strategy).scope():
-            agent = agent_class(self.agent)(
-                observation_space, action_space, self.config, seed=seed, environment=self.environment
-            )
+        agent = agent_class(self.agent)(
+            observation_space, action_space, self.config, seed=seed, environment=self.environment
+        )
         if self.state is not None:
             start_from(agent, self.state)
         return agent

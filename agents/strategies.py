@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError, unknown_name
 
-STRATEGIES = ("none", "one-device", "mirrored")
+if TYPE_CHECKING:
+    from agents.agent import Agent
+    from agents.spec import AgentSpec
+
+STRATEGIES = ("none", "one-device", "mirrored", "multi-worker-mirrored", "parameter-server")
 """Names of strategies."""
 
-_NAMES = {"OneDeviceStrategy": "one-device", "MirroredStrategy": "mirrored"}
+_NAMES = {
+    "OneDeviceStrategy": "one-device",
+    "MirroredStrategy": "mirrored",
+    "CollectiveAllReduceStrategy": "multi-worker-mirrored",
+    "MultiWorkerMirroredStrategy": "multi-worker-mirrored",
+}
 """Class of TensorFlow's -> name."""
 
 _REPLICAS = 2
@@ -25,7 +33,10 @@ _REPLICAS = 2
 
 @dataclass(frozen=True)
 class StrategySpec:
-    """A strategy as data: ``"none"``, ``"one-device"``, ``"mirrored"``, ``"mirrored:4"``.
+    """A strategy as data: ``"none"``, ``"one-device"``, ``"mirrored"``, ``"mirrored:4"``, ...
+
+    `mirrored` parts minibatches among devices of this process; `multi-worker-mirrored` among processes, which are
+    started for it (`agents.team`); `parameter-server` too, with the variables in one more (`agents.parameter_servers`).
 
     Attributes:
         name: One of `STRATEGIES`.
@@ -80,18 +91,22 @@ class StrategySpec:
         """Whether there is none."""
         return self.name == "none"
 
-    @contextlib.contextmanager
-    def scope(self) -> Iterator[None]:
-        """Whatever agent is built in here learns with the strategy.
+    def build(self, agent: AgentSpec, seed: int) -> Agent:
+        """Builds an agent that learns with the strategy.
 
         Raises:
             ConfigurationError: This process cannot have so many devices any more.
         """
-        if self.is_none:
-            yield
-            return
-        with _strategy(self).scope():
-            yield
+        if self.name == "multi-worker-mirrored":
+            from agents.team import team_of
+
+            return team_of(self.replicas).build(agent, seed)
+        if self.name == "parameter-server":
+            from agents.parameter_servers import servers_of
+
+            return servers_of(self.replicas).build(agent, seed)
+        with contextlib.nullcontext() if self.is_none else _strategy(self).scope():
+            return agent.build(seed)
 
 
 @functools.cache

@@ -45,9 +45,9 @@ class StudyOptions(TypedDict, total=False):
             difference, and how sure that is is told.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial) or ``"inline"`` (one
             after another, here). Defaults to populations where the agents can be trained in one, else processes.
-        strategy: On how many devices each run learns: ``"none"``, ``"one-device"``, ``"mirrored"`` (two replicas),
-            ``"mirrored:4"``, or a `tf.distribute` strategy of these kinds. Runs with one have processes of their own.
-            Defaults to ``"none"``.
+        strategy: On how many devices or processes each run learns: ``"none"``, ``"one-device"``, ``"mirrored"`` (two
+            replicas), ``"mirrored:4"``, ``"multi-worker-mirrored"``, ``"parameter-server"``, or a `tf.distribute`
+            strategy of these kinds. Runs with one have processes of their own. Defaults to ``"none"``.
         n_jobs: Processes at the same time. Defaults to as many as there are cores and as pay.
         population: Runs that a process trains at the same time. Defaults to what fits into memory, up to 64.
         pruner: Name of a pruner; ``"none"`` lets every trial end.

@@ -97,8 +97,9 @@ class StudySpec(CheckedModel):
         n_jobs: Processes at the same time, at least 1. Defaults to `None`: as many as there are cores and as pay.
         population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
             as many as fit into memory, up to 64.
-        strategy: On how many devices each run learns (`agents.strategies`): `none`, `one-device`, `mirrored`, or
-            `mirrored:4` for four replicas. Runs with a strategy have processes of their own. Defaults to `none`.
+        strategy: On how many devices or processes each run learns (`agents.strategies`): `none`, `one-device`,
+            `mirrored`, `multi-worker-mirrored` or `parameter-server`; `mirrored:4` for four replicas. Runs with a
+            strategy have processes of their own. Defaults to `none`.
         seed: Seed of the sampler, from 0. Defaults to `0`.
         max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process

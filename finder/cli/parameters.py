@@ -231,7 +231,8 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On how many devices each run learns: none, one-device, mirrored (two replicas), mirrored:4.",
+            help="On how many devices each run learns: none, one-device, mirrored (two replicas), mirrored:4, "
+            "multi-worker-mirrored or parameter-server (processes, which are started).",
             show_default=False,
             rich_help_panel=_WHERE,
         ),

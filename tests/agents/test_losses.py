@@ -41,7 +41,7 @@ def tensors(rows):
 
 
 def loss_of(agent, rows):
-    return {name: float(value) for name, value in agent.loss(tensors(rows)).items()}
+    return {name: float(value) for name, value in agent.loss(agent.whole(tensors(rows))).items()}
 
 
 # --- DQN

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from processes import session_members, wait_until_alone
 
-from agents import ConfigurationError, make
+from agents import ConfigurationError, Trainer, make
 from agents.strategies import STRATEGIES, StrategySpec
 
 SCRIPT = """
 import json, sys
 import numpy as np
 import agents
-from agents.backend import tf
-from agents.strategies import StrategySpec
 
-with StrategySpec.of("mirrored:3").scope():  # first, as it needs the most devices
-    pass
+agents.make("dqn", "CartPole-v1", strategy="mirrored:3")  # first, as it needs the most devices
 
 SMALL = {"hidden_sizes": (16,), "jit_compile": False, "optimizer": "adamw(weight_decay=0.01)"}
 CASES = {
@@ -69,6 +69,62 @@ def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str,
     assert told["steps"] > 10
     assert told["moved"] > 1e-3, "it has learned something"
     assert told[strategy] < 1e-5
+
+
+SERVED = """
+import json, sys
+import numpy as np
+import agents
+
+strategy, cases = sys.argv[1], json.loads(sys.argv[2])
+told = {}
+for name, (env, env_steps, params) in cases.items():
+    agent = agents.make(name, env, seed=3, strategy=strategy, jit_compile=False, **params)
+    agents.Trainer(agent).train(env_steps=env_steps // 2)
+    agent.set_learning_rate(0.01)
+    agents.Trainer(agent).train(env_steps=env_steps // 2)
+    values = [v.numpy().ravel() for net in agent.networks.values() for v in net.variables]
+    told[name] = np.concatenate(values).tolist()
+print(json.dumps(told), flush=True)
+if "wait" in sys.argv:
+    sys.stdin.read()
+"""
+
+CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "ppo": ("CartPole-v1", 128, {"hidden_sizes": [8], "n_envs": 2, "n_steps": 32, "batch_size": 22, "n_epochs": 2}),
+    "dqn": ("CartPole-v1", 80, {"hidden_sizes": [8], "batch_size": 9, "learning_starts": 20, "train_freq": 4}),
+}
+
+
+def weights_of(name: str) -> np.ndarray[Any, Any]:
+    """What the same calls give in this process, without a strategy."""
+    env, env_steps, params = CASES[name]
+    agent = make(name, env, seed=3, jit_compile=False, **params)
+    Trainer(agent).train(env_steps=env_steps // 2)
+    agent.set_learning_rate(0.01)
+    Trainer(agent).train(env_steps=env_steps // 2)
+    return np.concatenate([v.numpy().ravel() for net in agent.networks.values() for v in net.variables])
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("strategy", ["multi-worker-mirrored", "multi-worker-mirrored:3", "parameter-server"])
+def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(strategy: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVED, strategy, json.dumps(CASES), "wait"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        n_processes = len(session_members(process.pid))
+    finally:
+        process.kill()
+        process.communicate()
+    assert n_processes == {"multi-worker-mirrored": 2, "multi-worker-mirrored:3": 3, "parameter-server": 4}[strategy]
+    wait_until_alone(process.pid)
+    for name in CASES:
+        np.testing.assert_allclose(told[name], weights_of(name), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,8 @@ class TestStrategies:
     @pytest.mark.real
     def test_a_study_gives_the_same_with_one_and_says_which(self, tmp_path: Path):
         values = {}
-        for strategy in ("none", "mirrored"):
+        strategies = ("none", "mirrored", "multi-worker-mirrored", "parameter-server")
+        for strategy in strategies:
             result = LRFinder("ppo", "CartPole-v1").grid(
                 1e-3, 1e-2, 2, env_steps=256, seeds=2, confirm=0, pruner="none", executor="process", n_jobs=1,
                 strategy=strategy, storage=f"sqlite:///{tmp_path}/{strategy}.db",
@@ -150,6 +151,6 @@ class TestStrategies:
             )  # fmt: skip
             values[strategy] = [seed_values(trial) for trial in result.study.trials()]
             told = {trial.user_attrs["configuration"]["strategy"] for trial in result.study.trials()}
-            assert told == {"none" if strategy == "none" else "mirrored:2"}
+            assert told == {"none" if strategy == "none" else f"{strategy}:2"}
             result.close()
-        assert values["mirrored"] == values["none"]
+        assert all(values[strategy] == values["none"] for strategy in strategies)
