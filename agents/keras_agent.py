@@ -8,10 +8,9 @@ are done here, once for all.
 from __future__ import annotations
 
 import copy
-import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -28,17 +27,12 @@ from agents.learning import CompiledUpdate, GradientSteps, Learnable
 from agents.live import Live, OptimizerNumbers, WithoutLiveNumbers
 from agents.optimizers import variables_of
 from agents.replay import Batches
+from agents.variables import assign_all, digest_of, values_of
+
+if TYPE_CHECKING:
+    from agents.strategies import Team, Update
 
 Array = np.ndarray[Any, Any]
-
-
-class Team(Protocol):
-    """The processes that learn together with this one; see `agents.strategies`."""
-
-    def update_of(
-        self, agent: KerasAgent, watched: Sequence[Any]
-    ) -> Callable[[Batches], tuple[dict[str, Array], Array]]:
-        """What makes an update of an agent: what the loss named at each step, and flat values of these variables."""
 
 
 class KerasAgent(Agent):
@@ -76,7 +70,7 @@ class KerasAgent(Agent):
         self._optimizers = self._build_optimizers(self._variables)
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self._forwards: dict[str, Forward] = {}
-        self._update: Callable[[Batches], tuple[dict[str, Array], Array]] | None = None
+        self._update: Update | None = None
         self._mirrored: list[str] = []
         self.team: Team | None = None
         self._born = self._weights_digest()
@@ -172,7 +166,7 @@ class KerasAgent(Agent):
         losses = {name: values.pop(name) for name in self._optimizers}
         return UpdateMetrics(losses, values)
 
-    def _compile_update(self) -> Callable[[Batches], tuple[dict[str, Array], Array]]:
+    def _compile_update(self) -> Update:
         self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
         watched = [variable for name in self._mirrored for variable in self.networks[name].weights]
         if self.team is not None:
@@ -371,11 +365,7 @@ class KerasAgent(Agent):
         self._fresh = value
 
     def _weights_digest(self) -> int:
-        digest = 0
-        for network in self.networks.values():
-            for values in values_of(network.weights):
-                digest = zlib.crc32(values.tobytes(), digest)
-        return digest
+        return digest_of(values_of([weight for network in self.networks.values() for weight in network.weights]))
 
     def _require_same_structure(self, other: AgentConfig, what: str) -> None:
         own, wanted = self.config.structure(), other.structure()
@@ -415,14 +405,3 @@ class KerasAgent(Agent):
         self.fresh = state["fresh"]
         self._refresh_forwards()
         self.set_extra_state(state["extra"])
-
-
-def values_of(variables: Sequence[Any]) -> list[Array]:
-    """Copies of the values of Keras variables."""
-    return [np.array(variable.numpy()) for variable in variables]
-
-
-def assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
-    """Gives Keras variables these values."""
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)

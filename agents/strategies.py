@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.errors import ConfigurationError, unknown_name
 
 if TYPE_CHECKING:
     from agents.agent import Agent
+    from agents.keras_agent import KerasAgent
+    from agents.replay import Batches
     from agents.spec import AgentSpec
 
 STRATEGIES = ("none", "one-device", "mirrored", "multi-worker-mirrored", "parameter-server")
@@ -29,6 +32,17 @@ _NAMES = {
 """Class of TensorFlow's -> name."""
 
 _REPLICAS = 2
+
+
+Update = Callable[["Batches"], tuple[dict[str, Any], Any]]
+"""Makes an update: gives what the loss named at each gradient step, and flat values of the watched variables."""
+
+
+class Team(Protocol):
+    """The processes that learn together with this one."""
+
+    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
+        """Returns what makes an update of an agent, with the variables that are watched."""
 
 
 @dataclass(frozen=True)

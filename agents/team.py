@@ -14,8 +14,7 @@ import signal
 import struct
 import sys
 import threading
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,14 +23,14 @@ import cloudpickle
 from agents.distributed import DistributedSteps
 from agents.learning import CompiledUpdate
 from agents.loopback import begun, being, free_addresses, start
+from agents.variables import assign_all, digest_of, values_of
 
 if TYPE_CHECKING:
     from agents.agent import Agent
     from agents.keras_agent import KerasAgent
     from agents.replay import Batches
     from agents.spec import AgentSpec
-
-Update = Callable[["Batches"], tuple[dict[str, Any], Any]]
+    from agents.strategies import Update
 
 _LENGTH = struct.Struct(">Q")
 
@@ -95,27 +94,19 @@ class Member:
         own = CompiledUpdate(DistributedSteps(agent.learnable(), self._team.strategy), watched, **agent.compilation())
 
         def update(batches: Batches) -> tuple[dict[str, Any], Any]:
-            values = [variable.numpy() for variable in agent.state_variables()]
-            changed = values if _digest(values) != self._known else None
+            values = values_of(agent.state_variables())
+            changed = values if digest_of(values) != self._known else None
             self._team.tell(("update", self._number, batches, changed))
             made = own(batches)
-            self._known = _digest([variable.numpy() for variable in agent.state_variables()])
+            self._known = digest_of(values_of(agent.state_variables()))
             return made
 
         return update
 
 
-def _digest(values: Sequence[Any]) -> int:
-    digest = 0
-    for each in values:
-        digest = zlib.crc32(each.tobytes(), digest)
-    return digest
-
-
 def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
     """What another worker does, until the first one is gone."""
     from agents.backend import tf
-    from agents.keras_agent import assign_all
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     agents: dict[int, Any] = {}

@@ -92,7 +92,9 @@ class Claims:
         told = False
         while (holder := self.take(number)) is not None:
             lease = self._table.held(self._study).get(number)
-            if lease is not None and lease.seconds_left > 0:
+            if lease is None:  # given back at this moment
+                continue
+            if lease.seconds_left > 0:
                 return holder
             if not told:
                 told = True

@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 _BUSY_SECONDS = 30
 _TRIES = 3
 
+_PATIENCE_OF_DRIVERS: dict[str, dict[str, Any]] = {
+    "postgresql+psycopg": {
+        "connect_timeout": 10,
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+    },
+    "mysql+pymysql": {"connect_timeout": 10, "read_timeout": 60, "write_timeout": 60},
+}
+"""Driver -> how long it waits for a server, unless the URL says so."""
+
 _DRIVERS = {
     "psycopg": "'agentfinder[postgresql]'",
     "pymysql": "'agentfinder[mysql]'",
@@ -192,7 +204,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
     from studies.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
-    options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else {"pool_pre_ping": True}
+    options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else _of_server(address.url)
     rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
         # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
@@ -206,6 +218,14 @@ def _connect(address: StorageAddress) -> StudyStorage:
     except BaseException:
         rdb.engine.dispose()
         raise
+
+
+def _of_server(url: str) -> dict[str, Any]:
+    """A server that is cut off is noticed in a minute, and not when the operating system gives up."""
+    parsed = sa.make_url(url)
+    arguments = _PATIENCE_OF_DRIVERS.get(parsed.drivername, {})
+    own = {name: value for name, value in arguments.items() if name not in parsed.query}
+    return {"pool_pre_ping": True, "connect_args": own}
 
 
 def _tune_sqlite(engine: sa.Engine) -> None:

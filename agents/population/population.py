@@ -19,7 +19,7 @@ from agents.agent import Agent, UpdateMetrics
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
-from agents.keras_agent import KerasAgent, assign_all, values_of
+from agents.keras_agent import KerasAgent
 from agents.population.members import (
     MemberSpec,
     RowNumbers,
@@ -33,6 +33,7 @@ from agents.population.workshop import Workshop
 from agents.replay import Batches, Memory, join
 from agents.replay.join import concatenate, split
 from agents.spec import AgentSpec, start_from
+from agents.variables import assign_all, values_of
 
 Array = np.ndarray[Any, Any]
 

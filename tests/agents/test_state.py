@@ -15,9 +15,10 @@ from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.keras_agent import KerasAgent, values_of
+from agents.keras_agent import KerasAgent
 from agents.optimizers import KERAS_OPTIMIZERS, variables_of
 from agents.replay import Batches, RolloutMemory
+from agents.variables import values_of
 
 PLANE = spaces.Box(-1.0, 1.0, (3,), np.float32)
 TWO = spaces.Discrete(2)

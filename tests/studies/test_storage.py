@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from studies.errors import StudyError
-from studies.storage import open_storage
+from studies.storage import _of_server, open_storage
 from studies.storage_url import check_file, parse_storage_url
 
 
@@ -140,6 +140,21 @@ def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
         open_storage("mysql+pymysql://h/d")
 
 
+@pytest.mark.parametrize(
+    ("url", "arguments"),
+    [
+        ("postgresql+psycopg://h/d", {"connect_timeout": 10, "tcp_user_timeout": 30_000}),
+        ("postgresql+psycopg://h/d?connect_timeout=3", {"tcp_user_timeout": 30_000}),
+        ("mysql+pymysql://h/d", {"read_timeout": 60}),
+        ("postgresql+psycopg2://h/d", {}),
+    ],
+)
+def test_a_server_that_is_cut_off_is_noticed(url: str, arguments: dict[str, int]) -> None:
+    given = _of_server(url)["connect_args"]
+    assert arguments.items() <= given.items()
+    assert ("connect_timeout" in given) == (arguments != {} and "connect_timeout" not in url)
+
+
 def test_sqlite_is_tuned(tmp_path: Path) -> None:
     with open_storage(f"{tmp_path}/finder.db") as storage:
         engine = storage.episodes.engine
@@ -212,7 +227,7 @@ class TestOlderVersions:
             with engine.connect() as connection:
                 connection.execute(sa.text(f"CREATE DATABASE {name}"))
             url = sa.make_url(postgres).set(database=name).render_as_string(hide_password=False)
-            code = "import sys; from studies.storage import open_storage; open_storage(sys.argv[1]).close()"
+            code = "import sys; from studies.storage import _of_server, open_storage; open_storage(sys.argv[1]).close()"
             processes = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(6)]
             assert [process.wait() for process in processes] == [0] * 6
             with engine.connect() as connection:
