@@ -43,8 +43,11 @@ class StudyOptions(TypedDict, total=False):
         horizon: Environment steps of the long run that the pick is for. Where `env_steps` is not given, the study
             trains that far if it is affordable (see `steps_for`); otherwise learning rates are corrected for the
             difference, and how sure that is is told.
-        executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial) or ``"inline"`` (one
-            after another, here). Defaults to populations where the agents can be trained in one, else processes.
+        executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial), ``"inline"`` (one
+            after another, here), or ``"ray"`` (in a Ray cluster). Defaults to populations where the agents can be
+            trained in one, else processes.
+        trial_cpus: CPUs that a trial asks a Ray cluster for. Defaults to 1.
+        trial_memory_gb: Gigabytes that a trial asks a Ray cluster for. Defaults to not saying.
         strategy: On how many devices or processes each run learns: ``"none"``, ``"one-device"``, ``"mirrored"`` (two
             replicas), ``"mirrored:4"``, ``"multi-worker-mirrored"``, ``"parameter-server"``, or a `tf.distribute`
             strategy of these kinds. Runs with one have processes of their own. Defaults to ``"none"``.
@@ -69,6 +72,8 @@ class StudyOptions(TypedDict, total=False):
     seeds: int | Sequence[int]
     horizon: int
     executor: str
+    trial_cpus: float
+    trial_memory_gb: float
     strategy: Any
     n_jobs: int
     population: int

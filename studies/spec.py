@@ -92,8 +92,10 @@ class StudySpec(CheckedModel):
             `3`.
         confirm_seeds: How many further seeds, at least 1. Defaults to `5`.
         executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
-            another in this process). Defaults to `auto`: populations where every agent can be trained in one, else
-            processes.
+            another in this process), or `ray` (one a process of a Ray cluster). Defaults to `auto`: populations where
+            every agent can be trained in one, else processes.
+        trial_cpus: CPUs that a trial asks a Ray cluster for, above 0. Defaults to `None`: one.
+        trial_memory_gb: Gigabytes that a trial asks a Ray cluster for, above 0. Defaults to `None`: it does not say.
         n_jobs: Processes at the same time, at least 1. Defaults to `None`: as many as there are cores and as pay.
         population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
             as many as fit into memory, up to 64.
@@ -138,7 +140,9 @@ class StudySpec(CheckedModel):
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
     confirm: Annotated[int, Field(strict=True, ge=0)] = 3
     confirm_seeds: Count = 5
-    executor: Literal["auto", "population", "process", "inline"] = "auto"
+    executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
+    trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     n_jobs: Count | None = None
     population: Count | None = None
     strategy: Text = "none"
@@ -181,7 +185,7 @@ class StudySpec(CheckedModel):
         if both:
             raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
         self._check_agent_param()
-        self._check_strategy()
+        self._check_places()
         # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
         # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
@@ -191,8 +195,11 @@ class StudySpec(CheckedModel):
             self.plan()  # an impossible grid is refused here, where it was written
         return self
 
-    def _check_strategy(self) -> None:
-        if self.strategy == "none" or self.executor in ("auto", "process"):
+    def _check_places(self) -> None:
+        for name in ("trial_cpus", "trial_memory_gb"):
+            if getattr(self, name) is not None and self.executor != "ray":
+                raise StudyError(f"{name} is what a trial asks a Ray cluster for: use the executor 'ray' with it.")
+        if self.strategy == "none" or self.executor in ("auto", "process", "ray"):
             return
         why = {
             "population": "the members of a population learn one after another in one compiled call",

@@ -71,6 +71,8 @@ def make_executor(
 
 def prepare_for(spec: StudySpec) -> None:
     """Starts what the processes of a study need, where it will have some, before its agents are looked at."""
+    if spec.executor == "ray":
+        return
     needs_one = spec.executor == "process" or spec.strategy != "none"
     has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1)
     if has_processes:
@@ -92,6 +94,11 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
     name, notes = spec.executor, []
     if name == "inline":
         return make_executor(name, spec.n_jobs or 1)
+    if name == "ray":
+        from finder.executors.ray_cluster import RayExecutor
+
+        memory = None if spec.trial_memory_gb is None else int(spec.trial_memory_gb * 1e9)
+        return RayExecutor(spec.n_jobs, cpus=spec.trial_cpus or 1.0, memory=memory)
     strategy = StrategySpec.of(spec.strategy)
     if not strategy.is_none:
         n_jobs = spec.n_jobs or max(1, min(cores() // strategy.replicas, _n_trials(spec)))

@@ -201,8 +201,8 @@ class TestProcesses:
             assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
 
     def test_a_process_that_hangs_in_compiled_code_is_killed(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("finder.executors.process.STOP_SECONDS", 3.0)
-        monkeypatch.setattr("finder.executors.process.MOST_DEATHS", 1)
+        monkeypatch.setattr("finder.executors.crew.STOP_SECONDS", 3.0)
+        monkeypatch.setattr("finder.executors.crew.MOST_DEATHS", 1)
         kwargs = {"hang_after": 60, "deaf": True}
         trials = [make_trial(0, kwargs, hang_seconds=2.0), make_trial(1, hang_seconds=2.0)]
         listener = run(make_executor("process", n_jobs=2), trials)

@@ -1,0 +1,334 @@
+"""Trials in a crew of processes, wherever those are: who gets which, what they tell, and what becomes of the dead.
+
+The processes talk to this one through a `Board`; only this one writes the study.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from finder.executors.batches import Batching
+from finder.executors.board import Board, Event
+from finder.executors.executor import NextTrial, StudyListener
+from finder.executors.pickling import dumps
+from finder.executors.signals import interrupts_wait
+from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+"""How long a process may take to stop when it is asked to, before it is killed."""
+
+HANGS = 1.5
+"""Multiple of a trial's `hang_seconds` after which its process is killed, which could not end it by itself."""
+
+STOPPED_SECONDS = 5.0
+"""Between two turns of its loop this process takes less, unless it is stopped (Ctrl-Z)."""
+
+MOST_DEATHS = 3
+"""How often the process of a trial may die before the trial has failed. Until then it goes on in another one."""
+
+
+class Process(Protocol):
+    """A process of a crew."""
+
+    @property
+    def cause(self) -> str:
+        """Why it is gone, as the end of a sentence."""
+
+    def is_alive(self) -> bool:
+        """Whether it is there."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+    def join(self, seconds: float | None = None) -> None:
+        """Waits until it is gone, so long at most."""
+
+
+class Crew(Protocol):
+    """Starts processes that run `finder.executors.child.main`.
+
+    Attributes:
+        board: What they and this process tell each other.
+    """
+
+    board: Board
+
+    def start(self, number: int) -> Process:
+        """Starts one."""
+
+    def wait(self, processes: Sequence[Process]) -> None:
+        """Waits for a moment, or until one of them has something to tell or is gone."""
+
+
+@dataclass
+class _Worker:
+    """A process and the trials that it runs."""
+
+    process: Process
+    batch: list[TrialSpec] = field(default_factory=list)
+    running: set[int] = field(default_factory=set)
+    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
+    heard: float = field(default_factory=time.monotonic)  # when it last told something, or was last given something
+    hung: bool = False
+
+
+class Run:
+    """Has a crew run trials until there are no more.
+
+    Args:
+        crew: Starts processes.
+        n_jobs: Processes at the same time.
+        batching: Which trials a process runs at the same time.
+        name: What records call this way of running trials.
+        next_trial: Gives the next trial.
+        listener: Hears of everything.
+        reuses: Whether a process runs one batch after another, where that is not what the batching says already.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        *,
+        n_jobs: int,
+        batching: Batching,
+        name: str,
+        next_trial: NextTrial,
+        listener: StudyListener,
+        reuses: bool = False,
+    ) -> None:
+        self.reuses = reuses
+        self.crew = crew
+        self.board = crew.board
+        self.n_jobs = n_jobs
+        self.batching = batching
+        self.name = name
+        self.next_trial = next_trial
+        self.listener = listener
+        self.workers: dict[int, _Worker] = {}
+        self.n_started = 0
+        self.events: deque[Event] = deque()  # told, but not passed on yet
+        self.exhausted = False
+        self.orphaned: deque[list[TrialSpec]] = deque()  # their process has died, and another one goes on with them
+        self.deaths: Counter[int] = Counter()
+        self.looked = time.monotonic()
+
+    @property
+    def n_busy(self) -> int:
+        """Workers that run trials."""
+        return sum(bool(worker.running) for worker in self.workers.values())
+
+    @property
+    def keeps_workers(self) -> bool:
+        """Whether a process runs more than one batch, and the workers go from rung to rung together."""
+        return self.batching.members is not None
+
+    def loop(self) -> None:
+        try:
+            while True:
+                # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the board or of a write.
+                with interrupts_wait():
+                    self._fill()
+                if not self.orphaned and not self.n_busy:
+                    self._send_home(list(self.workers))
+                    return
+                self.crew.wait([worker.process for worker in self.workers.values()])
+                with interrupts_wait():
+                    self._pass_on()
+                    self._kill_hung()
+                    self._bury_dead()
+                    self._answer_rungs()
+        except (OSError, EOFError) as error:
+            self._stop_all()
+            if self._board_answers():
+                raise
+            raise ConnectionError(
+                "The process in which running trials leave their results is gone (killed, perhaps for lack of memory). "
+                "Everything that had ended is kept: start the study again to go on."
+            ) from error
+        except BaseException:
+            self._stop_all()
+            raise
+
+    # Work for workers -----------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Asks for trials where there is room. Workers that go together get their batches together."""
+        while self.orphaned and self.n_busy < self.n_jobs:
+            self._give(self.orphaned.popleft())
+        n_busy = self.n_busy
+        if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
+            return
+        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener.share)
+        self.exhausted = not batches
+        for batch in batches:
+            self._give(batch)
+
+    def _give(self, batch: list[TrialSpec]) -> None:
+        idle = [number for number, worker in self.workers.items() if not worker.running]
+        number = idle[0] if idle and (self.keeps_workers or self.reuses) else self._start()
+        worker = self.workers[number]
+        worker.batch, worker.running = batch, {trial.number for trial in batch}
+        worker.heard = time.monotonic()
+        payloads = {trial.number: dumps(trial) for trial in batch}
+        self.board.give(number, (payloads, self.listener.prunes))
+
+    def _start(self) -> int:
+        number, self.n_started = self.n_started, self.n_started + 1
+        self.workers[number] = _Worker(self.crew.start(number))
+        return number
+
+    def _send_home(self, numbers: list[int]) -> None:
+        """Lets workers end that have nothing left to do."""
+        for number in numbers:
+            self.board.give(number, None)
+        for number in numbers:
+            process = self.workers.pop(number).process
+            process.join(STOP_SECONDS)
+            if process.is_alive():
+                process.kill()
+
+    # What workers tell ----------------------------------------------------------------------------------------
+
+    def _pass_on(self) -> None:
+        """Gives the listener what the workers have told."""
+        self.events.extend(self.board.drain())
+        while self.events:  # one by one: where the listener raises, the rest is still there to be told by `_stop_all`
+            self._tell(*self.events.popleft())
+
+    def _tell(self, kind: str, worker: int, content: Any) -> None:
+        if worker not in self.workers:
+            return
+        self.workers[worker].heard = time.monotonic()
+        if kind == "started":
+            number, configuration = content
+            if number in self.workers[worker].running:
+                self.listener.started(number, {**configuration, "executor": self.name})
+        elif kind == "episodes":
+            self.listener.episodes(content)
+        elif kind == "rung":
+            if self.listener.prunes:
+                self.workers[worker].rung = content
+            else:
+                self.listener.rung(*content)
+        else:
+            self._end(worker, *content)
+            if not (self.keeps_workers or self.reuses or self.workers[worker].running):
+                self._send_home([worker])
+
+    def _answer_rungs(self) -> None:
+        """Tells the listener of rungs to which all that go together have come."""
+        waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
+        has_room_for_orphans = self.orphaned and self.n_busy < self.n_jobs
+        if not waiting or has_room_for_orphans:  # those come to the rung again
+            return
+        if not self.keeps_workers:
+            for number, worker in waiting.items():
+                self._answer({number: worker})
+        elif all(worker.rung is not None for worker in self.workers.values() if worker.running):
+            first = min(worker.rung[0] for worker in waiting.values() if worker.rung is not None)
+            together = {n: worker for n, worker in waiting.items() if worker.rung and worker.rung[0] == first}
+            self._answer(together)
+
+    def _answer(self, workers: dict[int, _Worker]) -> None:
+        values: dict[int, dict[int, float]] = {}
+        env_steps = 0
+        for worker in workers.values():
+            assert worker.rung is not None
+            env_steps = worker.rung[0]
+            values |= worker.rung[1]
+        pruned = self.listener.rung(env_steps, values)
+        for number, worker in workers.items():
+            assert worker.rung is not None
+            self.board.reply(number, {trial: FELL_BEHIND for trial in pruned if trial in worker.rung[1]})
+            worker.rung, worker.heard = None, time.monotonic()
+
+    # How trials and workers end -------------------------------------------------------------------------------
+
+    def _end(self, worker: int, number: int, outcome: Outcome) -> None:
+        running = self.workers[worker].running
+        if number not in running:
+            return
+        running.remove(number)
+        self.listener.ended(number, outcome)
+
+    def _kill_hung(self) -> None:
+        """Kills the workers of which nothing was heard for so long that they hang in compiled code (see `watchdog`)."""
+        now, before = time.monotonic(), self.looked
+        self.looked = now
+        for worker in self.workers.values():
+            if now - before > STOPPED_SECONDS:  # this process was away itself: stopped, most likely with its workers
+                worker.heard = now
+            limit = worker.batch[0].hang_seconds if worker.running else 0.0
+            if limit and worker.rung is None and time.monotonic() - worker.heard > HANGS * limit + STOP_SECONDS:
+                worker.hung = True
+                worker.process.kill()
+                worker.process.join()
+
+    def _bury_dead(self) -> None:
+        """The trials of a process that is gone without a last word go on in another one, unless that happens often."""
+        dead = [number for number, worker in self.workers.items() if not worker.process.is_alive()]
+        if not dead:
+            return
+        self._pass_on()  # it may have told an outcome just before
+        for number in dead:
+            worker = self.workers.get(number)
+            if worker is None:
+                continue
+            cause = "hung, and was killed" if worker.hung else worker.process.cause
+            self._go_on_elsewhere(number, f"its process {cause}")
+            self.workers.pop(number, None)
+
+    def _go_on_elsewhere(self, number: int, reason: str) -> None:
+        """Has the trials of a worker run by another one; those that have lost too many have failed."""
+        worker = self.workers[number]
+        self.deaths.update(worker.running)
+        for trial in sorted(worker.running):
+            if self.deaths[trial] >= MOST_DEATHS:
+                often = f", {MOST_DEATHS} times" if MOST_DEATHS > 1 else ""
+                self._end(number, trial, Outcome(state="failed", reason=f"{reason}{often}"))
+        left = [trial for trial in worker.batch if trial.number in worker.running]
+        if not left:
+            return
+        log.warning("Trials go on in another process, as theirs is gone: %s", reason)
+        # One of them may be the cause: the second time each gets a process of its own.
+        again = any(self.deaths[trial.number] > 1 for trial in left)
+        self.orphaned.extend([[trial] for trial in left] if again else [left])
+
+    def _stop_all(self) -> None:
+        """Ends every worker, first by asking, and every trial as interrupted."""
+        deadline = time.monotonic() + STOP_SECONDS
+        processes = [worker.process for worker in self.workers.values()]
+        try:
+            for number in self.workers:
+                self.board.stop(number, INTERRUPTED)
+                self.board.give(number, None)
+        except (OSError, EOFError):
+            deadline = time.monotonic()  # the board is gone: nobody hears of it
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        with suppress(OSError, EOFError):
+            self._pass_on()
+        for number, worker in list(self.workers.items()):
+            for trial in sorted(worker.running):
+                self._end(number, trial, Outcome(state="interrupted", reason=INTERRUPTED))
+        for orphan in [trial for batch in self.orphaned for trial in batch]:
+            self.listener.ended(orphan.number, Outcome(state="interrupted", reason=INTERRUPTED))
+        self.workers, self.orphaned = {}, deque()
+
+    def _board_answers(self) -> bool:
+        try:
+            self.board.values()
+        except (OSError, EOFError):
+            return False
+        return True
