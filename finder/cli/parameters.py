@@ -66,7 +66,8 @@ Executor = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="population (many trials at a time; default), process (one a process) or inline (one after another).",
+        help="population (many trials at a time; default), process (one a process), inline (one after another) or "
+        "ray (in a Ray cluster).",
         show_default=False,
         rich_help_panel=_WHERE,
     ),
