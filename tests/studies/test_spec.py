@@ -54,7 +54,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ({"name": ""}, ["name"]),
         ({"n_reports": 1001}, ["n_reports is 1001"]),
         ({"metric": "reward"}, ["metric is 'reward'", "'return'"]),
-        ({"executor": "ray"}, ["executor"]),
+        ({"executor": "cloud"}, ["executor"]),
         ({"kind": "foo"}, ["kind"]),
         ({"params": {"gamma": "1:0"}}, ["params.gamma", "low is 1"]),
         ({"fixed": {"learning_rate": 1}}, ["'learning_rate'", "both searched and fixed"]),
