@@ -96,16 +96,20 @@ class GradientSteps:
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
         """Moves the variables by one gradient step; gives what the loss named, [names]."""
-        losses, gradients = self._gradients(minibatch, 1.0)
+        losses, gradients = self._gradients(minibatch)
         for name, own in gradients.items():
             self._apply(name, own)
         return tf.stack(list(losses.values()))
 
-    def _gradients(self, minibatch: dict[str, Any], weight: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    def _gradients(
+        self, minibatch: dict[str, Any], weight: Any | None = None
+    ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
         parts = self._parts
         with tf.GradientTape(persistent=len(parts.optimizers) > 1) as tape:
-            losses = {name: weight * _scalar(name, value) for name, value in _mapping(parts.loss(minibatch)).items()}
+            losses = {name: _scalar(name, value) for name, value in _mapping(parts.loss(minibatch)).items()}
+            if weight is not None:
+                losses = {name: weight * value for name, value in losses.items()}
         self.names = tuple(losses)
         gradients = {}
         for name in parts.optimizers:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +58,20 @@ def begun(make: Callable[[], Any]) -> Any:
             f"TensorFlow has begun its work in this process already ({error}): let a study do it in processes of its "
             "own (--executor process)."
         ) from error
+
+
+def ends_with_its_starter(read: Callable[[], object]) -> None:
+    """Has a thread end this process when `read` returns, which reads standard input to its end: whatever it is doing.
+
+    Ctrl-C is for the process that started it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        read()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _config(cluster: Cluster, role: str, index: int) -> str:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +17,7 @@ import numpy as np
 
 from agents.backend import tf
 from agents.learning import GradientSteps
-from agents.loopback import begun, being, free_addresses, start
+from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
 from agents.packing import layout_of
 
 if TYPE_CHECKING:
@@ -125,13 +122,7 @@ class ServedUpdate(GradientSteps):
 
 def main() -> None:
     """Runs a parameter server or a worker, until whoever started it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator hears Ctrl-C
-
-    def watch() -> None:
-        sys.stdin.buffer.read()
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
+    ends_with_its_starter(sys.stdin.buffer.read)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
         resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc", start=True

@@ -8,12 +8,9 @@ no environments, and what they know is always what the first one knows.
 from __future__ import annotations
 
 import functools
-import os
 import pickle
-import signal
 import struct
 import sys
-import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
@@ -22,7 +19,7 @@ import cloudpickle
 
 from agents.distributed import DistributedSteps
 from agents.learning import CompiledUpdate
-from agents.loopback import begun, being, free_addresses, start
+from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
 from agents.variables import assign_all, digest_of, values_of
 
 if TYPE_CHECKING:
@@ -124,21 +121,19 @@ def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
 
 
 def _listen(stream: IO[bytes], messages: SimpleQueue[tuple[Any, ...]]) -> None:
-    """Ends this process when the first worker's end of the pipe is closed, whatever it is doing."""
+    """Hears the first worker, until its end of the pipe is closed."""
     while len(head := stream.read(_LENGTH.size)) == _LENGTH.size:
         [length] = _LENGTH.unpack(head)
         payload = stream.read(length)
         if len(payload) < length:
             break
         messages.put(pickle.loads(payload))
-    os._exit(0)
 
 
 def main() -> None:
     """Runs another worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker hears Ctrl-C
     messages: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, messages), daemon=True).start()
+    ends_with_its_starter(lambda: _listen(sys.stdin.buffer, messages))
     _help(messages)
 
 

@@ -109,7 +109,7 @@ Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
 
 
 class Search:
-    """Runs a study. It is the executors' listener, and the only one who writes the study.
+    """Runs a study. It is the executors' listener, and writes what they tell.
 
     Args:
         study: The open study.

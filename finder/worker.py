@@ -15,12 +15,12 @@ from finder.results import SearchResult
 from finder.search import Ingredients, Search, check_plan
 from studies.defaults import DEFAULT_STORAGE
 from studies.opening import join_study
+from studies.spec import StudySpec
 from studies.storage import StudyStorage
 
 if TYPE_CHECKING:
     from agents.environments import EnvironmentSpec
     from finder.search import Observer
-    from studies.spec import StudySpec
 
 
 def work(
@@ -65,7 +65,8 @@ def work(
         ingredients = _ingredients(spec, agents, optimizers, environment)
         check_plan(spec, ingredients)
         said = {"executor": executor, "n_jobs": n_jobs, "population": population}
-        here = type(spec)(**{**dict(spec), **{name: value for name, value in said.items() if value is not None}})
+        changes = {name: value for name, value in said.items() if value is not None}
+        here = StudySpec.from_json_dict({**spec.to_json_dict(), **changes})
         known = {label: ingredients.agents[label] for label in spec.agents}
         search = Search(study, ingredients, choose_executor(here, known), observer)
         stopped = search.run()

@@ -177,19 +177,19 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         each = each.__cause__ or each.__context__
 
 
-class PatientStorage:
-    """An Optuna storage whose every call is patient; where a call was cut short, it is not done twice.
+class _Patient:
+    """Whatever has methods that call a storage: each call of them is patient.
 
     Args:
-        storage: The storage.
+        target: What it is.
         patience: How patient.
     """
 
-    def __init__(self, storage: BaseStorage, patience: Patience) -> None:
-        self._storage, self._patience = storage, patience
+    def __init__(self, target: Any, patience: Patience) -> None:
+        self._target, self._patience = target, patience
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._storage, name)
+        found = getattr(self._target, name)
         if name.startswith("_") or not callable(found):
             return found
 
@@ -199,83 +199,70 @@ class PatientStorage:
         setattr(self, name, patiently)  # is looked up once
         return patiently
 
+
+class PatientStorage(_Patient):
+    """An Optuna storage; where a call was cut short, it is not done twice."""
+
+    _target: BaseStorage
+
     def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
         """See `optuna.storages.BaseStorage`."""
 
         def again() -> int:
             try:
-                return self._storage.create_new_study(directions, study_name)
+                return self._target.create_new_study(directions, study_name)
             except DuplicatedStudyError:
                 if study_name is None:
                     raise
-                return self._storage.get_study_id_from_name(study_name)
+                return self._target.get_study_id_from_name(study_name)
 
-        return self._patience(lambda: self._storage.create_new_study(directions, study_name), again)
+        return self._patience(lambda: self._target.create_new_study(directions, study_name), again)
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         """See `optuna.storages.BaseStorage`."""
         if template_trial is None:
-            return self._patience(lambda: self._storage.create_new_trial(study_id))
+            return self._patience(lambda: self._target.create_new_trial(study_id))
         token = os.urandom(8).hex()
         if self._patience.seconds > 0:
             template_trial.system_attrs = {**template_trial.system_attrs, _TOKEN: token}
 
         def again() -> int:
-            for trial in self._storage.get_all_trials(study_id, deepcopy=False):
+            for trial in self._target.get_all_trials(study_id, deepcopy=False):
                 if trial.system_attrs.get(_TOKEN) == token:
                     return trial._trial_id
-            return self._storage.create_new_trial(study_id, template_trial)
+            return self._target.create_new_trial(study_id, template_trial)
 
-        return self._patience(lambda: self._storage.create_new_trial(study_id, template_trial), again)
+        return self._patience(lambda: self._target.create_new_trial(study_id, template_trial), again)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
         """See `optuna.storages.BaseStorage`."""
 
         def again() -> bool:
             try:
-                done = self._storage.set_trial_state_values(trial_id, state, values)
+                done = self._target.set_trial_state_values(trial_id, state, values)
             except UpdateFinishedTrialError:
-                if self._storage.get_trial(trial_id).state != state:
+                if self._target.get_trial(trial_id).state != state:
                     raise
                 return True
-            return done or self._storage.get_trial(trial_id).state == state
+            return done or self._target.get_trial(trial_id).state == state
 
-        return self._patience(lambda: self._storage.set_trial_state_values(trial_id, state, values), again)
+        return self._patience(lambda: self._target.set_trial_state_values(trial_id, state, values), again)
 
 
 BaseStorage.register(PatientStorage)
 
 
-class PatientTable:
-    """One of our own tables, whose every call is patient: what is written twice is there once.
-
-    Args:
-        table: The table.
-        patience: How patient.
-    """
-
-    def __init__(self, table: Any, patience: Patience) -> None:
-        self._table, self._patience = table, patience
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._table, name)
-        if not callable(found):
-            return found
-
-        def patiently(*args: Any, **kwargs: Any) -> Any:
-            return self._patience(lambda: found(*args, **kwargs))
-
-        setattr(self, name, patiently)
-        return patiently
+class PatientTable(_Patient):
+    """One of our own tables: what is written twice is there once."""
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         """See `studies.leases.LeaseTable`; whoever renews tries again by itself."""
-        renewed: set[int] = self._table.renew(study, owner, seconds)
+        renewed: set[int] = self._target.renew(study, owner, seconds)
         return renewed
 
     def release(self, study: str, number: int, owner: str) -> bool:
         """See `studies.leases.LeaseTable`: what is gone after a call that was cut short was ours."""
-        table: LeaseTable = self._table
+        table: LeaseTable = self._target
         return self._patience(
             lambda: table.release(study, number, owner),
             lambda: table.release(study, number, owner) or number not in table.held(study),

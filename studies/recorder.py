@@ -1,4 +1,4 @@
-"""The study's only writer: events of running trials become Optuna trials and episode rows."""
+"""Hands out trials of a study, and records what happens to them: as Optuna trials and episode rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ log = logging.getLogger(__name__)
 class Recorder:
     """Hands out trials and records what happens to them.
 
-    Exactly one recorder writes a study, in the parent process; trials in other processes send it events. Many trials
-    may be in flight. Every method may be called from any thread. A context manager; see `close`.
+    Each process that runs a study has one, in the parent process; what its trials' own processes have to tell is sent
+    there. It writes the trials that it handed out and no others. Many trials may be in flight. Every method may be
+    called from any thread. A context manager; see `close`.
 
     Args:
-        study: A study from `open_study`.
+        study: A study from `open_study` or `join_study`.
         retry_failed: Whether a plan's trials that failed in an earlier run are run again, after those that were never
             tried. Defaults to `True`: what made them fail may have been mended.
     """

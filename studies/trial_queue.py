@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import Trial, TrialState
@@ -47,11 +48,17 @@ class TrialQueue:
     def __init__(self, study: OpenStudy, claims: Claims, *, retry_failed: bool) -> None:
         self._study, self._claims = study, claims
         self._confirmations = Confirmations(study)
-        with claims.planning():
-            put_back_abandoned(study.study, claims)
+        with self._planning():
             self._source = TrialSource(study, retry_failed=retry_failed)
             if not study.spec.confirm:
                 self._confirmations.give_up()
+
+    @contextlib.contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Nobody else plans in here, and what dead processes ran waits to go on."""
+        with self._claims.planning():
+            put_back_abandoned(self._study.study, self._claims)
+            yield
 
     @property
     def n_left(self) -> int:
@@ -104,8 +111,7 @@ class TrialQueue:
         while True:
             taken = None
             try:
-                with self._claims.planning():
-                    put_back_abandoned(self._study.study, self._claims)
+                with self._planning():
                     taken = take()
                     if taken is None or self._claims.take(taken.trial.number) is None:
                         return taken
@@ -124,8 +130,7 @@ class TrialQueue:
 
     def n_to_confirm(self) -> int:
         """Returns how many confirmations are still to be begun."""
-        with self._claims.planning():
-            put_back_abandoned(self._study.study, self._claims)
+        with self._planning():
             return len(self._confirmations.look())
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
@@ -136,8 +141,7 @@ class TrialQueue:
 
     def look_again(self) -> OpenStudy:
         """Returns the study as it is now, and knows from then on what others have added to its plan."""
-        with self._claims.planning():
-            put_back_abandoned(self._study.study, self._claims)
+        with self._planning():
             found = refreshed(self._study)
             if found.spec.plan() != self._study.spec.plan():
                 self._go_on(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from studies.records import EpisodeRecord
     from studies.spaces import Json
     from studies.study import OpenStudy
+
+_T = TypeVar("_T")
 
 FLUSH_ROWS = 5_000
 FLUSH_SECONDS = 1.0
@@ -94,43 +96,44 @@ class Writer:
             by_seed: Whether the values of seeds are kept too, where the pruner asks for them.
         """
         value = float(iqm(list(seed_values.values())))
-        try:
-            if not self.is_cut_off:
-                kept = self._reported.keep(trial, env_steps, value)
-                if kept and by_seed:
-                    self._reported.keep_seeds(trial, env_steps, seed_values)
-                return kept
-        except StorageAwayError:
-            self._miss(trial.number, env_steps, value, seed_values)
-            raise
-        self._miss(trial.number, env_steps, value, seed_values)
-        return False
+
+        def write() -> bool:
+            kept = self._reported.keep(trial, env_steps, value)
+            if kept and by_seed:
+                self._reported.keep_seeds(trial, env_steps, seed_values)
+            return kept
+
+        return self._written(write, lambda: self._miss(trial.number, env_steps, value, seed_values)) or False
 
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
         """Keeps the value of a trial that ends, if it is a number, unless there is one of this step."""
+        self._written(
+            lambda: self._reported.keep(trial, env_steps, value, always=True),
+            lambda: self._miss(trial.number, env_steps, value, {}),
+        )
+
+    def _written(self, write: Callable[[], _T], otherwise: Callable[[], None]) -> _T | None:
+        """Writes to the storage; where that is away, or goes away now, does what is to be done otherwise."""
+        if self.is_cut_off:
+            otherwise()
+            return None
         try:
-            if not self.is_cut_off:
-                self._reported.keep(trial, env_steps, value, always=True)
-                return
+            return write()
         except StorageAwayError:
-            self._miss(trial.number, env_steps, value, {})
+            otherwise()
             raise
-        self._miss(trial.number, env_steps, value, {})
 
     def _miss(self, number: int, env_steps: int, value: float, seed_values: Mapping[int, float]) -> None:
         self._missed.setdefault(number, {})[env_steps] = (value, dict(seed_values))
 
     def end(self, trial: Trial, ending: Ending) -> None:
         """Ends a trial, in the storage or in a file until that is back."""
-        try:
-            if not self.is_cut_off:
-                self.flush()
-                self._write_ending(trial, ending)
-                return
-        except StorageAwayError:
-            self._keep(trial.number, ending)
-            raise
-        self._keep(trial.number, ending)
+
+        def write() -> None:
+            self.flush()
+            self._write_ending(trial, ending)
+
+        self._written(write, lambda: self._keep(trial.number, ending))
 
     def _write_ending(self, trial: Trial, ending: Ending) -> None:
         for key, attr in ending.attrs.items():

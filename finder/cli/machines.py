@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agents.errors import ConfigurationError
 from finder.cli.console import errors, print_json, results, say_commands, storage_flag
-from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Population, Quiet, Storage, StudyName
-from finder.cli.parameters import said as given
+from finder.cli.parameters import (
+    Executor,
+    InsteadOfTheFiles,
+    Json,
+    NewName,
+    NJobs,
+    NTrials,
+    Output,
+    Population,
+    Quiet,
+    Storage,
+    StudyFile,
+    StudyName,
+    said,
+)
 from finder.cli.session import run_search
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
@@ -23,13 +35,10 @@ if TYPE_CHECKING:
 
 
 def submit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)],
+    file: StudyFile,
     *,
     n_trials: NTrials = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(help="Keep the study here, whatever the file says.", rich_help_panel="The study"),
-    ] = None,
+    storage: InsteadOfTheFiles = None,
     study_name: NewName = None,
     json: Json = False,
 ) -> int:
@@ -39,7 +48,7 @@ def submit(
 
     if "storage" not in read_file(file).data:
         storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
-    study, n_left = submit_file(file, **given(n_trials=n_trials, storage=storage, name=study_name))
+    study, n_left = submit_file(file, **said(n_trials=n_trials, storage=storage, name=study_name))
     with study:
         if study.storage.url == "memory":
             raise ConfigurationError("A study in memory ends with this command: give a --storage.")

@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
@@ -34,6 +35,11 @@ Storage = Annotated[
         show_default=False,
         rich_help_panel=_STUDY,
     ),
+]
+StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)]
+InsteadOfTheFiles = Annotated[
+    str | None,
+    typer.Option("--storage", help="Keep the study here, whatever the file says.", rich_help_panel=_STUDY),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)]
 Quiet = Annotated[

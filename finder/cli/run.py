@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from finder.cli.parameters import Executor, Json, NewName, NJobs, NTrials, Output, Population, Quiet, said
+from finder.cli.parameters import (
+    Executor,
+    InsteadOfTheFiles,
+    Json,
+    NewName,
+    NJobs,
+    NTrials,
+    Output,
+    Population,
+    Quiet,
+    StudyFile,
+    said,
+)
 from finder.cli.session import run_search
 from studies.defaults import DEFAULT_STORAGE
 
@@ -19,13 +30,10 @@ if TYPE_CHECKING:
 
 def run(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)],
+    file: StudyFile,
     *,
     n_trials: NTrials = None,
-    storage: Annotated[
-        str | None,
-        typer.Option(help="Keep the study here, whatever the file says.", rich_help_panel="The study"),
-    ] = None,
+    storage: InsteadOfTheFiles = None,
     study_name: NewName = None,
     n_jobs: NJobs = None,
     executor: Executor = None,

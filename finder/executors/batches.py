@@ -44,11 +44,12 @@ class Batching:
         Args:
             next_trial: Gives the next trial.
             n_workers: Workers without work.
-            share: Most trials over all batches, but for one a worker.
+            share: Most trials over all batches, but at least one for each worker; None for no limit.
         """
         limit = n_workers if self.members is None else self.trials
         if share is not None:
-            limit = min(max(share, n_workers), share if limit is None else limit)
+            most = max(share, n_workers)
+            limit = most if limit is None else min(limit, most)
         room = float("inf") if self.members is None else self.members * n_workers
         trials: list[TrialSpec] = []
         while room > 0 and (limit is None or len(trials) < limit):

@@ -172,27 +172,31 @@ def test_journals_keep_their_episodes_beside_them(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "finder.db"
-    with open_storage(str(path)):
-        pass
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE finder_schema SET version = 99")
-    connection.commit()
-    connection.close()
+    path = made_otherwise(tmp_path, "UPDATE finder_schema SET version = 99")
     with pytest.raises(StudyError, match="schema 99"):
         open_storage(str(path))
 
 
+def made_otherwise(folder: Path, *statements: str) -> Path:
+    """A storage's file, changed by these."""
+    path = folder / "finder.db"
+    with open_storage(str(path)):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
+
+
 class TestOlderVersions:
     def test_tables_of_the_first_version_become_todays_with_all_that_is_in_them(self, tmp_path: Path) -> None:
-        path = tmp_path / "finder.db"
-        with open_storage(str(path)):
-            pass
-        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("DROP TABLE finder_leases")
-            connection.execute("DELETE FROM finder_schema")
-            connection.execute("INSERT INTO finder_schema VALUES (1)")
-            connection.execute("INSERT INTO finder_episodes VALUES ('s', 0, 0, 0, 10, 1.5, 10, NULL, 0.5)")
+        path = made_otherwise(
+            tmp_path,
+            "DROP TABLE finder_leases",
+            "DELETE FROM finder_schema",
+            "INSERT INTO finder_schema VALUES (1)",
+            "INSERT INTO finder_episodes VALUES ('s', 0, 0, 0, 10, 1.5, 10, NULL, 0.5)",
+        )
         with open_storage(str(path)) as storage:
             assert storage.leases.take("s", 0, "somebody", 1.0)
             assert storage.episodes.count("s") == 1
@@ -210,11 +214,7 @@ class TestOlderVersions:
             assert storage.episodes.count("s") == 0
 
     def test_optunas_older_tables_are_told(self, tmp_path: Path) -> None:
-        path = tmp_path / "finder.db"
-        with open_storage(str(path)):
-            pass
-        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("UPDATE alembic_version SET version_num = 'v0.9.0.a'")
+        path = made_otherwise(tmp_path, "UPDATE alembic_version SET version_num = 'v0.9.0.a'")
         with pytest.raises(StudyError, match=r"cannot be used: .*optuna storage upgrade"):
             open_storage(str(path))
 
@@ -227,7 +227,7 @@ class TestOlderVersions:
             with engine.connect() as connection:
                 connection.execute(sa.text(f"CREATE DATABASE {name}"))
             url = sa.make_url(postgres).set(database=name).render_as_string(hide_password=False)
-            code = "import sys; from studies.storage import _of_server, open_storage; open_storage(sys.argv[1]).close()"
+            code = "import sys; from studies.storage import open_storage; open_storage(sys.argv[1]).close()"
             processes = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(6)]
             assert [process.wait() for process in processes] == [0] * 6
             with engine.connect() as connection:
