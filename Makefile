@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml
 
 # What the tests need beside it.
 $(VENV)/.installed-for-tests: $(VENV)/.installed
-	$(BIN)/python -m pip install $(QUIET) --editable ".[test,postgresql]"
+	$(BIN)/python -m pip install $(QUIET) --editable ".[test,postgresql,mysql]"
 	@touch $@
 
 # A learning-rate search for PPO on CartPole-v1: 16 rates, 3 seeds each, into a SQLite file, with its report.

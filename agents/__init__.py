@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     from agents.errors import NonFiniteError as NonFiniteError
     from agents.evaluation import evaluate as evaluate
     from agents.keras_agent import KerasAgent as KerasAgent
+    from agents.named import Publish as Publish
+    from agents.named import reach as reach
     from agents.networks import network as network
     from agents.optimizers import OptimizerSpec as OptimizerSpec
+    from agents.pool import Pool as Pool
     from agents.replay import RolloutMemory as RolloutMemory
     from agents.replay import UniformReplay as UniformReplay
+    from agents.shared_objects import Counter as Counter
+    from agents.shared_objects import serve_shared as serve_shared
+    from agents.shared_objects import shared as shared
     from agents.spec import AgentSpec as AgentSpec
     from agents.spec import make as make
     from agents.trainer import Trainer as Trainer
@@ -39,9 +45,12 @@ _HOME = {
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
     "agents.keras_agent": ("KerasAgent",),
+    "agents.named": ("Publish", "reach"),
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
+    "agents.pool": ("Pool",),
     "agents.replay": ("RolloutMemory", "UniformReplay"),
+    "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.trainer": ("Trainer",),
 }
@@ -52,13 +61,16 @@ __all__ = [
     "AgentSpec",
     "Callback",
     "ConfigurationError",
+    "Counter",
     "EnvironmentSpec",
     "Episode",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
     "OptimizerSpec",
+    "Pool",
     "Progress",
+    "Publish",
     "RolloutMemory",
     "StopAtReturn",
     "Trainer",
@@ -68,6 +80,9 @@ __all__ = [
     "hyperparameter",
     "make",
     "network",
+    "reach",
+    "serve_shared",
+    "shared",
 ]
 
 

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from agents import seeding
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError
+from agents.errors import ConfigurationError, NonFiniteError
 from agents.optimizers import OptimizerSpec
 from agents.replay import Batches, Memory
 
@@ -47,6 +47,22 @@ class UpdateMetrics(NamedTuple):
         each = [np.isfinite(values).all(axis=-1) for values in self.losses.values()]
         finite = np.logical_and.reduce(each)
         return bool(finite) if np.ndim(finite) == 0 else finite
+
+    def why_not_finite(self, env_steps: int, gradient_steps: int) -> NonFiniteError:
+        """What to tell of losses that are no numbers, after so many steps of a run, those of this update counted."""
+        losses = {name: values[~np.isfinite(values)] for name, values in self.losses.items()}
+        told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
+        n_made = len(next(iter(self.losses.values())))
+        at_first = any(not np.isfinite(values[0]) for values in self.losses.values())
+        if at_first and gradient_steps == n_made:  # no rate has had any effect on the weights yet
+            return NonFiniteError(
+                f"The loss was {told} at the very first gradient step, after {env_steps:,} environment steps: the loss "
+                f"itself gives that, at any learning rate. Look at what it computes, and at its data."
+            )
+        return NonFiniteError(
+            f"The loss became {told} after {env_steps:,} environment steps ({gradient_steps:,} gradient steps): the "
+            f"learning rate is probably too high."
+        )
 
     def of(self, position: int, member: int = 0) -> UpdateMetrics:
         """What concerns one member of a population; of an agent alone, all."""
@@ -143,6 +159,25 @@ class Agent(ABC):
     def advance(self, env_steps: int) -> None:
         """Is told that `env_steps` more steps were made in the environments; schedules go on."""
         self.env_steps += env_steps
+
+    def acting_state(self) -> list[Array]:
+        """What acting needs of what learning changes (weights, normalisers), for copies that act in other processes.
+
+        Arrays whose number, shapes and types never change. Needed for a pool only.
+
+        Raises:
+            ConfigurationError: The agent does not say.
+        """
+        raise ConfigurationError(
+            f"{type(self).__name__} cannot act in other processes: it has no acting_state and set_acting_state."
+        )
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        """Acts from now on as the agent whose `acting_state` this is. Exploration goes on by itself."""
+        raise NotImplementedError
+
+    def check_poolable(self) -> None:  # noqa: B027 - most agents have nothing against it
+        """Raises `ConfigurationError` where copies of it that act in several processes would explore otherwise."""
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
         """The specification of the optimizer `name`, from the config and its overrides."""

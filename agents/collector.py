@@ -9,6 +9,7 @@ import numpy as np
 
 from agents import seeding
 from agents.environments import Environments, EnvironmentSpec
+from agents.errors import ConfigurationError
 from agents.replay import Transition
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +37,7 @@ class Collected(NamedTuple):
     transition: Transition
     ended: list[EndedEpisode]
     errors: dict[int, Exception]  # position of a member -> why its environment cannot go on
+    renewed: tuple[int, ...] = ()  # copies that began a new episode with this step, though their last one did not end
 
 
 class Collector:
@@ -45,13 +47,24 @@ class Collector:
         environment: What to make.
         n_envs: Copies a member.
         seeds: A seed for the environments of each member; each copy gets its own from it.
+        copies: Which of the copies are here, where others have the rest. Defaults to None: all.
+        life: How many collectors of these copies were lost before. Its episodes are others than theirs.
     """
 
-    def __init__(self, environment: EnvironmentSpec, n_envs: int, seeds: Sequence[int]) -> None:
-        self.n_envs = n_envs
-        self._seeds = [seeding.integers(seed, "environment", n_envs) for seed in seeds]  # [P][N]
-        self.environments = Environments(environment, n_envs * len(self._seeds))
-        self._resets = 0
+    def __init__(
+        self,
+        environment: EnvironmentSpec,
+        n_envs: int,
+        seeds: Sequence[int],
+        *,
+        copies: range | None = None,
+        life: int = 0,
+    ) -> None:
+        every = [seeding.integers(seed, "environment", n_envs) for seed in seeds]
+        self._seeds = every if copies is None else [each[copies.start : copies.stop] for each in every]  # [P][N]
+        self.n_envs = n_envs if copies is None else len(copies)
+        self.environments = Environments(environment, self.n_envs * len(self._seeds))
+        self._resets, self._life = 0, life
         self._returns = np.zeros(self.environments.n_envs, np.float64)
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
         self._observations: Array | None = None
@@ -63,7 +76,18 @@ class Collector:
 
     def start(self) -> None:
         """Begins the first episodes."""
-        self._observations = self.environments.reset([seed for seeds in self._seeds for seed in seeds])
+        self._observations = self.environments.reset(self._seeds_now())
+
+    def _seeds_now(self) -> list[int]:
+        """Seeds that no earlier episode had: [P * N]."""
+        if not self._resets and not self._life:
+            return [seed for seeds in self._seeds for seed in seeds]
+        key = (self._resets, self._life) if self._life else (self._resets,)
+        shifts = [np.random.SeedSequence(seeds, spawn_key=key) for seeds in self._seeds]
+        return [int(word) >> 1 for shift in shifts for word in shift.generate_state(self.n_envs)]
+
+    def plan(self, n_steps: int) -> None:
+        """Is told how many steps will be wanted until the agent learns: it makes them one by one, as they are."""
 
     def step(self, actor: Actor, explore: bool = True) -> Collected:
         """Lets the agent act once in every copy."""
@@ -116,7 +140,15 @@ class Collector:
         """Goes on where `get_state` was called.
 
         Environments that could not be copied begin new episodes instead, with seeds that no earlier episode had.
+
+        Raises:
+            ConfigurationError: It is the state of a pool.
         """
+        if "parts" in state:
+            raise ConfigurationError(
+                f"A trainer without a pool cannot go on from the state of a pool of {len(state['parts'])} processes: "
+                f"give it one (pool={len(state['parts'])})."
+            )
         if not state["started"]:
             self._observations = None
             return
@@ -128,8 +160,6 @@ class Collector:
             self._lengths = state["lengths"].copy()
             return
         self._resets = state["resets"] + 1
-        shifts = [np.random.SeedSequence(seeds, spawn_key=(self._resets,)) for seeds in self._seeds]
-        seeds = [int(word) >> 1 for shift in shifts for word in shift.generate_state(self.n_envs)]
-        self._observations = self.environments.reset(seeds)
+        self._observations = self.environments.reset(self._seeds_now())
         self._returns[:] = 0.0
         self._lengths[:] = 0

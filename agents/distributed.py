@@ -28,7 +28,9 @@ class DistributedSteps(GradientSteps):
             context = tf.distribute.get_replica_context()
             replica = context.replica_id_in_sync_group
             first, end = replica * n_rows // n_replicas, (replica + 1) * n_rows // n_replicas
-            own = {name: values[first:end] for name, values in minibatch.items()}
+            # One that has no rows, as there are fewer than replicas, looks at one that counts for nothing: the loss of
+            # none would be NaN.
+            own = {name: values[first : tf.maximum(end, first + 1)] for name, values in minibatch.items()}
             weight = tf.cast(end - first, tf.float32) / tf.cast(n_rows, tf.float32)
             losses, gradients = self._gradients(own, weight)
             for name, parts in gradients.items():

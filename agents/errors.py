@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import pickle
+import traceback
 from collections.abc import Iterable, Mapping
 
 
@@ -29,6 +31,24 @@ class MembersFailedError(Exception):
 
 class NotMappableError(ConfigurationError):
     """An agent cannot be trained as members of a population; the message says why. Alone it may well be trained."""
+
+
+def portable(error: BaseException) -> Exception:
+    """Returns what can be raised in another process instead of an error: itself, or one that says the same.
+
+    Args:
+        error: What was raised here. Where it happened is added as a note, because tracebacks stay where they are.
+    """
+    import cloudpickle
+
+    error.add_note("".join(traceback.format_exception(error)).rstrip())
+    try:
+        pickle.loads(cloudpickle.dumps(error))
+    except Exception:  # noqa: BLE001 - a foreign error may fail to be pickled, or to be made again, in any way
+        sent = RuntimeError(f"{type(error).__name__}: {error}")
+        sent.__notes__ = list(error.__notes__)
+        return sent
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> ConfigurationError:

@@ -22,7 +22,8 @@ from agents.config import AgentConfig
 from agents.distributed import DistributedSteps
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
-from agents.inference import Forward, NumpyMirror, is_dense, make_forward, non_finite
+from agents.forwards import Forwards
+from agents.inference import is_dense
 from agents.learning import CompiledUpdate, GradientSteps, Learnable
 from agents.live import Live, OptimizerNumbers, WithoutLiveNumbers
 from agents.optimizers import variables_of
@@ -69,9 +70,8 @@ class KerasAgent(Agent):
         self._variables = self._optimized_variables(self.networks)
         self._optimizers = self._build_optimizers(self._variables)
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
-        self._forwards: dict[str, Forward] = {}
+        self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
-        self._mirrored: list[str] = []
         self.team: Team | None = None
         self._born = self._weights_digest()
         self.start()
@@ -133,15 +133,13 @@ class KerasAgent(Agent):
 
     def infer(self, name: str, observations: Array) -> Array:
         """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way."""
-        forward = self._forwards.get(name)
-        if forward is None:
-            forward = self._forwards[name] = make_forward(self.networks[name])
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of that is told below
-            outputs = forward(observations)
-        # -inf may be a network's way to forbid an action; NaN compares false with everything.
-        if not outputs.max(initial=-np.inf) < np.inf:
-            raise non_finite(name, observations)
-        return outputs
+        return self.forwards(name, observations)
+
+    def acting_state(self) -> list[Array]:
+        return self.forwards.get_state()
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        self.forwards.set_state(state)
 
     def number(self, name: str) -> Any:
         """A live number for NumPy code, outside of the loss: one number, or in a population [rows], one a row.
@@ -158,7 +156,7 @@ class KerasAgent(Agent):
         values, watched = self._update(batches)
         self.fresh = False
         self.gradient_steps += batches.indices.shape[-2]
-        self._refresh_forwards(watched)
+        self.forwards.refresh(watched)
         return self.metrics_of(values)
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
@@ -167,8 +165,7 @@ class KerasAgent(Agent):
         return UpdateMetrics(losses, values)
 
     def _compile_update(self) -> Update:
-        self._mirrored = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
-        watched = [variable for name in self._mirrored for variable in self.networks[name].weights]
+        watched = self.forwards.watched()
         if self.team is not None:
             return self.team.update_of(self, watched)
         parts = self.learnable()
@@ -224,14 +221,7 @@ class KerasAgent(Agent):
         return list({id(variable): variable for variable in variables}.values())
 
     def refresh(self) -> None:
-        self._refresh_forwards()
-
-    def _refresh_forwards(self, watched: Array | None = None) -> None:
-        for name, forward in self._forwards.items():
-            if watched is not None and name in self._mirrored and isinstance(forward, NumpyMirror):
-                watched = forward.load(watched)
-            else:
-                forward.refresh()
+        self.forwards.refresh()
 
     # Optimizers and numbers -----------------------------------------------------------------------------------
 
@@ -345,7 +335,7 @@ class KerasAgent(Agent):
             rate = self.optimizer_spec(name).learning_rate
             if not isinstance(rate, Mapping):
                 optimizer.learning_rate = rate
-        self._refresh_forwards()
+        self.forwards.refresh()
         self.start()
 
     def _assign_numbers(self) -> None:
@@ -403,5 +393,5 @@ class KerasAgent(Agent):
         self.gradient_steps = state["gradient_steps"]
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
-        self._refresh_forwards()
+        self.forwards.refresh()
         self.set_extra_state(state["extra"])

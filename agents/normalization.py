@@ -44,6 +44,10 @@ class RunningNormalizer:
         self.variance = squares / total
         self.count = total
 
+    def arrays(self) -> list[Array]:
+        """Mean, variance and count, as arrays."""
+        return [self.mean.copy(), self.variance.copy(), np.array(self.count)]
+
     def get_state(self) -> dict[str, Any]:
         """Mean, variance and count."""
         return {"mean": self.mean.copy(), "variance": self.variance.copy(), "count": self.count}

@@ -95,7 +95,7 @@ class OptimizerSpec:
             return cls._of_label(value)
         if isinstance(value, Mapping) and "class_name" in value:
             return cls._of_serialised(value)
-        if hasattr(value, "get_config") and hasattr(value, "apply"):
+        if not isinstance(value, type) and hasattr(value, "get_config") and hasattr(value, "apply"):
             from agents.backend import keras
 
             return cls._of_serialised(keras.optimizers.serialize(value))

@@ -79,7 +79,7 @@ class AgentSpec:
         # Classes and functions themselves, not their names: those that a function makes are all called the same.
         return (self.agent, where.id, repr(where.kwargs), where.vectorization, repr(self.config.structure()))
 
-    def build(self, seed: int = 0, strategy: Any = None) -> Agent:
+    def build(self, seed: int = 0, strategy: Any = None, spaces: tuple[Any, Any] | None = None) -> Agent:
         """The agent, as `seed` makes it.
 
         Args:
@@ -87,12 +87,15 @@ class AgentSpec:
             strategy: On how many devices it learns; see `agents.strategies.StrategySpec.of`. Defaults to None: one,
                 or those of the `tf.distribute` strategy in whose scope it is built.
 
+            spaces: Its observation and action space, where they are known. Defaults to None: an environment is made to
+                see.
+
         Raises:
             ConfigurationError: It cannot take the environment's spaces, or there are not so many devices.
         """
         if strategy is not None:
             return StrategySpec.of(strategy).build(self, seed)
-        observation_space, action_space = self.environment.spaces()
+        observation_space, action_space = spaces or self.environment.spaces()
         agent = agent_class(self.agent)(
             observation_space, action_space, self.config, seed=seed, environment=self.environment
         )

@@ -20,20 +20,23 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from gymnasium import spaces
 
-from agents.agent import UpdateMetrics
 from agents.callbacks import Callback, CallbackList, Episode, StopAtReturn
 from agents.collector import Collector, EndedEpisode
 from agents.environments import EnvironmentSpec
-from agents.errors import ConfigurationError, MembersFailedError, NonFiniteError
+from agents.environments.transforms import check_same_spaces
+from agents.errors import ConfigurationError, MembersFailedError
 from agents.learner import Learner
+from agents.pool import Pool
 from agents.replay import Batches
 from agents.replay.join import concatenate, split
 from agents.run import Budget, History, Run, TrainingResult
+
+if TYPE_CHECKING:
+    from agents.pool.collector import PoolCollector
 
 
 class Trainer:
@@ -45,6 +48,8 @@ class Trainer:
             was made for.
         callbacks: Who wants to hear of it.
         seed: Seed of environments and memory, for an agent alone. Defaults to the agent's.
+        pool: Processes that step the environments of an agent alone: their number, or a `Pool`. Defaults to None: they
+            are stepped here.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Trainer:
         *,
         callbacks: Iterable[Callback] = (),
         seed: int | None = None,
+        pool: int | Pool | None = None,
     ) -> None:
         spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
         if spec is None:
@@ -65,10 +71,14 @@ class Trainer:
         self.runs = [Run(member, seed) for member, seed in enumerate(seeds)]
         """The run of every member, also of those that have left; one for an agent alone."""
         self._present = list(self.runs)  # by position: those whose members are there
-        self.collector = Collector(spec, agent.config.n_envs, seeds)
+        self.memory = agent.new_memory(agent.config.n_envs, seeds)
+        self.collector: Collector | PoolCollector = (
+            Collector(spec, agent.config.n_envs, seeds)
+            if pool is None
+            else Pool.of(pool).collector(agent, spec, seeds, self.memory)
+        )
         try:
-            self._check_spaces()
-            self.memory = agent.new_memory(agent.config.n_envs, seeds)
+            check_same_spaces(spec.label, self.collector.environments, agent)
         except BaseException:
             self.close()
             raise
@@ -253,8 +263,11 @@ class Trainer:
                     for environment in range(n_envs):
                         call("on_episode_begin", self, environment, run.member)
         call("on_rollout_begin", self)
+        self.collector.plan(self._steps_ahead(budget))
         while True:
-            transition, ended, errors = self.collector.step(self.agent)
+            transition, ended, errors, renewed = self.collector.step(self.agent)
+            if renewed:
+                self.memory.cut(renewed)
             self.memory.add(transition)
             for run in self._present:
                 run.env_steps += n_envs
@@ -324,27 +337,20 @@ class Trainer:
         if not finite.all():
             for position in np.flatnonzero(~finite).tolist():
                 if not self._present[position].over:
-                    self._failed({position: self._diverged(update.of(position))})
-
-    def _diverged(self, update: UpdateMetrics) -> NonFiniteError:
-        losses = {name: values[~np.isfinite(values)] for name, values in update.losses.items()}
-        told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
-        n_made = len(next(iter(update.losses.values())))
-        at_first = any(not np.isfinite(values[0]) for values in update.losses.values())
-        if at_first and self.agent.gradient_steps == n_made:  # no rate has had any effect on the weights yet
-            return NonFiniteError(
-                f"The loss was {told} at the very first gradient step, after {self.env_steps:,} environment steps: the "
-                f"loss itself gives that, at any learning rate. Look at what it computes, and at its data."
-            )
-        return NonFiniteError(
-            f"The loss became {told} after {self.env_steps:,} environment steps "
-            f"({self.agent.gradient_steps:,} gradient steps): the learning rate is probably too high."
-        )
+                    error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)
+                    self._failed({position: error})
 
     # When to end ----------------------------------------------------------------------------------------------
 
     def _is_over(self, run: Run, budget: Budget) -> bool:
         return run.over or self._episodes_reached(run, budget)
+
+    def _steps_ahead(self, budget: Budget) -> int:
+        """Steps of every copy until an update is due or the budget is used, whichever comes first."""
+        until_due: int = self.memory.until_due
+        if budget.env_steps is None:
+            return until_due
+        return min(until_due, -(-(budget.env_steps - self.env_steps) // self.collector.n_envs))
 
     def _steps_reached(self, budget: Budget) -> bool:
         return budget.env_steps is not None and self.env_steps >= budget.env_steps
@@ -352,19 +358,6 @@ class Trainer:
     @staticmethod
     def _episodes_reached(run: Run, budget: Budget) -> bool:
         return budget.episodes is not None and len(run.history.returns) >= budget.episodes
-
-    def _check_spaces(self) -> None:
-        made, expected = self.collector.environments, self.agent
-        pairs = (
-            (made.observation_space, expected.observation_space),
-            (made.action_space, expected.action_space),
-        )
-        if any(_kind(ours) != _kind(theirs) for ours, theirs in pairs):
-            raise ConfigurationError(
-                f"The agent was made for observations {expected.observation_space} and actions "
-                f"{expected.action_space}; {self.environment.label!r} has {made.observation_space} and "
-                f"{made.action_space}."
-            )
 
     # State ----------------------------------------------------------------------------------------------------
 
@@ -405,8 +398,3 @@ class Trainer:
         self._worked_seconds = state["wall_seconds"]
         if members is not None and not set(self.present) <= set(members):
             self._keep([position for position, member in enumerate(self.present) if member in members])
-
-
-def _kind(space: spaces.Space[Any]) -> tuple[Any, ...]:
-    """What a network was made for; bounds may differ."""
-    return type(space), space.shape, space.dtype, getattr(space, "n", None)

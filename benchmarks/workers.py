@@ -32,16 +32,28 @@ RESULTS = Path(__file__).parent / "results" / "workers.jsonl"
 TINY = {"n_steps": 32, "n_envs": 4, "batch_size": 64, "n_epochs": 1, "hidden_sizes": [8], "jit_compile": False}
 
 WORKER = """
-import json, sys
+import json, sys, time
+import sqlalchemy as sa
 from finder.executors import make_executor
 from finder.search import Ingredients, Search
 from studies.opening import join_study
 
 url, name, executor, n_jobs = sys.argv[1:]
+asked = {"statements": 0, "database": 0.0}
+
+@sa.event.listens_for(sa.Engine, "before_cursor_execute")
+def begin(connection, *_):
+    connection.info["began"] = time.perf_counter()
+
+@sa.event.listens_for(sa.Engine, "after_cursor_execute")
+def end(connection, *_):
+    asked["statements"] += 1
+    asked["database"] += time.perf_counter() - connection.info["began"]
+
 study = join_study(url, name)
 search = Search(study, Ingredients.of(study.spec), make_executor(executor, int(n_jobs)))
 stopped = search.run()
-print(json.dumps({"recorder": search.recorder.seconds, "stopped": stopped}))
+print(json.dumps({"recorder": search.recorder.seconds, "stopped": stopped, **asked}))
 """
 
 
@@ -90,6 +102,8 @@ def run(url: str, n_workers: int, executor: str) -> dict[str, object]:
     return {
         "seconds": round(seconds, 1),
         "recorder_seconds": round(sum(each["recorder"] for each in recorders), 2),
+        "statements": sum(each["statements"] for each in recorders),  # of the workers; a proxy has its own
+        "database_seconds": round(sum(each["database"] for each in recorders), 2),
         "said_locked": locked,
         "stopped": [each["stopped"] for each in recorders if each["stopped"]],
     }

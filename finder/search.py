@@ -168,7 +168,9 @@ class Search:
             gc.unfreeze()
             self.recorder.close()
         if self._checkpoints is not None:
-            forget(self._checkpoints, self.recorder.open_trials)
+            still_open = self.recorder.open_trials
+            others_run = self.study.storage.shared and (self.recorder.stop_reason is not None or still_open)
+            (forget_ended if others_run else forget)(self._checkpoints, still_open)
         return self.recorder.stop_reason
 
     def _goes_on(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
@@ -19,7 +20,6 @@ from studies.spec import StudySpec
 from studies.storage import StudyStorage
 
 if TYPE_CHECKING:
-    from agents.environments import EnvironmentSpec
     from finder.search import Observer
 
 
@@ -46,7 +46,7 @@ def work(
         agents: The agents that the study compares, where they are more than names: as they were given to the finder
             that began it. An agent that would train something else is refused.
         optimizers: The same for optimizers.
-        environment: What the agents are for, where it is more than the id of an environment.
+        environment: The study's environment, where it is more than a Gymnasium id. Another one is refused.
         executor: Where trials run here. Defaults to what the study says.
         n_jobs: Processes at the same time, here. Defaults to what the study says.
         population: Runs that a process trains at the same time, here. Defaults to what the study says.
@@ -76,17 +76,19 @@ def work(
     return SearchResult(search.study, stopped)
 
 
-def _ingredients(
-    spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: EnvironmentSpec | Any
-) -> Ingredients:
-    given = [AgentSpec.of(agent, environment) for agent in agents]
+def _ingredients(spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: Any) -> Ingredients:
+    place = None if environment is None else EnvironmentSpec.of(environment)
+    given = [AgentSpec.of(agent, place) for agent in agents]
     if given and len(given) != len(spec.agents):
         raise ConfigurationError(f"The study compares {', '.join(spec.agents)}: give {len(spec.agents)} agents.")
     by_label = dict(zip(spec.agents, given, strict=True)) if given else {}
     for label, agent in by_label.items():
         _check_same(spec, label, agent)
+    if given:
+        place = given[0].environment
+    elif place is not None:
+        _check_environment(spec, place)
     named: Mapping[str, OptimizerSpec] = labelled(optimizers) if optimizers else {}
-    place = given[0].environment if given else None
     return Ingredients.of(spec, agents=by_label, optimizers=named, environment=place)
 
 
@@ -98,5 +100,12 @@ def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
         raise ConfigurationError(f"The study's {label} has {theirs or 'no settings of its own'}, this one {own}.")
     if weights_digest(agent) != spec.agent_weights.get(label):
         raise ConfigurationError(f"The study's {label} starts from other weights than this one.")
-    if agent.environment.label != spec.env or dict(agent.environment.kwargs) != dict(spec.env_kwargs):
-        raise ConfigurationError(f"The study is about {spec.env}, this {label} is for {agent.environment.label}.")
+    _check_environment(spec, agent.environment)
+
+
+def _check_environment(spec: StudySpec, environment: EnvironmentSpec) -> None:
+    """Refuses an environment that is not the one that the study was begun with."""
+    theirs, given = (spec.env, dict(spec.env_kwargs)), (environment.label, dict(environment.kwargs))
+    if theirs != given:
+        told, other = (f"{label} with {kwargs}" if kwargs else label for label, kwargs in (theirs, given))
+        raise ConfigurationError(f"The study is about {told}, not about {other}.")

@@ -12,13 +12,16 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
 from studies.owner import Owner
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 LEASE_SECONDS = 60.0
 """How long something is held without being renewed."""
@@ -37,6 +40,9 @@ PLANNING = -2
 
 _OPEN: set[str] = set()
 """The tokens of this process's owners that are open. One that was not closed is none any more when the process ends."""
+
+_LOOK_SECONDS = 0.5
+"""How often somebody who is watched is looked at."""
 
 _RETRY_SECONDS = (0.01, 0.1)
 """Between two tries to plan, at random between these."""
@@ -96,14 +102,29 @@ class Claims:
                 continue
             if lease.seconds_left > 0:
                 return holder
-            if not told:
-                told = True
-                log.warning(
-                    "Nothing was heard of process %d on %s, which ran %s, for long: waiting %g s for a sign of life.",
-                    holder.pid, holder.host, self._study, WATCH_SECONDS,
-                )  # fmt: skip
-            time.sleep(0.5)
+            told = told or _say_watched(holder)
+            time.sleep(_LOOK_SECONDS)
         return None
+
+    def other_in_time(self) -> Owner | None:
+        """Returns a process, but for this one, that holds anything; watches those whose deadline has passed too."""
+        told = False
+        while True:
+            with self._lock:
+                leases = self._table.held(self._study)
+                holders = {number: Owner.read(lease.owner) for number, lease in leases.items()}
+                theirs = [
+                    number
+                    for number, lease in leases.items()
+                    if not holders[number].is_this_process and not self._is_over(number, lease)
+                ]
+            if not theirs:
+                return None
+            newest = max(theirs, key=lambda number: leases[number].seconds_left)
+            if leases[newest].seconds_left > 0:
+                return holders[newest]
+            told = told or _say_watched(holders[newest])
+            time.sleep(_LOOK_SECONDS)
 
     def _begin_to_hold(self, number: int) -> None:
         self._held.add(number)
@@ -164,7 +185,13 @@ class Claims:
                 self.give_back(PLANNING)
             raise
         if not self.give_back(PLANNING):
-            raise LostError(f"another process planned trials of {self._study!r} while this one was away.")
+            raise LostError("another process planned trials of this study while this one was away.")
+
+    def plan(self, call: Callable[[], _T]) -> _T:
+        """Returns what a call returns that may be made twice: again, where another process has planned meanwhile."""
+        while True:
+            with contextlib.suppress(LostError), self.planning():
+                return call()
 
     def _is_over(self, number: int, lease: Lease) -> bool:
         """Whether a lease of somebody else holds no more."""
@@ -213,3 +240,11 @@ class Claims:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _say_watched(holder: Owner) -> bool:
+    log.warning(
+        "Nothing was heard of process %d on %s, which ran this study, for long: waiting %g s for a sign of life.",
+        holder.pid, holder.host, WATCH_SECONDS,
+    )  # fmt: skip
+    return True

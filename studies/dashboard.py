@@ -16,8 +16,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from studies.errors import StudyError
 from studies.listing import StudySummary, list_studies
+from studies.opening import remove_study
 from studies.reports.answer import answer, budget_text
 from studies.reports.figures import study_figures
+from studies.shown_storage import MOST_CURVES, ShownStorage
 from studies.storage import StudyStorage, open_storage
 from studies.study import load_study
 from studies.words import plural
@@ -71,6 +73,8 @@ def _note(study: OpenStudy) -> str:
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
     where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
     more = f"Everything about a trial: `finder show {where}`"
+    if len(study.all_trials()) > 2 * MOST_CURVES:
+        more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
     return f"**{asked}**\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
 
 
@@ -153,7 +157,9 @@ def serve(
             return
 
 
-def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8080) -> WSGIServer:
+def make_dashboard(
+    storage: StudyStorage, host: str = "127.0.0.1", port: int = 8080, *, flag: str = "--port"
+) -> WSGIServer:
     """Attaches our figures and returns a server that is bound but does not serve yet.
 
     While it serves, it attaches the figures of studies that change anew.
@@ -162,13 +168,12 @@ def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8
         storage: An open storage; it must stay open while the server runs.
         host: Interface to listen on. Defaults to `127.0.0.1`.
         port: Port to listen on, 0 for a free one. Defaults to `8080`.
+        flag: What says the port on the command line, for errors. Defaults to `--port`.
 
     Raises:
         StudyError: If the storage is in memory, or the port is taken or not allowed.
     """
     from optuna_dashboard import wsgi
-
-    from studies.shown_storage import ShownStorage
 
     if storage.url == "memory":
         raise StudyError(
@@ -177,11 +182,11 @@ def make_dashboard(storage: StudyStorage, host: str = "127.0.0.1", port: int = 8
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: a mistake there should not cost the time of drawing all figures.
-    server = _bind(host, port)
+    server = _bind(host, port, flag)
     try:
         server.keeper = FigureKeeper(storage)
         server.keeper.look()
-        server.set_app(wsgi(ShownStorage(storage.optuna)))
+        server.set_app(wsgi(ShownStorage(storage.optuna, lambda study_id: remove_study(storage, study_id))))
     except BaseException:
         server.server_close()
         raise
@@ -209,7 +214,7 @@ class _QuietHandler(WSGIRequestHandler):
         _logger.debug(format, *args)
 
 
-def _bind(host: str, port: int) -> _ThreadedServer:
+def _bind(host: str, port: int, flag: str) -> _ThreadedServer:
     try:
         return make_server(host, port, _not_ready, server_class=_ThreadedServer, handler_class=_QuietHandler)
     except socket.gaierror as error:
@@ -217,7 +222,7 @@ def _bind(host: str, port: int) -> _ThreadedServer:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StudyError(
-                f"port {port} on {host} is taken: stop what runs there, or choose another --port."
+                f"port {port} on {host} is taken: stop what runs there, or choose another {flag}."
             ) from None
         if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
             raise StudyError(

@@ -33,6 +33,7 @@ class StudySummary:
         n_pruned: Trials that were stopped because they fell behind.
         n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
         n_running: Trials that run, or ran when their process died.
+        n_confirmed: Trials on further seeds that have ended; they are in none of the numbers above.
         best_value: The best complete trial's value, None if there is none.
         started: When the first trial started, None if none did.
     """
@@ -49,6 +50,7 @@ class StudySummary:
     n_pruned: int
     n_failed: int
     n_running: int
+    n_confirmed: int
     best_value: float | None
     started: datetime | None
 
@@ -77,6 +79,7 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
 
 def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
     spec = StudySpec.from_json_dict(spec_json)
+    n_confirmed = sum(is_confirmation(trial) and trial.state.is_finished() for trial in trials)
     trials = [trial for trial in trials if not is_confirmation(trial)]
     standing = standing_of(spec, trials)
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
@@ -95,6 +98,7 @@ def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -
         n_pruned=counts[TrialState.PRUNED],
         n_failed=counts[TrialState.FAIL],
         n_running=counts[TrialState.RUNNING],
+        n_confirmed=n_confirmed,
         best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
         started=min(starts) if starts else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import shlex
 import shutil
 import warnings
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import optuna
+from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_open
@@ -57,8 +59,18 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             metric, seeds or budget (says what differs and the ways out); if another living process runs it; if a
             sampler's or pruner's argument is wrong.
     """
-    with opened_storage(storage or spec.storage, create=True) as opened, contextlib.ExitStack() as on_error:
+    with opened_storage(storage or spec.storage, create=True) as opened:
         opened.patience.begin(patience_seconds())
+        owns = storage is not opened
+        try:
+            return _open(spec, opened, owns)
+        except DuplicatedStudyError:  # somebody has begun it at this moment
+            return _open(spec, opened, owns)
+
+
+def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
+    """Creates a study, or continues it; see `open_study`."""
+    with contextlib.ExitStack() as on_error:
         spec, notes = _named(opened, spec)
         study_id = study_id_of(opened, spec.name)
         if study_id is not None:
@@ -68,7 +80,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             notes += changes
             if not goes_on:
                 _refuse_if_running(opened, study_id, spec.name)
-                _delete(opened, study_id)
+                remove_study(opened, study_id)
                 study_id = None
         sampler = _sampler_of(spec)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
@@ -77,7 +89,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             claims = on_error.enter_context(_lead(opened, study._study_id, spec.name))
         else:
             study = optuna.load_study(study_name=spec.name, storage=opened.optuna, sampler=sampler, pruner=pruner)
-        key, owns = _episodes_key(opened, study._study_id, spec.name), storage is not opened
+        key = _episodes_key(opened, study._study_id, spec.name)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
         keep_spec(made)
         on_error.pop_all()
@@ -131,7 +143,7 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
         if n_trials and SPEC_ATTR not in opened.optuna.get_study_user_attrs(study_id):
             raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
         _refuse_if_running(opened, study_id, name)
-        _delete(opened, study_id)
+        remove_study(opened, study_id)
         return n_trials
 
 
@@ -158,11 +170,13 @@ def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
 
 
 def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
-    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
-    if key is not None:
-        for holder in Claims(storage.leases, key, others=False).held_by_others().values():
-            if not holder.is_this_process:
-                raise _is_run_by(name, storage, holder)
+    key = _key_of(storage, study_id)
+    if key is None:
+        return
+    with Claims(storage.leases, key, others=False) as claims:
+        holder = claims.other_in_time()
+    if holder is not None:
+        raise _is_run_by(name, storage, holder)
 
 
 def _create(
@@ -266,43 +280,41 @@ def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
     return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
 
 
-def _delete(storage: StudyStorage, study_id: int) -> None:
-    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+def remove_study(storage: StudyStorage, study_id: int) -> None:
+    """Removes a study, whoever runs it, and what is kept of it beside Optuna's trials."""
+    key = _key_of(storage, study_id)
     storage.optuna.delete_study(study_id)
-    if key is not None:
-        storage.episodes.delete(key)
-        storage.leases.delete(key)
-        _remove_files(storage, key)
-
-
-def _remove_files(storage: StudyStorage, key: str) -> None:
-    """Removes what is kept of a study beside its storage."""
+    # optuna-dashboard renames a study by copying it: what is kept belongs to the copy then.
+    if key is None or any(study.user_attrs.get(EPISODES_ATTR) == key for study in storage.optuna.get_all_studies()):
+        return
+    storage.episodes.delete(key)
+    storage.leases.delete(key)
     folder = checkpoint_folder(storage.url, key)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     Unwritten(storage.url, key).forget()
 
 
-def _episodes_key(opened: StudyStorage, study_id: int, name: str) -> str:
-    """Returns the name that a study's episodes are stored under; gives it one if it has none yet."""
-    attrs = opened.optuna.get_study_user_attrs(study_id)
-    if EPISODES_ATTR not in attrs:
-        key = _free_episodes_key(opened, name, study_id)
-        _remove_files(opened, key)  # of a study that somebody deleted in another way
-        opened.leases.delete(key)
-        opened.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
+def _key_of(storage: StudyStorage, study_id: int) -> str | None:
+    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+    return None if key is None else str(key)
+
+
+def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
+    """Returns the name that a study's episodes, leases and files are kept under; gives it one if it has none yet.
+
+    No study ever had the same one: what machines keep of a study that was deleted is of no use to the next of its name.
+    """
+    key = _key_of(storage, study_id)
+    if key is not None:
         return key
-    return str(attrs[EPISODES_ATTR])
 
+    def named() -> str:
+        key = _key_of(storage, study_id)
+        if key is None:
+            key = f"{name}#{secrets.token_hex(4)}"
+            storage.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
+        return key
 
-def _free_episodes_key(storage: StudyStorage, name: str, study_id: int) -> str:
-    """Returns a name to store episodes under, free of a deleted study's rows and of a renamed study's key."""
-    taken = {
-        frozen.user_attrs.get(EPISODES_ATTR)
-        for frozen in storage.optuna.get_all_studies()
-        if frozen._study_id != study_id
-    }
-    if name in taken:
-        return f"{name}#{study_id}"
-    storage.episodes.delete(name)
-    return name
+    with Claims(storage.leases, f"#{study_id}", others=storage.url != "memory") as claims:
+        return claims.plan(named)  # of several that open it at the same time, one names it

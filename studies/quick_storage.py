@@ -26,6 +26,11 @@ _MOST_NAMED = 500
 
 _Rows = dict[int, list[Any]]
 
+for _model in (models.StudyModel, models.TrialModel):
+    # Where files are made: otherwise SQLite gives ids of what was deleted anew, and whoever keeps trials by their ids
+    # (Optuna's cache, in every process) takes those of a deleted study for those of the next.
+    _model.__table__.dialect_options["sqlite"]["autoincrement"] = True
+
 
 class QuickStorage(RDBStorage):
     """Reads what `RDBStorage` reads."""

@@ -17,6 +17,7 @@ from studies.attributes import REASON_ATTR, is_open
 from studies.beginning import put_back, take_up
 from studies.endings import Ending, completion, failure, pruning
 from studies.errors import StudyError
+from studies.handed_out import HandedOut
 from studies.records import Ask, EpisodeRecord
 from studies.spaces import Json, check_json
 from studies.study import OpenStudy
@@ -45,18 +46,16 @@ class Recorder:
         self._claims = study.claims
         self._lock = threading.RLock()
         self._study = study
-        self._running: dict[int, Trial] = {}
+        self._trials = HandedOut()
         self._writer = Writer(study)
-        self._over: set[int] = set()  # trials that have ended, or that another process took from this one
-        self._taken_away: set[int] = set()  # the latter
         self._failures = 0
         self._stop_reason: str | None = None
         self._closed = False
         self.seconds = 0.0
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
         self._claims.keep()
-        with self._entered(), self._claims.planning():
-            self._writer.catch_up(self._take_up)
+        with self._entered():
+            self._claims.plan(lambda: self._writer.catch_up(self._take_up))
             self._queue = TrialQueue(study, self._claims, retry_failed=retry_failed)
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
@@ -68,8 +67,8 @@ class Recorder:
             StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
         """
         with self._entered():
-            if self._running:
-                raise StudyError(f"trials {sorted(self._running)} are running: the plan grows when they have ended.")
+            if running := sorted(self._trials.running):
+                raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
             self._study = self._queue.plan_further(rows)
             return self._study
 
@@ -103,7 +102,7 @@ class Recorder:
     def n_elsewhere(self) -> int:
         """Trials that other processes run, or ran when they were killed."""
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
-        return sum(trial.number not in self._running for trial in running)
+        return sum(trial.number not in self._trials.running for trial in running)
 
     @property
     def is_led_elsewhere(self) -> bool:
@@ -123,7 +122,7 @@ class Recorder:
     def ask(self) -> Ask | None:
         """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
         with self._entered():
-            return self._begin(self._queue.take)
+            return self._begin(lambda: self._queue.take(self._trials.busy))
 
     def n_to_confirm(self) -> int:
         """Returns how many trials are to be confirmed that were not begun yet; see `ask_confirmation`."""
@@ -142,10 +141,9 @@ class Recorder:
         taken = None if self._closed or self._stop_reason is not None or self.is_cut_off else take()
         if taken is None:
             return None
-        number = taken.trial.number
-        self._running[number] = taken.trial
+        self._trials.begin(taken.trial)
         self._writer.begin(taken.trial, again=taken.again)
-        return Ask(number, self._queue.params(taken.trial), taken.seeds, taken.confirms)
+        return Ask(taken.trial.number, self._queue.params(taken.trial), taken.seeds, taken.confirms)
 
     def _take_up(self, frozen: FrozenTrial) -> Trial | None:
         """Takes a trial that has ended without its storage hearing of it, as nobody else has it."""
@@ -165,8 +163,8 @@ class Recorder:
         """
         check_json(dict(configuration))
         with self._entered():
-            if number not in self._taken_away:
-                self._writer.started(self._trial(number), configuration)
+            if not self._trials.is_taken(number):
+                self._writer.started(self._trials.running_trial(number), configuration)
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
@@ -177,9 +175,9 @@ class Recorder:
             StudyError: If this recorder never handed out the trial.
         """
         with self._entered():
-            if number not in self._over:
-                self._trial(number)
-            if number not in self._taken_away:
+            if not self._trials.is_over(number):
+                self._trials.running_trial(number)
+            if not self._trials.is_taken(number):
                 self._writer.episodes(number, records)
 
     def report(self, number: int, env_steps: int, value: float) -> bool:
@@ -218,10 +216,10 @@ class Recorder:
         with self._entered():
             if env_steps < 0:
                 raise StudyError(f"env_steps is {env_steps}: a trial reports after 0 or more environment steps.")
-            stopped = {number for number in values if number in self._over}
+            stopped = {number for number in values if self._trials.is_over(number)}
             asked: list[Trial] = []
             for number in values.keys() - stopped:
-                trial, is_judged = self._trial(number), not self._queue.is_confirmation(number)
+                trial, is_judged = self._trials.running_trial(number), not self._queue.is_confirmation(number)
                 if self._writer.report(trial, env_steps, values[number], by_seed=is_judged) and is_judged:
                     asked.append(trial)
             return stopped | {trial.number for trial in asked if trial.should_prune()}
@@ -272,8 +270,8 @@ class Recorder:
         """
         with self._entered():
             try:
-                if number not in self._taken_away:
-                    self._writer.last_report(self._trial(number), env_steps, value)
+                if not self._trials.is_taken(number):
+                    self._writer.last_report(self._trials.running_trial(number), env_steps, value)
             finally:
                 self._end(number, pruning(self._study.spec.pruner, env_steps, value, seed_values, extra))
 
@@ -313,8 +311,8 @@ class Recorder:
             StudyError: If the trial is not running.
         """
         with self._entered():
-            if number not in self._taken_away:
-                self._put_back(self._trial(number))
+            if not self._let_go(number):
+                self._put_back(self._trials.running_trial(number))
 
     def _put_back(self, trial: Trial) -> None:
         """Leaves a trial to whoever goes on with it."""
@@ -325,7 +323,8 @@ class Recorder:
                 put_back(self._study.study, trial._trial_id)
             self._claims.give_back(trial.number)
         self._queue.waits(trial.number)
-        self._forget(trial.number)
+        self._trials.put_back(trial.number)
+        self._writer.forget(trial.number)
 
     def flush(self) -> None:
         """Writes the episodes that are waiting. Call it now and then in a long silence."""
@@ -342,7 +341,7 @@ class Recorder:
                 return
             self._closed = True
             try:
-                for trial in list(self._running.values()):
+                for trial in list(self._trials.running.values()):
                     self._put_back(trial)
                 self._writer.flush()
             finally:
@@ -360,7 +359,7 @@ class Recorder:
         with self._lock:
             begun = time.perf_counter()
             try:
-                for number in self._claims.take_lost() & self._running.keys():
+                for number in self._claims.take_lost() & self._trials.running.keys():
                     self._drop(number)
                 yield
             finally:
@@ -369,36 +368,30 @@ class Recorder:
     def _drop(self, number: int) -> None:
         """Another process has taken a trial, because this one was away for so long: what it says is not heard."""
         log.warning("Trial %d goes on in another process, as this one was away for too long.", number)
-        del self._running[number]
+        self._trials.take_away(number)
         self._writer.drop(number)
-        self._over.add(number)
-        self._taken_away.add(number)
 
-    def _trial(self, number: int) -> Trial:
-        try:
-            return self._running[number]
-        except KeyError:
-            state = "has ended already" if number in self._over else "was never handed out by this recorder"
-            raise StudyError(f"trial {number} {state}: running are {sorted(self._running)}.") from None
+    def _let_go(self, number: int) -> bool:
+        """Whether a trial that comes to its end here is another process's; if it waits, it may go on here again."""
+        if not self._trials.let_go(number):
+            return False
+        self._queue.waits(number)
+        return True
 
     def _end(self, number: int, ending: Ending, *, counts: bool = True) -> None:
-        if number in self._taken_away:
+        if self._let_go(number):
             return
-        trial = self._trial(number)
+        trial = self._trials.running_trial(number)
         try:
             self._writer.end(trial, ending)
             if not self.is_cut_off:
                 self._claims.give_back(number)
         finally:
-            self._forget(number)
-            self._over.add(number)
+            self._trials.end(number)
+            self._writer.forget(number)
         if ending.state != TrialState.FAIL:
             self._failures = 0
             return
         self._failures += counts
         if self._failures >= self._study.spec.max_failures_in_a_row and self._stop_reason is None:
             self._stop_reason = f"{self._failures} trials failed in a row; the last one: {ending.attrs[REASON_ATTR]}"
-
-    def _forget(self, number: int) -> None:
-        del self._running[number]
-        self._writer.forget(number)

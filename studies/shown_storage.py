@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Container, Mapping
+import heapq
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.study import SPEC_ATTR
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 _OWN = "finder_"
 _DIGITS = 6
 
+MOST_CURVES = 100
+"""Of a study's best trials, and of its newest ones, so many are shown with their intermediate values: a browser draws a
+curve for every trial that has them, and needs minutes for thousands."""
+
 
 class ShownStorage:
     """Reads and writes another storage; what lists return is made readable, and nothing of it is ever written.
@@ -24,14 +30,17 @@ class ShownStorage:
     In the list of studies, what was asked stands in words in the place of our attributes (the spec as JSON, the process
     that runs it). Asked for one study's attributes it gives all of them as they are, so that the dashboard can rename a
     study without losing any. Values have six digits; parameters are left alone, because they are what one runs again.
+    Of many trials only some are shown with their intermediate values (`MOST_CURVES`).
 
     Args:
         storage: The storage.
+        remove_study: Removes a study, by its id, with what is kept beside it. Defaults to `None`: the storage does.
     """
 
-    def __init__(self, storage: BaseStorage) -> None:
+    def __init__(self, storage: BaseStorage, remove_study: Callable[[int], None] | None = None) -> None:
         self._storage = storage
-        self._shown: dict[int, FrozenTrial] = {}
+        self.delete_study = remove_study or storage.delete_study
+        self._shown: dict[int, tuple[FrozenTrial, FrozenTrial]] = {}  # of trials that have ended: as stored, as shown
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
@@ -56,24 +65,44 @@ class ShownStorage:
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         """Returns the trials with rounded values; they are ours, whether `deepcopy` is asked for or not."""
-        return [
-            self._readable(trial) for trial in self._storage.get_all_trials(study_id, deepcopy=False, states=states)
-        ]
+        trials = self._storage.get_all_trials(study_id, deepcopy=False, states=states)
+        shown = [self._readable(trial) for trial in trials]
+        if len(shown) <= 2 * MOST_CURVES:
+            return shown
+        with_curve = _shown_with_curve(shown, self._storage.get_study_directions(study_id))
+        return [trial if trial.number in with_curve else _without_curve(trial) for trial in shown]
 
     def _readable(self, trial: FrozenTrial) -> FrozenTrial:
-        if trial._trial_id in self._shown:
-            return self._shown[trial._trial_id]
+        stored, shown = self._shown.get(trial._trial_id, (None, trial))
+        if stored is trial:
+            return shown
         shown = copy.copy(trial)
         if trial.values is not None:
             shown.values = [_rounded(value) for value in trial.values]
         shown.intermediate_values = {step: _rounded(value) for step, value in trial.intermediate_values.items()}
         shown.user_attrs = {key: _readable_attr(value) for key, value in trial.user_attrs.items()}
         if trial.state.is_finished():  # it never changes again
-            self._shown[trial._trial_id] = shown
+            self._shown[trial._trial_id] = trial, shown
         return shown
 
 
 BaseStorage.register(ShownStorage)  # the dashboard asks what it is given whether it is a storage
+
+
+def _shown_with_curve(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> set[int]:
+    """Returns the numbers of the trials that are shown with their intermediate values: of the best and the newest."""
+    newest = {trial.number for trial in trials[-MOST_CURVES:]}
+    running = {trial.number for trial in trials if not trial.state.is_finished()}
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.values]
+    sign = -1.0 if directions[0] == StudyDirection.MAXIMIZE else 1.0
+    best = heapq.nsmallest(MOST_CURVES, complete, key=lambda trial: sign * trial.values[0])
+    return newest | running | {trial.number for trial in best}
+
+
+def _without_curve(trial: FrozenTrial) -> FrozenTrial:
+    bare = copy.copy(trial)
+    bare.intermediate_values = {}
+    return bare
 
 
 def _asked(spec: Mapping[str, Any] | None) -> dict[str, str]:

@@ -30,6 +30,11 @@ def _as_seeds(value: Any) -> Any:
     return tuple(range(value))
 
 
+def _as_one_spelling(value: Any) -> Any:
+    """`None` and `Mirrored: 2` are `none` and `mirrored:2`."""
+    return "".join(value.split()).lower() if isinstance(value, str) else value
+
+
 def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
     return "-".join([kind, *(label.rpartition(":")[2] for label in agents), env])
@@ -69,7 +74,8 @@ class StudySpec(CheckedModel):
             Defaults to none.
         env: Gymnasium environment id.
         env_kwargs: Arguments of the environment. Defaults to none.
-        vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`). Defaults to `auto`.
+        vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`, which knows `dummy` and
+            `subproc` as other names of `sync` and `async`). Defaults to `auto`.
         params: What is searched: hyperparameter name to space (see `studies.spaces.parse_space` for the short forms).
         fixed: What every trial sets to the same value. Defaults to none.
         trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
@@ -145,7 +151,7 @@ class StudySpec(CheckedModel):
     trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     n_jobs: Count | None = None
     population: Count | None = None
-    strategy: Text = "none"
+    strategy: Annotated[Text, BeforeValidator(_as_one_spelling)] = "none"
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     max_failures_in_a_row: Count = 3
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0

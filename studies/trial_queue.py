@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from optuna.trial import Trial, TrialState
 
@@ -18,6 +18,8 @@ from studies.trial_source import TrialSource
 
 if TYPE_CHECKING:
     from studies.spaces import Json
+
+_T = TypeVar("_T")
 
 
 class Taken(NamedTuple):
@@ -48,10 +50,13 @@ class TrialQueue:
     def __init__(self, study: OpenStudy, claims: Claims, *, retry_failed: bool) -> None:
         self._study, self._claims = study, claims
         self._confirmations = Confirmations(study)
-        with self._planning():
-            self._source = TrialSource(study, retry_failed=retry_failed)
+
+        def looked() -> TrialSource:
             if not study.spec.confirm:
                 self._confirmations.give_up()
+            return TrialSource(study, retry_failed=retry_failed)
+
+        self._source = self._planned(looked)
 
     @contextlib.contextmanager
     def _planning(self) -> Iterator[None]:
@@ -59,6 +64,15 @@ class TrialQueue:
         with self._claims.planning():
             put_back_abandoned(self._study.study, self._claims)
             yield
+
+    def _planned(self, call: Callable[[], _T]) -> _T:
+        """Returns what a call returns in there; it may be made again."""
+
+        def planned() -> _T:
+            with self._planning():
+                return call()
+
+        return self._claims.plan(planned)
 
     @property
     def n_left(self) -> int:
@@ -89,11 +103,15 @@ class TrialQueue:
         """What a trial sets."""
         return self._source.params(trial)
 
-    def take(self) -> Taken | None:
-        """Returns the next trial of the search; None if nothing is left."""
+    def take(self, busy: Container[int] = ()) -> Taken | None:
+        """Returns the next trial of the search; None if nothing is left.
+
+        Args:
+            busy: Numbers of trials that this process may not begin.
+        """
 
         def take() -> Taken | None:
-            found = self._source.take()
+            found = self._source.take(busy)
             return None if found is None else Taken(found.trial, self._study.spec.seeds, None, found.again)
 
         return self._take(take)
@@ -116,8 +134,22 @@ class TrialQueue:
                     if taken is None or self._claims.take(taken.trial.number) is None:
                         return taken
             except LostError as error:
-                if taken is not None and not taken.again:
-                    self._give_up(taken.trial, f"given up as it began: {error}")
+                if taken is not None and self._is_ours(taken, error):
+                    return taken
+            if taken is not None:
+                self.waits(taken.trial.number)
+
+    def _is_ours(self, taken: Taken, error: LostError) -> bool:
+        """Whether this process runs a trial that it has begun while another one planned."""
+        if not self._claims.holds(taken.trial.number):
+            return False
+        if not taken.again:  # the other one may have begun the same
+            self._give_up(taken.trial, f"given up as it began: {error}")
+            return False
+        if taken.trial.storage.get_trial(taken.trial._trial_id).state == TrialState.RUNNING:
+            return True
+        self._claims.give_back(taken.trial.number)  # the other one has put it back before it was held
+        return False
 
     def _give_up(self, trial: Trial, reason: str) -> None:
         trial.set_user_attr(REASON_ATTR, reason)
@@ -130,22 +162,28 @@ class TrialQueue:
 
     def n_to_confirm(self) -> int:
         """Returns how many confirmations are still to be begun."""
-        with self._planning():
-            return len(self._confirmations.look())
+        return len(self._planned(self._confirmations.look))
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
         """Adds trials to the plan, and returns the study as it goes on; what failed is not tried again."""
-        with self._claims.planning():
-            self._go_on(planned_further(self._study, rows))
-            return self._study
+        grown: OpenStudy | None = None
+
+        def planned() -> OpenStudy:
+            nonlocal grown
+            found = refreshed(self._study)
+            if grown is None or found.spec.trials != grown.spec.trials:  # where it is called again, it may be done
+                grown = planned_further(found, rows)
+            return grown
+
+        self._go_on(self._claims.plan(planned))
+        return self._study
 
     def look_again(self) -> OpenStudy:
         """Returns the study as it is now, and knows from then on what others have added to its plan."""
-        with self._planning():
-            found = refreshed(self._study)
-            if found.spec.plan() != self._study.spec.plan():
-                self._go_on(found)
-            return self._study
+        found = self._planned(lambda: refreshed(self._study))
+        if found.spec.plan() != self._study.spec.plan():
+            self._go_on(found)
+        return self._study
 
     def _go_on(self, study: OpenStudy) -> None:
         self._study = study

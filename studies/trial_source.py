@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -62,10 +62,14 @@ class TrialSource:
             return len(waiting) + len(self._pending)
         return max(sum(map(is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
 
-    def take(self) -> Taken | None:
-        """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning."""
+    def take(self, busy: Container[int] = ()) -> Taken | None:
+        """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning.
+
+        Args:
+            busy: Numbers of trials that are not handed out now, also where they wait.
+        """
         trials = self._look()
-        waiting = _waiting(trials)
+        waiting = [trial for trial in _waiting(trials) if trial.number not in busy]
         # What has begun goes on, however many trials there are.
         is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
         for each in waiting:

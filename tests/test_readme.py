@@ -59,6 +59,22 @@ def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
         assert question in out
 
 
+@pytest.mark.real
+def test_environments_of_a_search_count_together(tmp_path: Path):
+    example = (ROOT / "examples" / "shared_counter.py").read_text()
+    search = 'grid(1e-4, 1e-2, 3, env_steps=20_000, executor="process", n_jobs=2)'
+    quick = example.replace(search, search.replace("20_000", "2_100, seeds=1, confirm=0"))
+    assert quick != example
+    out = run(quick, tmp_path)
+    steps = re.search(r"^steps in whole episodes: (\d+)$", out, re.M)
+    longest = re.search(r"^longest episode, and how it began: (\d+) \[", out, re.M)
+    assert steps, out
+    assert longest, out
+    # Three runs of 2,100 steps or, as rollouts go, a little more; unfinished episodes are missing.
+    assert 3 * 1_500 < int(steps[1]) < 3 * 4_100
+    assert 9 < int(longest[1]) < int(steps[1])
+
+
 def test_the_study_file_is_valid():
     from studies import StudySpec
 

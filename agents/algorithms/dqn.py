@@ -140,6 +140,13 @@ class DQN(KerasAgent):
         values = self.infer("q", observations)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
 
+    def check_poolable(self) -> None:
+        if not self.policy.rowwise:
+            raise ConfigurationError(
+                f"{type(self.policy).__name__} keeps what it has chosen, and each process of a pool would keep its "
+                f"own: choose another policy, or train without a pool."
+            )
+
     def advance(self, env_steps: int) -> None:
         super().advance(env_steps)
         self.policy.step(env_steps)

@@ -8,7 +8,7 @@ separate networks for policy and value, no clipping of the value loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,15 @@ class PPO(KerasAgent):
         return (
             actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
         )
+
+    def acting_state(self) -> list[Array]:
+        return [*super().acting_state(), *(self.normalizer.arrays() if self.normalizer else [])]
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        if self.normalizer is not None:
+            *state, mean, variance, count = state
+            self.normalizer.set_state({"mean": mean, "variance": variance, "count": count})
+        super().set_acting_state(state)
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them."""

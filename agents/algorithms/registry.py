@@ -19,6 +19,9 @@ ALGORITHMS = {
 }
 """Name on the command line -> where the class is."""
 
+FILE_MODULE = "agent_file_"
+"""What the names of modules begin with that were made of a user's file."""
+
 
 def agent_class(agent: str | type[Agent]) -> type[Agent]:
     """The class that a name stands for.
@@ -73,7 +76,7 @@ def _classes_told(file: Path) -> str:
 def _load_file(path: Path) -> Any:
     """The file as a module, run once as imports are: two runs would make two classes, each strange to the other."""
     whole = path.resolve()
-    name = f"agent_file_{path.stem}_{zlib.crc32(str(whole).encode()):08x}"
+    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(whole).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, whole)

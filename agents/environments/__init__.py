@@ -2,7 +2,7 @@
 
 Agents see plain spaces (`transforms`). The successor of a step is always the true next observation, also where an
 episode ended; where the next episode starts is told apart from it. How the copies are stepped (`sync`, `native`,
-`pool`, `asynchronous`) makes no difference to the rest.
+`pool`, `asynchronous`, `ray_copies`) makes no difference to the rest.
 """
 
 from agents.environments.batch import Environments, Step

@@ -6,15 +6,21 @@ than it saves. Searches run in several processes anyway, so this is for single l
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from agents.environments.copies import Array, Copies, Stepped, as_error
+from agents.errors import portable
+from agents.orphans import end_with_parent
+from agents.shared_objects import address_for_processes, use_address
 
 
 class AsyncCopies(Copies):
@@ -29,7 +35,8 @@ class AsyncCopies(Copies):
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int) -> None:
         self.n = n
-        self._vector = AsyncVectorEnv([_Guarded(make)] * n, autoreset_mode=AutoresetMode.SAME_STEP)
+        guarded = _Guarded(make, address_for_processes())
+        self._vector = AsyncVectorEnv([guarded] * n, autoreset_mode=AutoresetMode.SAME_STEP)
         self._kept = np.arange(n)
         self._actions: Array | None = None
         self._waiting = False  # for copies that did not answer yet
@@ -41,8 +48,10 @@ class AsyncCopies(Copies):
         for position, seed in zip(self._kept, seeds, strict=True):
             everywhere[position] = seed
         self._waiting = True
-        observations, _ = self._vector.reset(seed=everywhere)
+        observations, infos = self._vector.reset(seed=everywhere)
         self._waiting = False
+        for error in self._errors(infos).values():
+            raise error
         return np.asarray(observations[self._kept])
 
     def step(self, actions: Array) -> Stepped:
@@ -52,18 +61,17 @@ class AsyncCopies(Copies):
         self._waiting = True
         observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
         self._waiting = False
-        kept = self._kept
-        terminated, truncated = terminated[kept], truncated[kept]
-        finals: dict[int, Any] = {}
-        errors: dict[int, Exception] = {}
-        for i in np.flatnonzero(terminated | truncated):
-            error = infos["final_info"].get(_ERROR, {})
-            if len(error) and error[kept[i]] is not None:
-                errors[int(i)] = error[kept[i]]
-                terminated[i] = truncated[i] = False
-            else:
-                finals[int(i)] = infos["final_obs"][kept[i]]
-        return Stepped(observations[kept], rewards[kept], terminated, truncated, finals, errors)
+        kept, errors = self._kept, self._errors(infos)
+        rewards, terminated, truncated = rewards[kept], terminated[kept], truncated[kept]
+        for i in errors:  # also one whose episode has ended, and that could not begin the next one
+            rewards[i], terminated[i], truncated[i] = 0.0, False, False
+        finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
+        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors)
+
+    def _errors(self, infos: dict[str, Any]) -> dict[int, Exception]:
+        """What copies have raised, by position."""
+        told = infos.get(_ERROR, np.full(self._vector.num_envs, None))
+        return {i: cloudpickle.loads(own) for i, own in enumerate(told[self._kept]) if own is not None}
 
     def keep(self, positions: Sequence[int]) -> None:
         self._kept = self._kept[list(positions)]
@@ -81,10 +89,15 @@ _ERROR = "error of the environment"
 class _Guarded:
     """Makes environments whose errors come back as information: a worker that raises would end all copies."""
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]]) -> None:
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], shared: str) -> None:
         self.make = make
+        self.shared = shared  # where shared objects are
+        self.starter = os.getpid()
 
     def __call__(self) -> gym.Env[Any, Any]:
+        use_address(self.shared)
+        if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
+            end_with_parent(multiprocessing)
         return _Guard(self.make())
 
 
@@ -93,18 +106,29 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._dead = False
 
-    def _nothing(self) -> Any:
-        space: Any = self.observation_space
-        return np.zeros(space.shape, space.dtype)
-
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        return (self._nothing(), {}) if self._dead else self.env.reset(**arguments)
+        if self._dead:
+            return self._nothing(), {}
+        try:
+            observation, _ = self.env.reset(**arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+            return self._nothing(), self._died(error)
+        return observation, {}  # nobody looks at what an environment tells beside, which may not even be picklable
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._dead:
             return self._nothing(), 0.0, False, False, {}
         try:
-            return self.env.step(action)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
-            self._dead = True
-            return self._nothing(), 0.0, True, False, {_ERROR: as_error(error)}
+            observation, reward, terminated, truncated, _ = self.env.step(action)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            return self._nothing(), 0.0, False, False, self._died(error)
+        return observation, reward, terminated, truncated, {}
+
+    def _nothing(self) -> Any:
+        space: Any = self.observation_space
+        return np.zeros(space.shape, space.dtype)
+
+    def _died(self, error: BaseException) -> dict[str, Any]:
+        """The information that it has raised an error. Pickled, as it may be of a class that only cloudpickle can."""
+        self._dead = True
+        return {_ERROR: cloudpickle.dumps(portable(as_error(error)))}

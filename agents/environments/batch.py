@@ -92,7 +92,10 @@ class Environments:
         self._copies.close()
 
     def get_state(self) -> Any:
-        """The environments as they stand, or None where they cannot be copied (Box2D's, MuJoCo's and EnvPool's)."""
+        """The environments as they stand; None where they cannot be copied.
+
+        Those are Box2D's, MuJoCo's and EnvPool's, and those that are `async` or `ray-subproc`.
+        """
         return self._copies.get_state()
 
     def set_state(self, state: Any) -> None:
@@ -106,6 +109,10 @@ def _make_copies(spec: EnvironmentSpec, n: int) -> Copies:
         from agents.environments.asynchronous import AsyncCopies
 
         return AsyncCopies(spec.make, n)
+    if kind in ("ray", "ray-subproc"):
+        from agents.environments.ray_copies import RayCopies
+
+        return RayCopies(spec, n, kind)
     if kind == "native" and not NativeCopies.can_make(id, kwargs):
         raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
     if kind == "envpool" and not PoolCopies.can_make(id, kwargs):

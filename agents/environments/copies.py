@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 
@@ -30,8 +31,8 @@ class Stepped(NamedTuple):
 class Copies(ABC):
     """Copies of one environment."""
 
-    kind: ClassVar[str]
-    """How they are stepped: ``"sync"``, ``"async"``, ``"native"`` or ``"envpool"``."""
+    kind: str
+    """How they are stepped: a name of `EnvironmentSpec.vectorization`, other than ``"auto"``."""
 
     n: int
     single_observation_space: gym.Space[Any]
@@ -60,6 +61,14 @@ class Copies(ABC):
     def set_state(self, state: Any) -> None:
         """Goes on where `get_state` was called."""
         raise NotImplementedError(f"{type(self).__name__} gives no state")
+
+
+def as_bytes(state: Any) -> bytes | None:
+    """A state for another process; None for none, and where it cannot be pickled."""
+    try:
+        return None if state is None else bytes(cloudpickle.dumps(state))
+    except Exception:  # noqa: BLE001 - a foreign environment may fail to be pickled in any way
+        return None
 
 
 def as_error(raised: BaseException) -> Exception:

@@ -13,7 +13,9 @@ from gymnasium import spaces
 from agents.environments.transforms import action_transform, observation_transform
 from agents.errors import ConfigurationError, unknown_name
 
-VECTORIZATIONS = ("auto", "native", "envpool", "sync", "async")
+VECTORIZATIONS = ("auto", "native", "envpool", "sync", "async", "ray", "ray-subproc")
+OTHER_NAMES = {"dummy": "sync", "subproc": "async"}
+"""What some vectorizations are called elsewhere -> what they are called here."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,14 @@ class EnvironmentSpec:
         id: A Gymnasium id (``"CartPole-v1"``), or a function without arguments that makes an environment.
         kwargs: Arguments for the environment.
         vectorization: How several copies are stepped. ``"native"``: by Gymnasium's own vectorised environment (CartPole
-            has one). ``"envpool"``: by EnvPool, which must be installed. ``"sync"``: one after another. ``"async"``:
-            each in a process of its own. ``"auto"``: the first of native, envpool and sync that can.
+            has one). ``"envpool"``: by EnvPool, which must be installed. ``"sync"``, or ``"dummy"``: one after
+            another. ``"async"``, or ``"subproc"``: each in a process of its own. ``"ray"``: each in an actor of its
+            own in a Ray cluster. ``"ray-subproc"``: an actor for each machine of the cluster, where each of its
+            copies has a process of its own. ``"auto"``: the first of native, envpool and sync that can. Of two names
+            for the same it keeps the first. Defaults to ``"auto"``.
+
+    Raises:
+        ConfigurationError: There is no such vectorization.
     """
 
     id: str | Callable[..., gym.Env[Any, Any]]
@@ -33,9 +41,10 @@ class EnvironmentSpec:
     vectorization: str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuses a vectorization that does not exist."""
-        if self.vectorization not in VECTORIZATIONS:
-            raise unknown_name("vectorization", self.vectorization, VECTORIZATIONS)
+        """Refuses a vectorization that does not exist, and keeps one name for each."""
+        if self.vectorization not in (*VECTORIZATIONS, *OTHER_NAMES):
+            raise unknown_name("vectorization", self.vectorization, (*VECTORIZATIONS, *OTHER_NAMES))
+        object.__setattr__(self, "vectorization", OTHER_NAMES.get(self.vectorization, self.vectorization))
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to another process: with its registration, which the script made that runs here only."""

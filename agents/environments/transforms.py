@@ -75,3 +75,25 @@ def action_transform(space: gym.Space[Any], label: str) -> Transform:
         f"Environment {label!r} has the action space {space}; agents take Discrete and Box (floats). "
         f"Wrap the environment, for example with gymnasium.wrappers.FlattenAction or a TransformAction."
     )
+
+
+def check_same_spaces(label: str, environments: Any, agent: Any) -> None:
+    """Raises `ConfigurationError` where an environment's spaces are not those that an agent was made for.
+
+    Args:
+        label: The environment's name.
+        environments: What has its `observation_space` and `action_space`, as agents see them.
+        agent: Who has those that it was made for; their bounds may differ.
+    """
+    made = (environments.observation_space, environments.action_space)
+    expected = (agent.observation_space, agent.action_space)
+    if any(_kind(ours) != _kind(theirs) for ours, theirs in zip(made, expected, strict=True)):
+        raise ConfigurationError(
+            f"The agent was made for observations {expected[0]} and actions {expected[1]}; {label!r} has {made[0]} and "
+            f"{made[1]}."
+        )
+
+
+def _kind(space: Any) -> tuple[Any, ...]:
+    """What a network was made for."""
+    return type(space), space.shape, space.dtype, getattr(space, "n", None)

@@ -12,6 +12,7 @@ from agents import seeding
 from agents.agent import Agent
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError, NotMappableError
+from agents.forwards import Forwards
 from agents.keras_agent import KerasAgent
 from agents.population.inference import AllMembers, MemberInference
 
@@ -61,7 +62,7 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
     member._optimizers = _NotHere("optimizer", list(agent.optimizers), "change rates by callbacks.")  # type: ignore[assignment]
     member.live = _LiveNotHere()  # type: ignore[assignment]
     member.env_steps = member.gradient_steps = 0
-    member._forwards = {}
+    member.forwards = Forwards({})
     return member
 
 
@@ -119,7 +120,7 @@ def bind(member: KerasAgent, inference: MemberInference, position: int | None, n
     """Gives a member its forward passes: those of one member, or of all, `n_rows` of each (by default its copies)."""
     rows = n_rows or member.config.n_envs
     for name in inference.networks:
-        member._forwards[name] = (
+        member.forwards[name] = (
             AllMembers(inference, name, rows) if position is None else inference.of_one(name, position)
         )
 

@@ -61,7 +61,9 @@ class SideBySide(Memory):
         for memory in self._memories if position is None else [self._memories[position]]:
             memory.set_hyperparameter(name, value)
 
-    def cut(self) -> None:
+    def cut(self, environments: Sequence[int] | None = None) -> None:
+        if environments is not None:
+            raise ValueError("members have no pool: their environments begin anew together")
         for memory in self._memories:
             memory.cut()
 

@@ -99,10 +99,24 @@ class Memory(ABC):
     ) -> None:
         """Takes a changed live number, where the memory uses it; of one member of a population, or of all."""
 
-    def cut(self) -> None:  # noqa: B027 - most memories of single steps have nothing to mark
-        """Ends what is stored here: the environments have begun new episodes, and what comes is no next step of it.
+    off_policy: ClassVar[bool] = False
+    """Whether what older weights did may be learned from."""
+
+    @property
+    def until_due(self) -> int:
+        """Steps of all environments that will be stored before an update is due, >= 1 where none is due now.
+
+        1 by itself, which is always right: a pool's processes then collect one step at a time.
+        """
+        return 1
+
+    def cut(self, environments: Sequence[int] | None = None) -> None:  # noqa: B027 - see below
+        """Ends what is stored here: environments have begun new episodes, and what comes is no next step of it.
 
         Does nothing by itself: a memory that puts steps together has to mark its newest ones as truncated.
+
+        Args:
+            environments: Which of the N. Defaults to None: all.
         """
 
     def keep(self, positions: Sequence[int]) -> None:

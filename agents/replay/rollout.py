@@ -48,6 +48,10 @@ class RolloutMemory(Memory):
     def due(self) -> bool:
         return len(self._steps) >= self.n_steps
 
+    @property
+    def until_due(self) -> int:
+        return max(1, self.n_steps - len(self._steps))
+
     def take(self) -> dict[str, Array]:
         fields = zip(Transition._fields, zip(*self._steps, strict=True), strict=True)
         data = {name: np.stack(values) for name, values in fields}  # each [T, N, ...]
@@ -80,10 +84,10 @@ class RolloutMemory(Memory):
     def bytes_when_full(self, transition: Transition) -> int:
         return _COPIES * self.n_steps * super().bytes_when_full(transition)
 
-    def cut(self) -> None:
+    def cut(self, environments: Sequence[int] | None = None) -> None:
         if self._steps:
-            newest = self._steps[-1]
-            self._steps[-1] = newest._replace(truncated=newest.truncated | ~newest.terminated)
+            truncated, where = self._steps[-1].truncated, slice(None) if environments is None else list(environments)
+            truncated[where] |= ~self._steps[-1].terminated[where]
 
     def keep(self, positions: Sequence[int]) -> None:
         n_members = len(self._rngs)

@@ -29,6 +29,7 @@ class UniformReplay(Memory):
     """
 
     member_axis = 0
+    off_policy = True
 
     def __init__(
         self,
@@ -86,6 +87,11 @@ class UniformReplay(Memory):
             and self._added * self.n_envs > self.learning_starts
             and self._added >= self.n_step
         )
+
+    @property
+    def until_due(self) -> int:
+        first = self.learning_starts // self.n_envs + 1
+        return max(1, self.train_freq - self._since_update, first - self._added, self.n_step - self._added)
 
     def take(self) -> dict[str, Array]:
         self._since_update = 0
@@ -149,11 +155,11 @@ class UniformReplay(Memory):
     def bytes_when_full(self, transition: Transition) -> int:
         return self.capacity * (super().bytes_when_full(transition) + self.n_envs)
 
-    def cut(self) -> None:
+    def cut(self, environments: Sequence[int] | None = None) -> None:
         if self._added:
-            slot = (self._added - 1) % self.capacity
-            self._arrays["truncated"][slot] |= ~self._arrays["terminated"][slot]
-            self._ended[slot] = True
+            slot, where = (self._added - 1) % self.capacity, slice(None) if environments is None else list(environments)
+            self._arrays["truncated"][slot, where] |= ~self._arrays["terminated"][slot, where]
+            self._ended[slot, where] = True
 
     def keep(self, positions: Sequence[int]) -> None:
         columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()

@@ -82,6 +82,24 @@ def budget_of(spec: StudySpec) -> str:
     return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
 
 
+def storage_for_file(named: str | None, flag: str | None) -> str | None:
+    """The storage that a file's study gets instead of the one that the file names; None for that one.
+
+    Args:
+        named: What the file names, or None.
+        flag: What `--storage` says, or None.
+    """
+    exported = os.environ.get("OPTUNA_STORAGE")
+    if flag is not None or named is None:
+        return flag or exported or DEFAULT_STORAGE
+    if exported and exported != named:
+        errors().print(
+            f"The study goes to {named}, which its file names, not to OPTUNA_STORAGE; --storage says otherwise.",
+            style="yellow",
+        )
+    return None
+
+
 def storage_flag(storage: str) -> str:
     """Returns the words that a next command needs to find this storage: none if it looks there by itself."""
     if storage == os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agents.addresses import reachable
 from agents.errors import ConfigurationError
-from finder.cli.console import errors, print_json, results, say_commands, storage_flag
+from finder.cli.console import errors, print_json, results, say_commands, storage_flag, storage_for_file
 from finder.cli.parameters import (
     Executor,
     InsteadOfTheFiles,
@@ -46,8 +46,7 @@ def submit(
     from finder.tuning import submit_file
     from studies.spec_file import read_file
 
-    if "storage" not in read_file(file).data:
-        storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    storage = storage_for_file(read_file(file).data.get("storage"), storage)
     study, n_left = submit_file(file, **said(n_trials=n_trials, storage=storage, name=study_name))
     with study:
         if study.storage.url == "memory":
@@ -62,11 +61,15 @@ def submit(
         say_commands(
             "Next",
             [
-                (f"finder worker {shlex.quote(study.name)}{where}", "runs it; on as many machines as you like"),
+                (f"finder worker {shlex.quote(study.name)}{where}", _whoever_runs_it(study.storage.shared)),
                 (f"finder studies{where}", "how far it is"),
             ],
         )
     return 0
+
+
+def _whoever_runs_it(shared: bool) -> str:
+    return f"runs it; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
 
 
 def worker(
@@ -97,7 +100,9 @@ def worker(
 def serve(
     host: Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 lets everybody in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the proxy; 0 takes a free one.")] = 13000,
-    dashboard_port: Annotated[int, typer.Option(help="Port of the dashboard; 0 takes a free one.")] = 8080,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8080,
     storage: Storage = None,
 ) -> int:
     """Let workers on other machines use a storage through this one, and show it in optuna-dashboard, until Ctrl-C.
@@ -113,12 +118,16 @@ def serve(
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # what workers do is shown by them, and by the dashboard
     with open_storage(storage or DEFAULT_STORAGE) as opened:
         proxy, bound = make_proxy(opened, host, port)
-        errors().print("Drawing the figures of the studies ...", style="dim")
-        with make_dashboard(opened, host, dashboard_port) as dashboard:
+        if opened.optuna.get_all_studies():
+            errors().print("Drawing the figures of the studies ...", style="dim")
+        else:
+            errors().print(f"There is no study in {opened.label} yet.")
+        with make_dashboard(opened, host, dashboard_port, flag="--dashboard-port") as dashboard:
             proxy.start()
-            address = f"grpc://{host}:{bound}"
+            told = reachable(host)
+            address = f"grpc://{told}:{bound}"
             results().print(address, soft_wrap=True)
-            results().print(f"http://{host}:{dashboard.server_port}/dashboard", soft_wrap=True)
+            results().print(f"http://{told}:{dashboard.server_port}/dashboard", soft_wrap=True)
             say_commands(
                 "Then", [(f"finder worker STUDY --storage {address}", "from any machine that reaches this one")]
             )

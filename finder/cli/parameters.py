@@ -248,7 +248,8 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="How environments are stepped: auto, native, envpool, sync or async.",
+            help="How environments are stepped: auto, native, envpool, sync (or dummy), async (or subproc: each in a "
+            "process), ray (each in an actor of a Ray cluster) or ray-subproc (an actor a machine, a process each).",
             show_default=False,
             rich_help_panel=_WHERE,
         ),

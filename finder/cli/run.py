@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import typer
 
+from finder.cli.console import storage_for_file
 from finder.cli.parameters import (
     Executor,
     InsteadOfTheFiles,
@@ -21,7 +21,6 @@ from finder.cli.parameters import (
     said,
 )
 from finder.cli.session import run_search
-from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from finder.results import SearchResult
@@ -51,8 +50,7 @@ def run(
     except StudyError:
         read_study(file)  # asks the agents too, which takes seconds, so that every mistake is told at once
         raise
-    if "storage" not in spec.model_fields_set:
-        storage = storage or os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    storage = storage_for_file(spec.storage if "storage" in spec.model_fields_set else None, storage)
     changes = said(
         n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor, population=population
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from finder.executors.executor import NextTrial
+from finder.executors.executor import NextTrial, StudyListener
 from finder.trial import TrialSpec
 
 
@@ -38,19 +38,15 @@ class Batching:
         room = max(1, n_workers * self.members // n_seeds)
         return room if self.trials is None else min(room, self.trials)
 
-    def next(self, next_trial: NextTrial, n_workers: int, share: int | None = None) -> list[list[TrialSpec]]:
+    def next(self, next_trial: NextTrial, n_workers: int, listener: StudyListener) -> list[list[TrialSpec]]:
         """The next batches, up to one a worker; none when there are no trials left.
 
         Args:
             next_trial: Gives the next trial.
             n_workers: Workers without work.
-            share: Most trials over all batches, but at least one for each worker; None for no limit.
+            listener: Knows how many trials to leave to others, beyond one for each worker.
         """
-        limit = n_workers if self.members is None else self.trials
-        if share is not None:
-            most = max(share, n_workers)
-            limit = most if limit is None else min(limit, most)
-        room = float("inf") if self.members is None else self.members * n_workers
+        limit, room = self._limits(n_workers, listener)
         trials: list[TrialSpec] = []
         while room > 0 and (limit is None or len(trials) < limit):
             trial = next_trial()
@@ -59,6 +55,16 @@ class Batching:
             trials.append(trial)
             room -= len(trial.seeds)
         return shared_out(trials, n_workers)
+
+    def _limits(self, n_workers: int, listener: StudyListener) -> tuple[int | None, float]:
+        """Most trials, None without limit, and most runs over all batches."""
+        if self.members is None:
+            return n_workers, float("inf")
+        share = listener.share
+        known = [
+            limit for limit in (self.trials, None if share is None else max(share, n_workers)) if limit is not None
+        ]
+        return min(known, default=None), self.members * n_workers
 
 
 def shared_out(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:

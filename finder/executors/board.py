@@ -17,6 +17,9 @@ from studies.records import EpisodeRecord
 
 Event = tuple[str, int, Any]
 
+Values = dict[tuple[int, int], float]
+"""Seed and number of an episode -> value."""
+
 
 class Board:
     """Shared dicts, the events that the parent has not read yet, and what it has for its workers.
@@ -35,6 +38,7 @@ class Board:
         self._stops: dict[int, str] = {}
         self._work: dict[int, Any] = {}
         self._answers: dict[int, dict[int, str]] = {}
+        self._told: dict[int, tuple[Values, Values]] = {}  # returns and losses of a trial's episodes
         self.rewards: dict[int, list[float]] = {}
         self.losses: dict[int, list[float]] = {}
         self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_agent": None, "best_opt": None}
@@ -42,16 +46,19 @@ class Board:
     # Called by workers ----------------------------------------------------------------------------------------
 
     def take(self, worker: int) -> Any:
-        """Waits for a batch of trials; None when there will be no more."""
+        """Waits for a batch of trials; None when there will be no more. That is the first word of a worker."""
         with self._changed:
             self._changed.wait_for(lambda: worker in self._work)
+            self._events.append(("taken", worker, None))
             return self._work.pop(worker)
 
     def post(self, kind: str, worker: int, content: Any) -> str | None:
         """A worker tells something; it is answered with the reason why it should stop, or None."""
         with self._changed:
             self._events.append((kind, worker, content))
-            if kind == "episodes" and self._keep_values:
+            if kind == "started":
+                self._forget(content[0])
+            elif kind == "episodes" and self._keep_values:
                 self._append(content)
             return self._stops.get(worker)
 
@@ -100,10 +107,19 @@ class Board:
         with self._changed:
             return {"rewards": dict(self.rewards), "losses": dict(self.losses), "logs": dict(self.logs)}
 
+    def _forget(self, number: int) -> None:
+        """A trial begins, perhaps again after its process has died: then all of its episodes are told again."""
+        for values in (self._told, self.rewards, self.losses):
+            values.pop(number, None)
+
     def _append(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         for number, own in records.items():
-            self.rewards.setdefault(number, []).extend(record.episode_return for record in own)
-            self.losses.setdefault(number, []).extend(record.loss for record in own if record.loss is not None)
+            returns, losses = self._told.setdefault(number, ({}, {}))
+            for record in own:  # one that is told again, as its run begins anew, takes the place of what it was
+                returns[record.seed, record.episode] = record.episode_return
+                if record.loss is not None:
+                    losses[record.seed, record.episode] = record.loss
+            self.rewards[number], self.losses[number] = list(returns.values()), list(losses.values())
 
     def _compare(self, number: int, agent: str, optimizer: str) -> None:
         rewards, losses = self.rewards.get(number), self.losses.get(number)

@@ -5,8 +5,6 @@ The fork server imports it once, so that the children that it forks have it alre
 
 from __future__ import annotations
 
-import gc
-import signal
 import sys
 import traceback
 from collections.abc import Mapping
@@ -14,16 +12,15 @@ from typing import Any
 
 import agents.algorithms.dqn
 import agents.algorithms.ppo  # noqa: F401
-from agents.backend import tf
+from agents.child_process import begin
+from agents.pickling import unpickled
 from finder.cohort import run_cohort
-from finder.executors.orphans import end_with_parent
-from finder.executors.pickling import loads
 from finder.runs import Workshops
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
 
 
-def main(worker: int, board: Any, rope: Any, threads: int, path: list[str]) -> None:
+def main(worker: int, board: Any, rope: Any, threads: int, path: list[str], *, shared: str) -> None:
     """Runs one batch of trials after another, and tells the board.
 
     Args:
@@ -32,13 +29,10 @@ def main(worker: int, board: Any, rope: Any, threads: int, path: list[str]) -> N
         rope: Connection to the parent's bell: it rings when there is something on the board.
         threads: Cores that this process may use.
         path: The parent's `sys.path`, so that a user's modules are found.
+        shared: Where shared objects are (`agents.shared_objects`).
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and asks us to stop
-    end_with_parent()
+    begin(threads, shared)
     sys.path[:] = path
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    gc.freeze()  # what was imported lives as long as the process: looking through it again was 5% of a profile
     workshops = Workshops()
     while (batch := board.take(worker)) is not None:
         payloads, waits = batch
@@ -52,7 +46,7 @@ def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[Tr
     trials = []
     for number, payload in payloads.items():
         try:
-            trials.append(loads(payload))
+            trials.append(unpickled(payload))
         except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
             reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
             outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())

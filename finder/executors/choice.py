@@ -76,9 +76,10 @@ def prepare_for(spec: StudySpec) -> None:
     needs_one = spec.executor == "process" or spec.strategy != "none"
     has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1)
     if has_processes:
-        from finder.executors.fork_server import prepare_processes
+        from agents.fork_server import prepare_processes
+        from finder.executors.process import CHILD
 
-        prepare_processes()
+        prepare_processes(CHILD)
 
 
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executor:

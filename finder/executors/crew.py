@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agents.pickling import pickled
 from finder.executors.batches import Batching
 from finder.executors.board import Board, Event
 from finder.executors.executor import NextTrial, StudyListener
-from finder.executors.pickling import dumps
 from finder.executors.signals import interrupts_wait
 from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
 
@@ -76,7 +76,7 @@ class _Worker:
     batch: list[TrialSpec] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
     rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
-    heard: float = field(default_factory=time.monotonic)  # when it last told something, or was last given something
+    heard: float | None = None  # when it last told or was given something; None as long as it has no place to run
     hung: bool = False
 
 
@@ -139,6 +139,8 @@ class Run:
                 if not self.orphaned and not self.n_busy:
                     self._send_home(list(self.workers))
                     return
+                if self.exhausted and not self.keeps_workers:  # another one may wait for the place that this one has
+                    self._send_home([number for number, worker in self.workers.items() if not worker.running])
                 self.crew.wait([worker.process for worker in self.workers.values()])
                 with interrupts_wait():
                     self._pass_on()
@@ -166,7 +168,7 @@ class Run:
         n_busy = self.n_busy
         if self.exhausted or (n_busy and self.keeps_workers) or n_busy >= self.n_jobs:
             return
-        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener.share)
+        batches = self.batching.next(self.next_trial, self.n_jobs - n_busy, self.listener)
         self.exhausted = not batches
         for batch in batches:
             self._give(batch)
@@ -176,8 +178,9 @@ class Run:
         number = idle[0] if idle and (self.keeps_workers or self.reuses) else self._start()
         worker = self.workers[number]
         worker.batch, worker.running = batch, {trial.number for trial in batch}
-        worker.heard = time.monotonic()
-        payloads = {trial.number: dumps(trial) for trial in batch}
+        if worker.heard is not None:
+            worker.heard = time.monotonic()
+        payloads = {trial.number: pickled(trial.agent, trial) for trial in batch}
         self.board.give(number, (payloads, self.listener.prunes))
 
     def _start(self) -> int:
@@ -218,7 +221,7 @@ class Run:
                 self.workers[worker].rung = content
             else:
                 self.listener.rung(*content)
-        else:
+        elif kind == "ended":
             self._end(worker, *content)
             if not (self.keeps_workers or self.reuses or self.workers[worker].running):
                 self._send_home([worker])
@@ -264,6 +267,8 @@ class Run:
         now, before = time.monotonic(), self.looked
         self.looked = now
         for worker in self.workers.values():
+            if worker.heard is None:  # it waits for room in its cluster, for however long
+                continue
             if now - before > STOPPED_SECONDS:  # this process was away itself: stopped, most likely with its workers
                 worker.heard = now
             limit = worker.batch[0].hang_seconds if worker.running else 0.0

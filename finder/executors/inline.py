@@ -32,7 +32,7 @@ class InlineExecutor(Executor):
         return self._batching.trials_of(1, n_seeds)
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        while batches := self._batching.next(next_trial, 1, listener.share):
+        while batches := self._batching.next(next_trial, 1, listener):
             run_cohort(batches[0], _Direct(listener, self._batching.name or "inline"), self._workshops)
 
 

@@ -9,19 +9,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
+from agents.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.orphans import end_with_parent
+from agents.shared_objects import address_for_processes
 from finder.executors.batches import Batching
 from finder.executors.board import Board, BoardManager
 from finder.executors.crew import Process, Run
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.executors.fork_server import await_fork_server, prepare_processes, started, without_main_module
+from finder.executors.signals import interrupts_wait
 
 POLL_SECONDS = 0.05
+CHILD = "finder.executors.child"
 
 
 class ProcessExecutor(Executor):
@@ -52,23 +57,21 @@ class ProcessExecutor(Executor):
         return self.batching.trials_of(self.n_jobs, n_seeds)
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        context = prepare_processes()
-        with without_main_module():
-            await_fork_server(context)
-            with started(BoardManager(ctx=context)) as manager:
-                crew = _ForkedCrew(context, manager.Board(self._keep_values), self.n_jobs)
-                name = self.batching.name or "process"
-                Run(
-                    crew,
-                    n_jobs=self.n_jobs,
-                    batching=self.batching,
-                    name=name,
-                    next_trial=next_trial,
-                    listener=listener,
-                ).loop()
-                told = crew.board.values()
-                # A run that confirms the one before adds its trials; who was the best is what that one said.
-                self.values = {name: {**values, **self.values.get(name, {})} for name, values in told.items()}
+        context = prepare_processes(CHILD)
+        await_fork_server(context)
+        with _started(BoardManager(ctx=context)) as manager:
+            crew = _ForkedCrew(context, manager.Board(self._keep_values), self.n_jobs)
+            Run(
+                crew,
+                n_jobs=self.n_jobs,
+                batching=self.batching,
+                name=self.batching.name or "process",
+                next_trial=next_trial,
+                listener=listener,
+            ).loop()
+            told = crew.board.values()
+            # A run that confirms the one before adds its trials; who was the best is what that one said.
+            self.values = {name: {**values, **self.values.get(name, {})} for name, values in told.items()}
 
 
 class _Forked:
@@ -114,8 +117,10 @@ class _ForkedCrew:
 
         threads = max(1, (os.cpu_count() or 1) // self._n_jobs)
         arguments = (number, self.board, self._rope, threads, list(sys.path))
-        process = self._context.Process(target=main, args=arguments, name=f"worker-{number}", daemon=True)
-        process.start()
+        told = {"shared": address_for_processes()}  # the server that they are forked from has an older environment
+        process = self._context.Process(target=main, args=arguments, kwargs=told, name=f"worker-{number}", daemon=True)
+        with without_main_module():
+            process.start()
         return _Forked(process)
 
     def wait(self, processes: Sequence[Process]) -> None:
@@ -123,6 +128,18 @@ class _ForkedCrew:
         wait([self._bell, *ends], timeout=POLL_SECONDS)
         while self._bell.poll():
             self._bell.recv_bytes()
+
+
+@contextmanager
+def _started(manager: BoardManager) -> Iterator[BoardManager]:
+    """Starts a manager, and ends its process with the block."""
+    try:
+        with interrupts_wait(), without_main_module():
+            manager.start(initializer=end_with_parent)
+        yield manager
+    finally:
+        if hasattr(manager, "shutdown"):  # not before it was started
+            manager.shutdown()
 
 
 def _cause_of_death(code: int | None) -> str:

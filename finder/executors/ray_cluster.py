@@ -7,14 +7,18 @@ folder that all machines share; elsewhere such trials begin anew.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from agents.errors import ConfigurationError
+from agents.module_path import search_first
+from agents.ray_connection import connected_ray, first_line, on_this_machine
+from agents.shared_objects import address_for_actors
 from finder.executors.batches import Batching
 from finder.executors.board import Board
 from finder.executors.crew import Process, Run
@@ -27,23 +31,18 @@ class RayExecutor(Executor):
     """Runs trials in a Ray cluster, one a process: the cluster that `RAY_ADDRESS` names, or one on this machine.
 
     Args:
-        n_jobs: Trials at the same time, >= 1. Defaults to None: as many as the cluster's CPUs have room for.
+        n_jobs: Trials at the same time, >= 1; those that have no room wait. Defaults to None: as many as have room.
         cpus: CPUs that a trial asks for, above 0.
         memory: Bytes that a trial asks for, or None.
 
     Raises:
-        ConfigurationError: Ray is not installed, the cluster cannot be reached, or it has no room for a trial.
+        ConfigurationError: Ray is not installed, the cluster cannot be reached, or no machine has room for a trial.
     """
 
     def __init__(self, n_jobs: int | None = None, *, cpus: float = 1.0, memory: int | None = None) -> None:
-        self._ray = _ray()
+        self._ray = connected_ray("The executor 'ray'")
         self._cpus, self._memory = cpus, memory
-        room = int(self._ray.cluster_resources().get("CPU", 0) // cpus)
-        if not room:
-            raise ConfigurationError(
-                f"No trial of {cpus:g} CPUs has room in the Ray cluster, whose machines have "
-                f"{self._ray.cluster_resources().get('CPU', 0):g} together: ask for fewer (trial_cpus)."
-            )
+        room = room_for(cpus, memory, [node["Resources"] for node in self._ray.nodes() if node["Alive"]])
         self.n_jobs = n_jobs or room
 
     @property
@@ -70,18 +69,32 @@ class RayExecutor(Executor):
             crew.close()
 
 
-def _ray() -> Any:
-    """Ray, connected to a cluster."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigurationError("The executor 'ray' needs Ray: pip install 'agentfinder[ray]'.") from None
-    if not ray.is_initialized():
-        try:
-            ray.init(logging_level="ERROR", log_to_driver=False, include_dashboard=False)
-        except Exception as error:
-            raise ConfigurationError(f"The Ray cluster cannot be reached: {error}") from error
-    return ray
+def room_for(cpus: float, memory: int | None, machines: Sequence[Mapping[str, float]]) -> int:
+    """How many trials have room at the same time, each on one machine.
+
+    Args:
+        cpus: CPUs that a trial asks for.
+        memory: Bytes that it asks for, or None.
+        machines: What each machine has, under ``"CPU"`` and ``"memory"``.
+
+    Raises:
+        ConfigurationError: None has.
+    """
+    asked = {"CPU": cpus} if memory is None else {"CPU": cpus, "memory": memory}
+    # Within a millionth, as 0.3 / 0.1 is less than 3.
+    room = sum(min(math.floor(has.get(name, 0.0) / n + 1e-6) for name, n in asked.items()) for has in machines)
+    if not room:
+        there = sorted({_size(has.get("CPU", 0.0), has.get("memory", 0.0)) for has in machines})
+        raise ConfigurationError(
+            f"No machine of the Ray cluster has room for a trial of {_size(cpus, memory)}; they have "
+            f"{', '.join(there[:5]) or 'nothing'}: ask for less (trial_cpus, trial_memory_gb)."
+        )
+    return room
+
+
+def _size(cpus: float, memory: float | None) -> str:
+    size = f"{cpus:g} CPU" if cpus == 1 else f"{cpus:g} CPUs"
+    return size if memory is None else f"{size} and {memory / 1e9:.1f} GB"
 
 
 class _RemoteBoard:
@@ -113,7 +126,7 @@ class _Actor:
         try:
             self._ray.get(self._running, timeout=0)
         except Exception as error:  # noqa: BLE001 - whatever Ray says of it
-            return f"is gone: {str(error).strip().splitlines()[0]}"
+            return f"is gone: {first_line(error)}"
         return "ended before its trial was done"
 
     def is_alive(self) -> bool:
@@ -138,11 +151,8 @@ class _RayCrew:
 
     def __init__(self, ray: Any, cpus: float, memory: int | None) -> None:
         self._ray = ray
-        # Beside this process, as long as it lives; every waiting worker takes one of its threads.
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
-        options = {"num_cpus": 0, "max_concurrency": 1_000, "scheduling_strategy": here}
+        # As long as this process lives; every waiting worker takes one of its threads.
+        options = {"num_cpus": 0, "max_concurrency": 1_000, "scheduling_strategy": on_this_machine(ray)}
         self._board_actor = ray.remote(Board).options(**options).remote()
         self.board: Any = _RemoteBoard(ray, self._board_actor)
         self._options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0}
@@ -152,7 +162,7 @@ class _RayCrew:
 
     def start(self, number: int) -> _Actor:
         actor = self._ray.remote(_Worker).options(**self._options).remote()
-        running = actor.run.remote(number, self._board_actor, self._threads, list(sys.path))
+        running = actor.run.remote(number, self._board_actor, self._threads, list(sys.path), address_for_actors())
         return _Actor(self._ray, actor, running)
 
     def wait(self, _processes: Sequence[Process]) -> None:
@@ -167,15 +177,14 @@ class _RayCrew:
 class _Worker:
     """What an actor is: one process that runs batches of trials."""
 
-    def run(self, number: int, board: Any, threads: int, path: list[str]) -> None:
+    def run(self, number: int, board: Any, threads: int, path: list[str], shared: str) -> None:
         import ray
 
-        own = [each for each in sys.path if each not in path]
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        sys.path[:] = [*path, *own]
+        search_first(path)
         from finder.executors.child import main
 
-        main(number, _RemoteBoard(ray, board), _NoRope(), threads, list(sys.path))
+        main(number, _RemoteBoard(ray, board), _NoRope(), threads, list(sys.path), shared=shared)
 
 
 class _NoRope:

@@ -11,9 +11,16 @@ from studies.reports.learning_rate import learning_rate_params, plot_learning_ra
 from studies.reports.optimizers import plot_optimizers
 from studies.reports.range_tests import plot_range_tests, range_tests_data
 from studies.reports.states import plot_trials
+from studies.reports.theme import thin
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
+
+MOST_POINTS = 3_000
+"""Of a line or a cloud in a report; of longer ones, every so-manieth is shown."""
+
+MOST_POINTS_OF_A_CARD = 400
+"""The same in the dashboard, which keeps figures in the storage and sends them again and again."""
 
 
 def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figure]:
@@ -24,7 +31,7 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
 
     Args:
         study: The study.
-        compact: Whether to show fewer rows and curves, for the dashboard's small cards. Defaults to `False`.
+        compact: Whether to show fewer rows, curves and points, for the dashboard's small cards. Defaults to `False`.
     """
     figures: dict[str, go.Figure] = {}
     tests = range_tests_data(study)
@@ -38,4 +45,6 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
     figures["finder-ranking"] = plot_optimizers(study, max_rows=6 if compact else 12)
     figures["finder-learning-curves"] = plot_learning_curves(study, max_curves=3 if compact else 6)
     figures["finder-trials"] = plot_trials(study)
+    for figure in figures.values():
+        thin(figure, MOST_POINTS_OF_A_CARD if compact else MOST_POINTS)
     return figures

@@ -86,7 +86,9 @@ def plot_trials(study: OpenStudy) -> go.Figure:
     if not valued and not failed:
         return say_empty(figure, "No trial has ended yet.")
     if data.best_so_far:
-        numbers, values = zip(*data.best_so_far, strict=True)
+        best = data.best_so_far
+        steps = [each for i, each in enumerate(best) if i in (0, len(best) - 1) or each[1] != best[i - 1][1]]
+        numbers, values = zip(*steps, strict=True)
         figure.add_scatter(
             x=list(numbers), y=rounded(values), mode="lines", name="best so far",
             line={"color": ACCENT, "width": 2, "shape": "hv"}, hoverinfo="skip",

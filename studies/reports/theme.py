@@ -173,3 +173,27 @@ def value_title(metric: str) -> str:
 def colors(labels: Sequence[str]) -> dict[str, str]:
     """Returns a colour for each label, the same for the same labels whatever their order."""
     return {label: PALETTE[index % len(PALETTE)] for index, label in enumerate(sorted(set(labels)))}
+
+
+def thin(figure: go.Figure, most: int) -> None:
+    """Leaves so many points of each longer line or cloud, evenly in their order, and says so in the title.
+
+    Args:
+        figure: A figure of `new_figure`; it is changed.
+        most: Points, >= 2.
+    """
+    longest = 0
+    for trace in figure.data:
+        n = len(trace.x) if trace.type == "scatter" and trace.x is not None else 0
+        if n <= most:
+            continue
+        longest = max(longest, n)
+        kept = sorted({round(i * (n - 1) / (most - 1)) for i in range(most)})
+        own = [(trace, name) for name in ("x", "y", "text")]
+        bars = [(trace.error_y, name) for name in ("array", "arrayminus")]
+        for holder, name in own + bars:
+            values = holder[name]
+            if values is not None and not isinstance(values, str) and len(values) == n:
+                holder[name] = [values[i] for i in kept]
+    if longest:
+        figure.layout.title.text += f" ({most:,} of {longest:,} shown)"

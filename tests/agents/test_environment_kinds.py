@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +22,21 @@ from scipy import stats
 from agents.environments import Environments, EnvironmentSpec
 from agents.errors import ConfigurationError
 
-EXACT = ["sync", "native", pytest.param("async", marks=pytest.mark.real)]
+WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
+RAY = [pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")]
+ELSEWHERE = [pytest.param("async", marks=pytest.mark.real), *RAY]
+EXACT = ["sync", "native", *ELSEWHERE]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_ray_for_all() -> Iterator[None]:
+    """Copies connect to the Ray of this process; the first ones of this file start it, whoever else has one here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "local")
+        yield
+    if ray := sys.modules.get("ray"):
+        ray.shutdown()
 
 
 def environments(kind: str, n: int = 8, id: Any = "CartPole-v1", **kwargs: Any) -> Environments:
@@ -36,8 +60,10 @@ def play(kind: str, n: int = 8, steps: int = 300, keep: dict[int, list[int]] | N
 @pytest.mark.parametrize("kind", EXACT[1:])
 @pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}])
 def test_cartpole_is_the_same_to_the_last_bit(kind: str, kwargs: dict[str, Any]):
-    for one, other in zip(play("sync", **kwargs), play(kind, **kwargs), strict=True):
+    n = 3 if kind.startswith("ray") else 8  # each actor takes a quarter of a second to start
+    for one, other in zip(play("sync", n, **kwargs), play(kind, n, **kwargs), strict=True):
         np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
 
 
 def test_cartpole_is_cut_off_at_its_time_limit():
@@ -56,7 +82,7 @@ def test_cartpole_is_cut_off_at_its_time_limit():
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
-    everyone = play(kind, 6)
+    everyone = play("sync", 6)
     some = play(kind, 6, keep={50: [5, 1, 2], 120: [2, 0]})
     for t in (60, 150, 299):
         kept = [5, 1, 2] if t < 120 else [2, 5]
@@ -80,17 +106,29 @@ def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
     full.close()
 
 
-@pytest.mark.parametrize("kind", ["sync", "native"])
+@pytest.mark.parametrize("kind", ["sync", "native", RAY[0]])
 def test_copies_go_on_from_their_state(kind: str):
-    made, rng = environments(kind), np.random.default_rng(0)
-    made.reset(range(8))
-    for _ in range(20):
-        made.step(rng.integers(0, 2, 8))
-    state, actions = made.get_state(), rng.integers(0, 2, (100, 8))
+    made, rng = environments(kind, 4), np.random.default_rng(0)
+    made.reset(range(4))
+    for t in range(20):
+        made.step(rng.integers(0, 2, made.n_envs))
+        if t == 10:
+            made.keep([3, 0, 1])
+    state, actions = made.get_state(), rng.integers(0, 2, (100, 3))
     straight = [made.step(action).observations for action in actions]
-    other = environments(kind)
-    other.set_state(state)
+    other = environments(kind, 3)
+    other.set_state(pickle.loads(pickle.dumps(state)))
     np.testing.assert_array_equal(straight, [other.step(action).observations for action in actions])
+    made.close()
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_what_cannot_be_copied_says_so(kind: str):
+    made = environments(kind, 1, "LunarLander-v3" if kind == "ray" else "CartPole-v1")
+    made.reset([0])
+    assert made.get_state() is None
+    made.close()
 
 
 class Raising(gym.Env[np.ndarray, int]):
@@ -114,7 +152,7 @@ class Raising(gym.Env[np.ndarray, int]):
         return np.full(2, self.t / 100, np.float32), 1.0, False, False, {}
 
 
-@pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.real)])
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
 @pytest.mark.parametrize(("action", "told"), [(0, "the arm fell off"), (1, "sys.exit")])
 def test_a_copy_that_raises_does_not_disturb_the_others(kind: str, action: int, told: str):
     made = environments(kind, 3, Raising)
@@ -131,12 +169,161 @@ def test_a_copy_that_raises_does_not_disturb_the_others(kind: str, action: int, 
     made.close()
 
 
+def locked(message: str) -> Exception:
+    """An error that can be sent nowhere."""
+
+    class LicenceError(Exception):
+        lock = threading.Lock()
+
+        def __reduce__(self) -> Any:
+            return LicenceError, (self.lock,)
+
+    return LicenceError(message)
+
+
+class Unlicensed(Raising):
+    """Cannot begin an episode, the first or the second one, when its seed is odd; what it tells cannot be sent."""
+
+    def __init__(self, episode: int) -> None:
+        self.left = episode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        observation, _ = super().reset(seed=seed)
+        self.left -= 1
+        if self.odd and not self.left:
+            raise locked("the licence has expired")
+        return observation, {"lock": threading.Lock()}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        return np.full(2, self.t / 100, np.float32), 1.0, self.t == 3, False, {"lock": threading.Lock()}
+
+
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
+def test_what_cannot_be_sent_to_another_process_is_told_all_the_same(kind: str):
+    made = environments(kind, 3, Unlicensed, episode=1)
+    with pytest.raises(Exception, match="the licence has expired"):
+        made.reset([0, 1, 2])
+    made.close()
+    made = environments(kind, 3, Unlicensed, episode=2)
+    made.reset([0, 1, 2])
+    for t in range(1, 7):
+        step = made.step(np.zeros(3, np.int64))
+        assert set(step.errors) == ({1} if t == 3 else set())
+        if t == 3:
+            assert "the licence has expired" in str(step.errors[1])
+            assert "in reset" in "".join(traceback.format_exception(step.errors[1]))
+        assert step.terminated.tolist() == [t % 3 == 0, False, t % 3 == 0]
+        np.testing.assert_allclose(step.successors[[0, 2]], (t - 1) % 3 / 100 + 0.01)
+    made.close()
+
+
+# --- actors that die, environments of a script
+
+
+class Deadly(gym.Env[np.ndarray, int]):
+    """Is killed at its tenth step when its seed is odd; hangs when it is asked to, or kills its starter before."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.odd, self.t = bool((seed or 0) % 2), 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        if action == 2:
+            os.kill(os.getppid(), signal.SIGKILL)
+        if action:
+            time.sleep(3600)
+        if self.odd and self.t == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.full(1, self.t / 100, np.float32), 1.0, False, False, {}
+
+
+@WITH_RAY
+@pytest.mark.real
+@pytest.mark.parametrize(("kind", "dead"), [("ray", {1}), ("ray-subproc", {0, 1, 2})])
+def test_an_actor_that_dies_is_the_end_of_its_copies(kind: str, dead: set[int]):
+    made = environments(kind, 3, Deadly)
+    made.reset([0, 1, 2])
+    for t in range(1, 13):
+        step = made.step(np.zeros(3, np.int64))
+        assert set(step.errors) == (dead if t == 10 else set())
+        for error in step.errors.values():
+            assert "The Ray actor that stepped this copy of the environment is gone" in str(error)
+        alive = [i for i in range(3) if t < 10 or i not in dead]
+        np.testing.assert_allclose(step.observations[alive], t / 100)
+    assert made.get_state() is None
+    made.keep([2, 1])
+    if kind == "ray":
+        np.testing.assert_allclose(made.step(np.zeros(2, np.int64)).observations, [[0.13], [0.0]])
+    with pytest.raises(RuntimeError, match="is gone"):
+        made.reset([0, 2])
+    made.close()
+
+
+@WITH_RAY
+@pytest.mark.real
+def test_the_environments_of_an_actor_that_is_killed_end_with_it():
+    """They hold its connections open: nobody would hear of its death as long as they hang."""
+    made = environments("ray-subproc", 3, Deadly)
+    made.reset([0, 2, 4])
+    began = time.monotonic()
+    assert set(made.step(np.array([1, 1, 2])).errors) == {0, 1, 2}
+    assert time.monotonic() - began < 20
+    made.close()
+
+
+def no_longer(number: int, frame: Any) -> None:
+    raise TimeoutError("it hangs")
+
+
+@WITH_RAY
+@pytest.mark.real
+@pytest.mark.parametrize("kind", ["ray", "ray-subproc"])
+def test_waiting_for_actors_that_hang_can_be_interrupted(kind: str):
+    made = environments(kind, 2, Deadly)
+    made.reset([0, 2])
+    before = signal.signal(signal.SIGALRM, no_longer)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(TimeoutError, match="it hangs"):
+            made.step(np.array([0, 1]))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    began = time.monotonic()
+    made.close()
+    assert time.monotonic() - began < 2
+
+
+@WITH_RAY
+@pytest.mark.real
+@pytest.mark.parametrize("kind", ["ray", "ray-subproc"])
+def test_what_a_script_has_registered_is_known_to_actors(kind: str):
+    class Own(Raising):
+        pass
+
+    gym.register(f"OfThisScript-{kind}-v0", entry_point=Own, max_episode_steps=4)
+    made = environments(kind, 2, f"OfThisScript-{kind}-v0")
+    made.reset([0, 2])
+    ended = [made.step(np.zeros(2, np.int64)).truncated.tolist() for _ in range(4)]
+    assert ended == [[False, False]] * 3 + [[True, True]]
+    made.close()
+
+
+@WITH_RAY
+@pytest.mark.real
+def test_an_environment_that_actors_cannot_make_is_refused():
+    with pytest.raises(ConfigurationError, match=r"CartPole-v1.* cannot be made with .*wheels"):
+        environments("ray", 1, "CartPole-v1", wheels=4)
+    with pytest.raises(ConfigurationError, match="cannot be sent to a Ray actor"):
+        environments("ray", 1, "CartPole-v1", wheels=(each for each in ()))
+
+
 # --- EnvPool
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _with_envpool() -> None:
-    pytest.importorskip("envpool", reason="the extra envpool is not installed")
 
 
 def episodes(kind: str, id: str, seeds: range, steps: int) -> np.ndarray:
@@ -156,6 +343,7 @@ def episodes(kind: str, id: str, seeds: range, steps: int) -> np.ndarray:
     return np.array(ended)
 
 
+@WITH_ENVPOOL
 @pytest.mark.parametrize(
     ("id", "n", "steps"), [("CartPole-v1", 16, 1500), ("Acrobot-v1", 32, 1000), ("LunarLander-v3", 16, 1000)]
 )
@@ -166,6 +354,7 @@ def test_envpool_plays_the_same_game(id: str, n: int, steps: int):
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
 
 
+@WITH_ENVPOOL
 def test_envpool_gives_each_copy_its_own_seed_and_begins_in_the_same_step():
     made, again = environments("envpool", 3), environments("envpool", 2)
     first = made.reset([5, 5, 9])
@@ -179,6 +368,7 @@ def test_envpool_gives_each_copy_its_own_seed_and_begins_in_the_same_step():
         np.testing.assert_array_equal(step.observations[~ended], step.successors[~ended])
 
 
+@WITH_ENVPOOL
 def test_envpool_copies_leave():
     made, full = environments("envpool", 4), environments("envpool", 4)
     made.reset(range(4))
@@ -200,7 +390,7 @@ def test_envpool_copies_leave():
         ("CartPole-v1", {}, 7, "sync"),
         ("CartPole-v1", {"render_mode": "rgb_array"}, 8, "sync"),
         (lambda: gym.make("CartPole-v1"), {}, 8, "sync"),
-        ("Acrobot-v1", {}, 8, "envpool"),
+        pytest.param("Acrobot-v1", {}, 8, "envpool", marks=WITH_ENVPOOL),
         ("LunarLander-v3", {"continuous": True}, 8, "sync"),
     ],
 )
@@ -213,14 +403,25 @@ def test_the_fastest_kind_that_can_is_taken(id: Any, kwargs: dict[str, Any], n: 
 def test_a_kind_that_cannot_is_refused():
     with pytest.raises(ConfigurationError, match="CartPole-v1 has one"):
         environments("native", 2, "Acrobot-v1")
-    with pytest.raises(ConfigurationError, match="EnvPool cannot step 'Acrobot-v1'"):
-        environments("envpool", 2, "Acrobot-v1", render_mode="rgb_array")
     with pytest.raises(ConfigurationError, match="Did you mean sync"):
         environments("synk")
 
 
-def test_the_kind_travels_with_the_environment():
-    import pickle
+@WITH_ENVPOOL
+def test_what_envpool_cannot_step_is_refused():
+    with pytest.raises(ConfigurationError, match="EnvPool cannot step 'Acrobot-v1'"):
+        environments("envpool", 2, "Acrobot-v1", render_mode="rgb_array")
 
+
+@pytest.mark.parametrize(("name", "kind"), [("dummy", "sync"), ("subproc", "async")])
+def test_two_names_for_one_kind_are_one_spec(name: str, kind: str):
+    spec = EnvironmentSpec("CartPole-v1", {}, name)
+    assert (
+        spec == EnvironmentSpec("CartPole-v1", {}, kind) == replace(EnvironmentSpec("CartPole-v1"), vectorization=name)
+    )
+    assert spec.vectorization == kind
+
+
+def test_the_kind_travels_with_the_environment():
     spec = EnvironmentSpec("CartPole-v1", {}, "sync")
     assert pickle.loads(pickle.dumps(spec)) == spec

@@ -28,6 +28,7 @@ CASES = {
     "ppo-continuous": (dict(SMALL, n_envs=2, n_steps=32, batch_size=32, n_epochs=2), "Pendulum-v1", 256),
     "dqn": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, target_update_interval=7),
             "CartPole-v1", 200),
+    "dqn-few": (dict(SMALL, batch_size=2, learning_starts=20), "CartPole-v1", 100),  # fewer rows than replicas
 }
 told = {}
 for case, (params, env, env_steps) in CASES.items():
@@ -62,7 +63,7 @@ def differences() -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn"])
+@pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn", "dqn-few"])
 @pytest.mark.parametrize("strategy", ["one-device", "mirrored", "mirrored:3"])
 def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str, strategy: str) -> None:
     told = differences[case]
@@ -79,7 +80,7 @@ import agents
 strategy, cases = sys.argv[1], json.loads(sys.argv[2])
 told = {}
 for name, (env, env_steps, params) in cases.items():
-    agent = agents.make(name, env, seed=3, strategy=strategy, jit_compile=False, **params)
+    agent = agents.make(name.partition("-")[0], env, seed=3, strategy=strategy, jit_compile=False, **params)
     agents.Trainer(agent).train(env_steps=env_steps // 2)
     agent.set_learning_rate(0.01)
     agents.Trainer(agent).train(env_steps=env_steps // 2)
@@ -93,13 +94,14 @@ if "wait" in sys.argv:
 CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "ppo": ("CartPole-v1", 128, {"hidden_sizes": [8], "n_envs": 2, "n_steps": 32, "batch_size": 22, "n_epochs": 2}),
     "dqn": ("CartPole-v1", 80, {"hidden_sizes": [8], "batch_size": 9, "learning_starts": 20, "train_freq": 4}),
+    "dqn-few": ("CartPole-v1", 40, {"hidden_sizes": [8], "batch_size": 2, "learning_starts": 10}),
 }
 
 
 def weights_of(name: str) -> np.ndarray[Any, Any]:
     """What the same calls give in this process, without a strategy."""
     env, env_steps, params = CASES[name]
-    agent = make(name, env, seed=3, jit_compile=False, **params)
+    agent = make(name.partition("-")[0], env, seed=3, jit_compile=False, **params)
     Trainer(agent).train(env_steps=env_steps // 2)
     agent.set_learning_rate(0.01)
     Trainer(agent).train(env_steps=env_steps // 2)

@@ -151,10 +151,10 @@ def test_a_transition_leads_to_its_true_successor():
     steps = [collector.step(Scripted()) for _ in range(6)]
     for i, length in enumerate((2, 3)):
         times = [
-            (int(tr.observations[i, 0]), int(tr.next_observations[i, 0]), bool(tr.terminated[i])) for tr, _, _ in steps
+            (int(tr.observations[i, 0]), int(tr.next_observations[i, 0]), bool(tr.terminated[i])) for tr, *_ in steps
         ]
         assert times == [(t % length, t % length + 1, t % length + 1 == length) for t in range(6)]
-    ended = [(t, *episode[1:]) for t, (_, episodes, _) in enumerate(steps) for episode in episodes]
+    ended = [(t, *episode[1:]) for t, (_, episodes, *_) in enumerate(steps) for episode in episodes]
     assert ended == [(1, 0, 2.0, 2), (2, 1, 3.0, 3), (3, 0, 2.0, 2), (5, 0, 2.0, 2), (5, 1, 3.0, 3)]
 
 

@@ -120,6 +120,15 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
     assert second.trainer.env_steps == 0
 
 
+def test_a_checkpoint_belongs_to_a_trial_whichever_name_its_vectorization_has(tmp_path: Path) -> None:
+    trials = [
+        make_trial(tmp_path, environment=EnvironmentSpec("CartPole-v1", vectorization=name))
+        for name in ("sync", "dummy", "async", "subproc")
+    ]
+    sync, dummy, in_processes, subproc = map(checkpoints.identity, trials)
+    assert sync == dummy != in_processes == subproc
+
+
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1"])

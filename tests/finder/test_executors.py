@@ -20,11 +20,10 @@ import pytest
 from fakes import SMALL_PPO, Remembering, TwoStep
 from processes import session_members, wait_until_alone
 
-from agents import AgentSpec, ConfigurationError, EnvironmentSpec
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, shared
+from agents.pickling import pickled
 from finder.executors import Executor, make_executor
-from finder.executors.board import Board
-from finder.executors.pickling import dumps
-from finder.trial import Outcome, TrialSpec
+from finder.trial import TrialSpec
 from studies.records import EpisodeRecord
 
 AGENT_FILE = """
@@ -58,6 +57,33 @@ class Telling(Remembering):
 agent = AgentSpec.of("ppo", "fakes:TwoStep-v0", SMALL_PPO)
 trials = iter([TrialSpec(number=0, agent=agent, env_steps=10**9, report_marks=(10**9,), seeds=(0,))])
 make_executor("process").run(lambda: next(trials, None), Telling())
+"""
+
+
+OF_ITS_PLACE = """
+from pathlib import Path
+from fakes import SMALL_PPO, Remembering, TwoStep
+from agents import AgentSpec
+from finder.executors import make_executor
+from finder.trial import TrialSpec
+
+
+class Placed(TwoStep):
+    def __init__(self):
+        super().__init__()
+        assert (Path(__file__).parent / "asset").exists()
+
+
+class Telling(Remembering):
+    def started(self, number, configuration):
+        print(Path(__file__).name)
+
+
+agent = AgentSpec.of("ppo", Placed, SMALL_PPO)
+trials = iter([TrialSpec(number=0, agent=agent, env_steps=320, report_marks=(320,), seeds=(0,))])
+listener = Telling()
+make_executor("process").run(lambda: next(trials, None), listener)
+print(listener.outcomes[0].state, listener.outcomes[0].reason)
 """
 
 
@@ -171,6 +197,15 @@ class TestEveryExecutor:
         assert listener.outcomes[0].state == "interrupted"
 
 
+def test_nobody_is_asked_for_the_share_of_others_where_a_process_takes_one_trial():
+    class Unasked(Remembering):
+        @property
+        def share(self) -> None:  # type: ignore[override]
+            raise AssertionError("the storage would be asked for it")
+
+    assert run(make_executor("inline"), [make_trial(0)], Unasked()).outcomes[0].state == "complete"
+
+
 @pytest.mark.real
 class TestProcesses:
     def test_the_same_trial_gives_the_same_record_as_inline(self):
@@ -252,6 +287,16 @@ class TestProcesses:
         parent.communicate()
         wait_until_alone(parent.pid)
 
+    def test_a_script_knows_its_place_in_its_environments_and_while_they_run(self, tmp_path: Path):
+        (tmp_path / "script.py").write_text(OF_ITS_PLACE)
+        (tmp_path / "asset").touch()
+        done = subprocess.run(
+            [sys.executable, tmp_path / "script.py"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stdout == "script.py\ncomplete \n", done.stdout + done.stderr
+
     def test_a_listener_that_raises_loses_nothing_that_was_told(self):
         class Failing(Remembering):
             failed = False
@@ -290,7 +335,7 @@ def test_what_cannot_be_pickled_is_named():
 
     agent = AgentSpec.of(Locked, "fakes:TwoStep-v0", SMALL_PPO)
     with pytest.raises(ConfigurationError, match=r"agent\.agent\.door \(a Connection\) cannot be pickled"):
-        dumps(make_trial(0, agent=agent))
+        pickled(agent, make_trial(0, agent=agent))
 
 
 def test_what_cannot_be_pickled_in_an_environment_function_is_named():
@@ -303,7 +348,7 @@ def test_what_cannot_be_pickled_in_an_environment_function_is_named():
 
     agent = AgentSpec.of("ppo", make_environment, SMALL_PPO)
     with pytest.raises(ConfigurationError, match="door"):
-        dumps(make_trial(0, agent=agent))
+        pickled(agent, make_trial(0, agent=agent))
 
 
 def test_unknown_executors_and_numbers_of_jobs_are_refused():
@@ -315,43 +360,24 @@ def test_unknown_executors_and_numbers_of_jobs_are_refused():
         make_executor("process", n_jobs=0)
 
 
-def episode(episode_return: float, loss: float | None) -> EpisodeRecord:
-    return EpisodeRecord(
-        seed=0, episode=0, env_steps=1, episode_return=episode_return, length=1, loss=loss, wall_seconds=0.0
-    )
+@pytest.mark.parametrize("vectorization", ["sync", pytest.param("async", marks=pytest.mark.real)])
+def test_a_counter_counts_the_steps_of_all_trials(executor: Executor, vectorization: str, request: Any):
+    counter = f"steps of {request.node.name}"
+    environment = EnvironmentSpec.of("fakes:TwoStep-v0", {"counter": counter})
+    agent = AgentSpec.of("ppo", replace(environment, vectorization=vectorization), SMALL_PPO)
+    listener = run(executor, [make_trial(number, agent=agent) for number in range(2)])
+    assert [outcome.env_steps for outcome in listener.outcomes.values()] == [320, 320]
+    assert shared(counter).value() == 640
 
 
-def test_the_board_keeps_every_value_and_the_best_means():
-    board = Board(keep_values=True)
-    assert board.values()["logs"]["best_reward"] == -1e9
-    assert board.values()["logs"]["best_loss"] == 1e9
-    board.post("episodes", 0, {0: [episode(1.0, None), episode(3.0, 0.5)]})
-    board.post("episodes", 1, {1: [episode(2.0, 0.1)]})
-    board.post("episodes", 1, {1: [episode(4.0, 0.3)]})
-    board.finish(0, 0, "dqn", "adam", Outcome(state="complete", value=2.0))
-    board.finish(1, 1, "ppo", "sgd", Outcome(state="complete", value=3.0))
-    values = board.values()
-    assert values["rewards"] == {0: [1.0, 3.0], 1: [2.0, 4.0]}
-    assert values["losses"] == {0: [0.5], 1: [0.1, 0.3]}
-    assert values["logs"]["best_reward"] == 3.0
-    assert values["logs"]["best_agent"] == "ppo"
-    assert values["logs"]["best_loss"] == 0.2
-    assert values["logs"]["best_loss_opt"] == "sgd"
-
-
-def test_a_failed_agent_is_never_the_best():
-    board = Board(keep_values=True)
-    board.post("episodes", 0, {0: [episode(1000.0, None)]})
-    board.finish(0, 0, "dqn", "adam", Outcome(state="failed"))
-    assert board.values()["logs"]["best_agent"] is None
-
-
-def test_a_stop_request_is_the_answer_to_what_a_child_tells():
-    board = Board()
-    assert board.post("episodes", 0, {}) is None
-    board.stop(0, "enough")
-    assert board.post("episodes", 0, {}) == "enough"
-    assert board.post("episodes", 1, {}) is None
+@pytest.mark.real
+def test_a_process_that_is_killed_does_not_leave_a_counter_locked(tmp_path: Path):
+    counter = "steps of one that is killed"
+    killed = {"counter": counter, "kill_once": (37, f"{tmp_path}/killed")}  # the other copy has made 36 steps then
+    listener = run(make_executor("process", 2), [make_trial(0, killed), make_trial(1, {"counter": counter})])
+    assert [outcome.state for outcome in listener.outcomes.values()] == ["complete", "complete"]
+    assert (tmp_path / "killed").exists()
+    assert shared(counter).value() == 37 + 36 + 640
 
 
 @pytest.mark.real

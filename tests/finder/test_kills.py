@@ -34,7 +34,7 @@ COMBINATIONS = [
         ("sqlite", "journal", "postgresql", "journal", "postgresql", "sqlite", "postgresql", "sqlite", "journal"),
         strict=True,
     )
-]
+] + [("process", "mysql")]
 
 
 def kill_something(process: subprocess.Popen[bytes], rng: random.Random) -> None:
@@ -103,7 +103,7 @@ def test_killed_studies_end_as_if_nobody_had_killed_them(
         url = {
             "sqlite": f"sqlite:///{folder}/finder.db",
             "journal": f"journal:///{folder}/finder.log",
-        }.get(storage) or request.getfixturevalue("postgres")
+        }.get(storage) or request.getfixturevalue({"postgresql": "postgres"}.get(storage, storage))
         run_and_kill(folder, url, executor, name, random.Random(f"{round_}-{number}"))
         with load_study(url, name) as study:
             trials = study.all_trials()

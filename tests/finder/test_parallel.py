@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ class TestRealProcesses:
         losses = {label: sum(values) / len(values) for label, values in first.losses.items()}
         assert first.logs["best_loss_agent"] == min(losses, key=lambda label: losses[label])
         assert first.logs["best_loss"] == pytest.approx(min(losses.values()))
+
+    def test_the_episodes_of_an_agent_whose_process_is_killed_once_count_once(self, storage: str, tmp_path: Path):
+        finder = ParallelFinder([small("ppo", kill_once=(100, str(tmp_path / "killed")))])
+        result = finder.find(env_steps=640, seeds=1, storage=storage, checkpoint_seconds=1e-3)
+        assert (tmp_path / "killed").exists()
+        curve = result.study.storage.episodes.curve(result.study.episodes_key, 0)
+        assert finder.rewards == {"ppo": [each.episode_return for each in curve]}
+        assert finder.logs["best_reward"] == pytest.approx(sum(finder.rewards["ppo"]) / 128)
 
     def test_an_agent_whose_process_is_killed_loses_only_itself(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         from agents.algorithms.ppo import PPO

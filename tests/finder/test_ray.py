@@ -7,23 +7,36 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from agents import AgentSpec, ConfigurationError
 from finder.executors import choose_executor
+from finder.executors.ray_cluster import room_for
 from studies import StudyError, StudySpec
+
+
+@pytest.fixture(autouse=True)
+def _shares_nothing_with_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started here are the first ones of their own studies."""
+    monkeypatch.delenv("FINDER_SHARED", raising=False)
+
 
 SCRIPT = """
 import os, sys, threading, time
+import gymnasium as gym
 import ray
+import agents
 from ray.cluster_utils import Cluster
 from finder import LRFinder
 from studies.attributes import seed_values
 from studies.study import load_study
 
 url = sys.argv[1]
+counter = agents.shared("steps")
+counter.add(1_000)  # in this process, as Ray is not connected yet
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 other = cluster.add_node(num_cpus=1)
 ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
@@ -61,14 +74,44 @@ for trial in trials:
     curve = found.study.storage.episodes.curve(found.study.episodes_key, trial.number)
     assert [each.episode for each in curve] == list(range(len(curve)))
 assert {trial.user_attrs["configuration"]["executor"] for trial in trials} == {"ray"}
-ray.shutdown()
+
+
+class Counting(gym.Wrapper):
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1"))
+        self.steps = agents.shared("steps")
+    def step(self, action):
+        self.steps.add()
+        return self.env.step(action)
+
+
+# Trials hold the CPU of the machine that is left, and their environments are actors too.
+values = []
+for kind, expected in (("sync", 1_320), ("ray", 1_640), ("ray-subproc", 1_960), ("subproc", 2_280)):
+    env = agents.EnvironmentSpec(Counting, {}, kind)
+    few = {**OPTIONS, "env_steps": 160, "params": {**OPTIONS["params"], "n_envs": 2}, "storage": None}
+    study = LRFinder("ppo", env).grid(1e-4, 1e-2, 2, executor="ray", **few).study
+    assert counter.value() == expected, (kind, counter.value())
+    values.append([seed_values(trial) for trial in study.trials()])
+    assert values[0] == values[-1] and len(values[0]) == 2
+print("counted everywhere")
+job = ray.get_runtime_context().get_job_id()
+ray.kill(ray.get_actor(f"shared-objects-{job}", namespace="finder"))
+for _ in range(2):  # with the actor, and with Ray
+    try:
+        print("lost", counter.value())
+    except ConnectionError as error:
+        print("told:", error)
+    ray.shutdown()
 cluster.shutdown()
 print("as without Ray")
 """
 
 
 @pytest.mark.real
-def test_a_machine_that_dies_costs_nothing_that_cannot_be_done_again(tmp_path: Path) -> None:
+def test_a_machine_that_dies_costs_nothing_and_environments_of_trials_are_actors_that_count_together(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("ray", reason="`make test` installs it")
     output = tmp_path / "output"
     with output.open("w") as file:  # a pipe would be held open by what Ray leaves behind
@@ -85,6 +128,49 @@ def test_a_machine_that_dies_costs_nothing_that_cannot_be_done_again(tmp_path: P
     assert code == 0, told[-3_000:]
     assert "a trial each in 2 processes of a Ray cluster of 2 machine(s)" in told
     assert "as without Ray" in told
+    assert "counted everywhere" in told
+    assert "told: The shared object 'steps' is gone with the Ray actor it lived in: " in told
+    assert "told: The shared object 'steps' is gone: it lived in Ray, which this process has left." in told
+
+
+FROM_A_PROCESS = """
+from fakes import SMALL_PPO
+from agents import EnvironmentSpec, shared
+from finder import LRFinder
+
+found = LRFinder("ppo", EnvironmentSpec("fakes:TwoStep-v0", {"counter": "steps"}, "ray")).grid(
+    1e-3, 1e-2, 2, env_steps=64, seeds=1, confirm=0, executor="process", n_jobs=1, storage=None, params=SMALL_PPO
+)
+print([trial.state.name for trial in found.study.trials()], shared("steps").value())
+"""
+
+
+def marked_with(mark: str) -> list[str]:
+    """Commands of the processes that were started with a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text())
+    return found
+
+
+@pytest.mark.real
+def test_a_trial_in_a_process_has_actors_that_end_with_it(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="`make test` installs it")
+    mark, output = f"FINDER_TEST={tmp_path}", tmp_path / "output"
+    path = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "FINDER_TEST": str(tmp_path), "RAY_ADDRESS": "local", "PYTHONPATH": path}
+    with output.open("w") as file:
+        subprocess.run(
+            [sys.executable, "-c", FROM_A_PROCESS],
+            env=environment, stdout=file, stderr=file, timeout=200, check=False,
+        )  # fmt: skip
+    assert "['COMPLETE', 'COMPLETE'] 128" in output.read_text()
+    until = time.monotonic() + 20
+    while left := marked_with(mark):
+        assert time.monotonic() < until, left
+        time.sleep(0.2)
 
 
 def spec_of(**fields: object) -> StudySpec:
@@ -97,6 +183,39 @@ def test_what_only_a_cluster_is_asked_for_is_refused_elsewhere() -> None:
         with pytest.raises(StudyError, match=f"{field} is what a trial asks a Ray cluster for"):
             spec_of(**{field: 2})
         assert getattr(spec_of(executor="ray", **{field: 2}), field) == 2
+
+
+GB = 10**9
+SMALL, LARGE = {"CPU": 2.0, "memory": 4.0 * GB}, {"CPU": 7.0, "memory": 16.0 * GB, "GPU": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "machines", "room"),
+    [
+        (1, None, [SMALL, LARGE], 9),
+        (3, None, [SMALL, LARGE], 2),  # of 9 CPUs, which would be enough for 3
+        (1, 3 * GB, [SMALL, LARGE], 6),
+        (4, 3 * GB, [SMALL, LARGE], 1),
+        (0.1, None, [{"CPU": 0.3}], 3),
+        (0.5, None, [SMALL, {"node:head": 1.0}], 4),
+    ],
+)
+def test_room_is_counted_machine_by_machine(
+    cpus: float, memory: int | None, machines: list[dict[str, float]], room: int
+) -> None:
+    assert room_for(cpus, memory, machines) == room
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "told"),
+    [
+        (8, None, r"a trial of 8 CPUs; they have 2 CPUs and 4.0 GB, 7 CPUs and 16.0 GB: ask for less"),
+        (1, 17 * GB, r"a trial of 1 CPU and 17.0 GB; they have"),
+    ],
+)
+def test_a_trial_that_no_machine_has_room_for_is_refused(cpus: float, memory: int | None, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        room_for(cpus, memory, [SMALL, LARGE, SMALL])
 
 
 def test_without_ray_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,13 @@ from fakes import SMALL_PPO
 
 from agents import ConfigurationError
 from finder import run_file, run_search, tune
+from finder.executors import make_executor
+from finder.search import Ingredients, Search
 from studies import StudySpec
+from studies.checkpoint_folder import checkpoint_folder
 from studies.errors import StudyError
+from studies.opening import open_study
+from studies.storage import open_storage
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 1, "executor": "inline", "params": SMALL_PPO}
@@ -98,11 +103,43 @@ def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
     assert len(set(rates)) == 5
 
 
+def test_a_study_goes_on_whichever_name_its_vectorization_has(storage: str):
+    names = ["dummy", "sync", "dummy"]
+    for n_trials, name in enumerate(names, start=1):
+        study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", vectorization=name))
+        told = [trial.user_attrs["configuration"]["vectorization"] for trial in study.trials()]
+        assert told == ["sync"] * n_trials
+        study.close()
+
+
+def test_a_study_goes_on_however_its_strategy_is_spelled(storage: str):
+    for n_trials, spelled in enumerate(["none", "None"], start=1):
+        study, _ = run_search(make_spec(storage=storage, n_trials=n_trials, sampler="random", strategy=spelled))
+        told = [trial.user_attrs["configuration"]["strategy"] for trial in study.trials()]
+        assert told == ["none"] * n_trials
+        study.close()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("stops", [True, False])
+def test_what_other_workers_write_at_this_moment_is_left_to_them(storage: str, shared: bool, stops: bool):
+    spec = make_spec(storage=storage, n_trials=4, confirm=0, env_kwargs={"fail_after": 40} if stops else {})
+    with open_storage(storage) as opened:
+        opened.shared = shared
+        with open_study(spec, opened) as study:
+            folder = checkpoint_folder(opened.url, study.episodes_key)
+        assert folder is not None
+        folder.mkdir(parents=True)
+        half = folder / ".half.new"
+        half.write_bytes(b"half of a checkpoint")
+        with open_study(spec, opened) as study:
+            assert (Search(study, Ingredients.of(spec), make_executor("inline")).run() is not None) == stops
+        assert half.exists() == (shared and stops)
+
+
 def test_an_interrupted_study_keeps_what_it_learned_and_says_so(
     storage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from finder.search import Search
-
     ended = Search.ended
 
     def interrupt_after_two(self: Search, number: int, outcome: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from databases import postgres  # noqa: F401 - a fixture
+from databases import mysql, postgres  # noqa: F401 - fixtures
 
 from studies.proxy import make_proxy
 from studies.records import EpisodeRecord
@@ -18,6 +18,7 @@ STORAGES = [
     "sqlite",
     "journal",
     pytest.param("postgresql", marks=pytest.mark.real),
+    pytest.param("mysql", marks=pytest.mark.real),
     pytest.param("grpc", marks=pytest.mark.real),
 ]
 
@@ -54,8 +55,8 @@ def make_spec() -> Callable[..., StudySpec]:
 def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The contract suites get each of STORAGES in turn; other tests get SQLite."""
     kind = getattr(request, "param", "sqlite")
-    if kind == "postgresql":
-        url: str = request.getfixturevalue("postgres")
+    if kind in ("postgresql", "mysql"):
+        url: str = request.getfixturevalue({"postgresql": "postgres", "mysql": "mysql"}[kind])
         return url
     if kind == "grpc":
         served: str = request.getfixturevalue("proxy_url")
@@ -81,7 +82,7 @@ def proxy_url(tmp_path: Path) -> Iterator[str]:
 def storage(storage_url: str) -> Iterator[StudyStorage]:
     with open_storage(storage_url) as opened:
         yield opened
-        if storage_url.startswith("postgresql"):
+        if storage_url.startswith(("postgresql", "mysql")):
             for frozen in opened.optuna.get_all_studies():
                 opened.optuna.delete_study(frozen._study_id)
             with opened.episodes.engine.begin() as connection:

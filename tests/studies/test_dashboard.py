@@ -13,6 +13,7 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.storages import InMemoryStorage
 from optuna_dashboard import get_note, save_note
 
 from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
@@ -131,6 +132,22 @@ class TestKeeper:
         fill(storage, make_spec(name="second", n_trials=6))
         assert keeper.look() == ["second"]
 
+    def test_a_confirmation_that_ends_is_drawn(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("studies.dashboard._REST", 0)
+        keeper = FigureKeeper(storage)
+        with open_study(make_spec(n_trials=3, confirm=1, seeds=(0,)), storage) as study, Recorder(study) as recorder:
+            while (ask := recorder.ask()) is not None:
+                recorder.completed(ask.number, float(ask.number), {0: float(ask.number)})
+            assert keeper.look() == [study.name]
+            assert recorder.n_to_confirm() == 1
+            further = recorder.ask_confirmation()
+            assert further is not None
+            assert keeper.look() == []
+            recorder.completed(further.number, 2.0, dict.fromkeys(further.seeds, 2.0))
+            assert keeper.look() == [study.name]
+
     def test_drawing_takes_a_rest(self, storage: StudyStorage, make_spec: Make) -> None:
         fill(storage, make_spec())
         keeper = FigureKeeper(storage)
@@ -178,6 +195,65 @@ class TestShown:
         assert kept.value == kept.intermediate_values[500] == 493.6296296296296
         assert shown.params == kept.params
 
+    def test_of_many_trials_the_best_and_the_newest_have_curves(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A browser needs minutes to draw thousands of them."""
+        monkeypatch.setattr("studies.shown_storage.MOST_CURVES", 2)
+        monkeypatch.setattr("studies.dashboard.MOST_CURVES", 2)
+        study = open_study(make_spec(n_trials=8), storage)
+        values = [5.0, 9.0, 1.0, 7.0, 2.0, 3.0, 4.0]
+        with Recorder(study) as recorder:
+            for value in values:
+                number = recorder.ask().number  # type: ignore[union-attr]
+                recorder.report(number, 500, value)
+                recorder.completed(number, value, {0: value})
+            running = recorder.ask().number  # type: ignore[union-attr]
+            recorder.report(running, 500, 0.0)
+            view = ShownStorage(storage.optuna)
+            shown = view.get_all_trials(study.study._study_id)
+            assert [trial.number for trial in shown if trial.intermediate_values] == [1, 3, 6, running]
+            assert [trial.value for trial in shown[:7]] == values
+            assert all(view.get_trial(trial._trial_id).intermediate_values for trial in shown)  # asked for one, it has
+        attach_figures(study)
+        assert "for the best 2 trials and the newest 2" in get_note(study.study)
+
+    @pytest.mark.parametrize("who", ["the dashboard", "another process"])
+    def test_trials_of_a_deleted_study_are_not_shown_as_those_of_the_next(
+        self, storage: StudyStorage, storage_url: str, make_spec: Make, who: str
+    ) -> None:
+        view = ShownStorage(storage.optuna)
+        with open_storage(storage_url) as another:
+            old = fill(another, make_spec(name="old", n_trials=3))
+            assert len(view.get_all_trials(old.study._study_id)) == 3
+            deleting = view if who == "the dashboard" else another.optuna
+            deleting.delete_study(old.study._study_id)
+            new = open_study(make_spec(name="new", n_trials=1), another)
+            with Recorder(new) as recorder:
+                recorder.completed(recorder.ask().number, 7.0)  # type: ignore[union-attr]
+            assert [trial.value for trial in view.get_all_trials(new.study._study_id)] == [7.0]
+            assert new.study._study_id != old.study._study_id, "whoever knows the old one by its id finds it gone"
+
+    def test_what_is_stored_anew_is_shown_anew(self) -> None:
+        """As in files of before, where SQLite gives ids anew."""
+        storage = InMemoryStorage()
+        view = ShownStorage(storage)
+        study = optuna.create_study(storage=storage)
+        study.add_trial(optuna.trial.create_trial(value=1.0))
+        (first,) = view.get_all_trials(study._study_id)
+        assert view.get_all_trials(study._study_id)[0] is first, "it is made readable once"
+        storage._studies[study._study_id].trials[0] = optuna.trial.create_trial(value=7.0)
+        storage._studies[study._study_id].trials[0]._trial_id = first._trial_id
+        assert [trial.value for trial in view.get_all_trials(study._study_id)] == [7.0]
+
+    def test_what_the_dashboard_deletes_leaves_nothing(self, served: str, storage_url: str) -> None:
+        ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
+        with load_study(storage_url, "second") as study:
+            assert study.storage.episodes.count(study.episodes_key)
+            request = urllib.request.Request(f"{served}/api/studies/{ids['second']}", method="DELETE")
+            urllib.request.urlopen(request, timeout=10).close()
+            assert study.storage.episodes.count(study.episodes_key) == 0
+
     def test_a_study_that_the_dashboard_renames_stays_ours(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
         request = urllib.request.Request(
@@ -188,6 +264,7 @@ class TestShown:
         urllib.request.urlopen(request, timeout=10).close()
         with load_study(storage_url, "renamed") as renamed:
             assert renamed.spec.params["gamma"]
+            assert renamed.storage.episodes.count(renamed.episodes_key)
 
 
 def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:

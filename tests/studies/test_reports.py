@@ -191,6 +191,27 @@ def test_long_curves_are_thinned(storage: StudyStorage, make_spec: Make) -> None
     assert set(only.mean) == {1.0}
 
 
+def test_clouds_of_many_points_are_thinned(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("studies.reports.figures.MOST_POINTS_OF_A_CARD", 4)
+    opened = open_study(make_spec(n_trials=10), storage)
+    with Recorder(opened) as recorder:
+        while (ask := recorder.ask()) is not None:
+            recorder.completed(ask.number, float(ask.number), {0: float(ask.number), 1: ask.number + 1.0})
+    figures = study_figures(opened, compact=True)
+    clouds = {trace.name: trace for trace in figures["finder-trials"].data}
+    assert list(clouds["complete"].x) == [0, 3, 6, 9]
+    assert list(clouds["complete"].y) == [0, 3, 6, 9]
+    assert [text.partition(" ")[0] for text in clouds["complete"].text] == ["#0", "#3", "#6", "#9"]
+    assert "Trials in order</b> (4 of 10 shown)" in figures["finder-trials"].layout.title.text
+    rates = figures["finder-learning-rate"].data
+    assert {len(trace.x) for trace in rates if trace.x is not None and len(trace.x) > 1} == {4}
+    whole = study_figures(opened)["finder-trials"]
+    assert [len(trace.x) for trace in whole.data] == [10, 10]
+    assert "shown" not in whole.layout.title.text
+
+
 def test_losses_are_drawn_when_the_loss_is_the_metric(storage: StudyStorage, make_spec: Make) -> None:
     opened = open_study(make_spec(metric="loss"), storage)
     with Recorder(opened) as recorder:

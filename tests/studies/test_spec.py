@@ -88,6 +88,14 @@ def test_seeds_may_be_a_number(make_spec: Make) -> None:
         make_spec(seeds=0)
 
 
+@pytest.mark.parametrize(
+    ("written", "read"), [("None", "none"), (" Mirrored: 2", "mirrored:2"), ("mirrored", "mirrored")]
+)
+def test_a_strategy_has_one_spelling(make_spec: Make, written: str, read: str) -> None:
+    spec = make_spec(strategy=written, executor="inline" if read == "none" else "process")
+    assert spec.strategy == StudySpec.from_json_dict(spec.to_json_dict()).strategy == read
+
+
 def test_several_agents_are_searched(make_spec: Make) -> None:
     assert make_spec(agents=("dqn", "ppo")).search_space()["agent"] == Choice(("dqn", "ppo"))
     assert "agent" not in make_spec().search_space()

@@ -6,21 +6,20 @@ from typing import Any
 
 import optuna
 import pytest
-from death import die
+from death import die, run_by_another
 from optuna.trial import TrialState
 
 from studies.attributes import is_interrupted
-from studies.checkpoint_folder import checkpoint_folder
-from studies.claims import LEASE_SECONDS, STUDY
+from studies.claims import STUDY
 from studies.errors import StudyError
 from studies.listing import list_studies
-from studies.opening import delete_study, open_study
-from studies.owner import Owner
+from studies.opening import open_study
+from studies.pruners import make_pruner
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import SPEC_ATTR, OpenStudy, load_study
+from studies.study import SPEC_ATTR, load_study
 
 Make = Callable[..., StudySpec]
 
@@ -166,21 +165,6 @@ class TestReplacing:
         assert third.name == f"{self.NAME}-2"
         assert third.notes[-1].endswith("had nothing to show: a new one takes its place.")
 
-    def test_checkpoints_of_a_study_that_was_deleted_elsewhere_are_no_use_to_a_new_one(
-        self, tmp_path: Path, make_spec: Make
-    ) -> None:
-        url = f"sqlite:///{tmp_path}/finder.db"
-        with open_study(make_spec(), url) as study:
-            left = checkpoint_folder(url, study.episodes_key)
-            assert left is not None
-            left.mkdir(parents=True)
-            (left / "0-x.checkpoint").write_bytes(b"old")
-        with open_study(make_spec(), url):
-            assert left.exists()
-        (tmp_path / "finder.db").unlink()
-        with open_study(make_spec(), url):
-            assert not left.exists()
-
     def test_a_running_study_is_never_replaced(self, storage: StudyStorage, make_spec: Make) -> None:
         spec = make_spec(name=self.NAME, kind="lr", trials=RATES)
         study = open_study(spec, storage)
@@ -232,29 +216,17 @@ def test_another_sampler_or_pruner_is_told(storage: StudyStorage, make_spec: Mak
     )
 
 
-class TestDeleting:
-    def test_nothing_is_left(
-        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
-    ) -> None:
-        open_study(make_spec(name="another"), storage)
-        study = open_study(make_spec(), storage)
-        with Recorder(study) as recorder:
-            recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
-        assert delete_study(storage, "a study") == 1
-        assert [summary.name for summary in list_studies(storage)] == ["another"]
-        assert storage.episodes.count(study.episodes_key) == 0
+def test_a_study_that_somebody_begins_at_the_same_moment_goes_on(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_meanwhile(*args: Any) -> Any:
+        monkeypatch.undo()
+        open_study(make_spec(), storage).close()
+        return make_pruner(*args)
 
-    def test_what_must_not_be_removed(self, storage: StudyStorage, make_spec: Make) -> None:
-        study = open_study(make_spec(), storage)
-        with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
-            delete_study(storage, "a stady")
-        run_by_another(study)
-        with pytest.raises(StudyError, match="being run by process 1"):
-            delete_study(storage, "a study")
-        theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
-        theirs.add_trial(optuna.trial.create_trial(value=1.0))
-        with pytest.raises(StudyError, match="not made by Finder"):
-            delete_study(storage, "theirs")
+    monkeypatch.setattr("studies.opening.make_pruner", make_meanwhile)
+    with open_study(make_spec(n_trials=7), storage) as study:
+        assert study.spec.n_trials == load_study(storage, "a study").spec.n_trials == 7
 
 
 def test_what_does_not_change_the_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
@@ -353,14 +325,6 @@ def test_the_password_is_not_kept_in_the_study(make_spec: Make) -> None:
         storage.label = "postgresql://user:***@host/db"
         open_study(make_spec(storage="postgresql://user:secret@host/db"), storage)
         assert "secret" not in str(storage.optuna.get_all_studies()[0].user_attrs)
-
-
-def run_by_another(study: OpenStudy) -> None:
-    """Has process 1 run a study, which is always there, and is not this one."""
-    assert study.claims is not None
-    study.claims.close()
-    another = Owner.new()._replace(pid=1, started="", token="another")
-    assert study.storage.leases.take(study.episodes_key, STUDY, str(another), LEASE_SECONDS)
 
 
 class TestWhoRunsIt:

@@ -1,9 +1,12 @@
-"""A real PostgreSQL for tests."""
+"""A real PostgreSQL and a real MySQL for tests."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -29,3 +32,35 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         finally:
             server.cleanup()
+
+
+MYSQL = "FINDER_TEST_MYSQL_URL"
+"""Environment variable: the URL of a MySQL to use instead of one of our own."""
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[str]:
+    """The URL of a real MySQL: the one that is given, or a MariaDB that is installed (Debian: mariadb-server)."""
+    if MYSQL in os.environ:
+        yield os.environ[MYSQL]
+        return
+    server, install = shutil.which("mariadbd"), shutil.which("mariadb-install-db")
+    if server is None or install is None:
+        pytest.skip("needs a MySQL: apt-get install mariadb-server, or FINDER_TEST_MYSQL_URL")
+    pytest.importorskip("pymysql", reason="needs pymysql")
+    with tempfile.TemporaryDirectory() as folder:
+        mine = [f"--datadir={folder}/data", f"--socket={folder}/s", f"--user={'root' if os.getuid() == 0 else ''}"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        words = [install, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", *mine]
+        subprocess.run(words, check=True, **quiet)
+        running = subprocess.Popen([server, "--no-defaults", "--skip-networking", *mine], **quiet)
+        try:
+            client = ["mariadb", "--no-defaults", f"--socket={folder}/s", "-uroot", "-e", "CREATE DATABASE finder"]
+            deadline = time.monotonic() + 60
+            while subprocess.run(client, check=False, **quiet).returncode:
+                assert time.monotonic() < deadline, "MariaDB did not start"
+                time.sleep(0.1)
+            yield f"mysql+pymysql://root@localhost/finder?unix_socket={folder}/s"
+        finally:
+            running.terminate()
+            running.wait()

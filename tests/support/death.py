@@ -1,8 +1,8 @@
-"""What a process leaves behind that is killed while it runs a study."""
+"""Studies that another process runs, or ran until it was killed."""
 
 from __future__ import annotations
 
-from studies.claims import LEASE_SECONDS
+from studies.claims import LEASE_SECONDS, STUDY
 from studies.owner import Owner
 from studies.study import OpenStudy
 
@@ -16,3 +16,11 @@ def die(study: OpenStudy) -> None:
     dead = str(Owner.new()._replace(pid=NO_PROCESS))
     for number, lease in study.storage.leases.held(study.episodes_key).items():
         study.storage.leases.take(study.episodes_key, number, dead, LEASE_SECONDS, instead_of=lease)
+
+
+def run_by_another(study: OpenStudy) -> None:
+    """Has process 1 run a study, which is always there, and is not this one."""
+    assert study.claims is not None
+    study.claims.close()
+    another = Owner.new()._replace(pid=1, started="", token="another")
+    assert study.storage.leases.take(study.episodes_key, STUDY, str(another), LEASE_SECONDS)

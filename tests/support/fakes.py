@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents import shared
 from finder.trial import Outcome
 from studies.records import EpisodeRecord
 from studies.values import iqm
@@ -70,12 +71,14 @@ class TwoStep(gym.Env[np.ndarray, int]):
         kill_once: tuple[int, str] | None = None,  # after so many steps, unless there is this file, which is made then
         hang_after: int | None = None,
         deaf: bool = False,  # whether it hangs as compiled code does, which hears no signal
+        counter: str | None = None,  # the shared counter to which it adds its steps
     ) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self._fail_after, self._kill_after, self._nan_after = fail_after, kill_after, nan_after
         self._kill_once = kill_once
         self._hang_after, self._deaf = hang_after, deaf
+        self._counter = shared(counter) if counter else None
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -84,6 +87,8 @@ class TwoStep(gym.Env[np.ndarray, int]):
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         self._steps += 1
+        if self._counter is not None:
+            self._counter.add()
         if self._steps == self._fail_after:
             raise RuntimeError("the arm fell off")
         if self._steps == self._kill_after:

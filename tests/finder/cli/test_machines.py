@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from processes import session_members, wait_until_alone
+
+from agents.addresses import reachable
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 DEADLINE_SECONDS = 120
@@ -82,6 +85,54 @@ def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     nothing = finder("worker", "shared", "--storage", "kept.db")
     assert nothing.code == 0
     assert "Nothing left to run; showing what it found." in nothing.err
+
+
+def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    monkeypatch.setattr("finder.cli.machines.reachable", {"0.0.0.0": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get)
+    for host, told in (("0.0.0.0", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
+        ran = finder("serve", "--storage", "kept.db", "--host", host, "--port", "0", "--dashboard-port", "0")
+        assert ran.code == 0, ran.err
+        proxy, dashboard = ran.out.split()
+        assert proxy.startswith(f"grpc://{told}:")
+        assert dashboard.startswith(f"http://{told}:")
+        assert f"finder worker STUDY --storage {proxy}" in ran.err
+
+
+def test_a_dashboard_port_that_is_taken_is_told_by_its_flag(finder: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = finder("serve", "--storage", "new.db", "--port", "0", "--dashboard-port", port)
+    assert ran.code == 2
+    assert "There is no study in new.db yet." in ran.err
+    assert "choose another --dashboard-port" in ran.err
+    assert finder("serve", "--storage", "new.db", "--dashboard-port", "-3").code == 2
+
+
+def test_the_storage_of_a_file_is_taken_before_the_exported_one(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "mine"\nstorage = "named.db"\nagents = "ppo"\nenv = "CartPole-v1"\nenv_steps = 100\nn_trials = 1\n'
+        '[params]\nlearning_rate = "1e-4:1e-3"\n'
+    )
+    monkeypatch.setenv("OPTUNA_STORAGE", "sqlite:///exported.db")
+    ran = finder("submit", str(file))
+    assert ran.code == 0, ran.err
+    assert "goes to named.db, which its file names, not to OPTUNA_STORAGE" in " ".join(ran.err.split())
+    assert "mine in named.db: 1 trial to run" in ran.out
+    assert "one at a time; more by finder serve" in " ".join(ran.err.split())
+    told = finder("submit", str(file), "--storage", "flagged.db")
+    assert "OPTUNA_STORAGE" not in told.err
+    assert "flagged.db" in told.out
+
+
+def test_what_listens_everywhere_is_reached_somewhere() -> None:
+    assert reachable("127.0.0.1") == "127.0.0.1"
+    assert reachable("node-3") == "node-3"
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        socket.create_connection((reachable("0.0.0.0"), server.getsockname()[1]), timeout=10).close()
 
 
 @pytest.mark.parametrize(

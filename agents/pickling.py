@@ -1,4 +1,4 @@
-"""Pickling a trial for another process and back, with an error that names what cannot be pickled.
+"""Agents and what belongs to them as bytes, for other processes, with an error that names what cannot be pickled.
 
 With cloudpickle, not with the dill that `multiprocess` brings: dill 0.4 sends a class of a script without the base
 class that it inherits from, where a base further up is generic. Every Gymnasium environment and wrapper is such a
@@ -7,48 +7,78 @@ class, and a wrapper that has lost its base does nothing, silently.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import cloudpickle
 
-from agents.algorithms.registry import agent_class
+from agents.algorithms.registry import FILE_MODULE, agent_class
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
+from agents.module_path import search_first
 from agents.optimizers import OptimizerSpec
-from finder.trial import TrialSpec
+from agents.spec import AgentSpec
 
 _DEPTH = 6
 
 
-def dumps(trial: TrialSpec) -> bytes:
-    """The trial as bytes. Classes and functions of a script or a notebook are pickled by value.
+def spec_of(agent: Any, environment: Any = None) -> AgentSpec:
+    """The recipe of an agent that is built, without its weights.
+
+    Args:
+        agent: The agent.
+        environment: What it is for, where it was made without one.
+    """
+    return AgentSpec(type(agent), agent.environment or environment, agent.config)
+
+
+def pickled(spec: AgentSpec, value: Any) -> bytes:
+    """A value that has to do with an agent as bytes. Classes and functions of a script or a notebook go by value.
+
+    Args:
+        spec: The agent.
+        value: A trial of it, say.
 
     Raises:
         ConfigurationError: Something in it cannot be pickled; the message names the attribute.
     """
     try:
-        optimizers = _own_optimizers(trial.agent.config)
-        payload: bytes = cloudpickle.dumps((trial.agent.label, optimizers, cloudpickle.dumps(trial)))
+        with _by_value(spec.agent):
+            packed = cloudpickle.dumps(value)
+            return bytes(cloudpickle.dumps((spec.label, _own_optimizers(spec.config), list(sys.path), packed)))
     except Exception as error:
-        culprit = _culprit(trial.agent, "agent", _DEPTH, set()) or "agent"
+        culprit = _culprit(spec, "agent", _DEPTH, set()) or "agent"
         raise ConfigurationError(
             f"The agent cannot be sent to another process: {culprit} cannot be pickled ({error}). "
-            f"Make it inside the agent's start() or build(), or use the inline executor."
+            f"Make it inside the agent's start() or build(), or train in this process (the inline executor, no pool)."
         ) from error
-    return payload
 
 
-def loads(payload: bytes) -> TrialSpec:
-    """The trial that `dumps` packed, in another process."""
-    label, optimizers, packed = cloudpickle.loads(payload)
+def unpickled(payload: bytes) -> Any:
+    """What `pickled` made bytes of, in another process, which finds modules where the first one did."""
+    label, optimizers, path, packed = cloudpickle.loads(payload)
+    search_first(path)
     if ".py:" in label:
-        agent_class(label)  # runs the user's file, whose classes the trial refers to
+        agent_class(label)  # runs the user's file, whose classes the value refers to
     for name, optimizer_class in optimizers.items():
         setattr(sys.modules["__main__"], name, optimizer_class)
-    trial: TrialSpec = cloudpickle.loads(packed)
-    return trial
+    return cloudpickle.loads(packed)
+
+
+@contextlib.contextmanager
+def _by_value(agent: Any) -> Iterator[None]:
+    """Has a class of a user's file go by value, where it is not named by the file: nobody can import it by its name."""
+    name = agent.__module__ if isinstance(agent, type) else ""
+    if not name.startswith(FILE_MODULE):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(sys.modules[name])
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[name])
 
 
 def _own_optimizers(config: AgentConfig) -> dict[str, Any]:
@@ -96,6 +126,6 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _pickles(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # noqa: BLE001 - see `dumps`
+    except Exception:  # noqa: BLE001 - whatever is raised there
         return False
     return True

@@ -1,4 +1,4 @@
-"""The server that processes of trials are forked from: it has imported TensorFlow, and done nothing with it."""
+"""The server that processes are forked from: it has imported TensorFlow, and done nothing with it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from typing import Any
 import multiprocess
 from multiprocess import forkserver, resource_tracker
 
-from finder.executors.board import BoardManager
-from finder.executors.orphans import end_with_parent
-from finder.executors.signals import interrupts_wait
 
-
-def prepare_processes() -> Any:
+def prepare_processes(module: str) -> Any:
     """Starts the fork server, which then imports TensorFlow beside what this process does meanwhile.
 
     A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
     the parent hears it and ends them all.
 
+    Args:
+        module: What it imports, unless it runs already: there is one server a process.
+
     Returns:
         The context in which processes are made.
     """
     context = multiprocess.get_context("forkserver")
-    context.set_forkserver_preload(["finder.executors.child"])
+    context.set_forkserver_preload([module])
     resource_tracker.ensure_running()  # first, because its start unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -45,28 +44,17 @@ def await_fork_server(context: Any) -> None:
     milliseconds, in which Ctrl-C waits.
     """
     first = context.Process(target=os.getpid, daemon=True)
-    first.start()
+    with without_main_module():
+        first.start()
     first.join()
 
 
 @contextmanager
-def started(manager: BoardManager) -> Iterator[BoardManager]:
-    """Starts a manager, and ends its process with the block."""
-    try:
-        with interrupts_wait():
-            manager.start(initializer=end_with_parent)
-        yield manager
-    finally:
-        if hasattr(manager, "shutdown"):  # not before it was started
-            manager.shutdown()
-
-
-@contextmanager
 def without_main_module() -> Iterator[None]:
-    """Keeps children from importing the user's script again.
+    """Keeps children that are started in this block from importing the user's script again.
 
     What a trial needs of it is pickled by value, so that scripts need no ``if __name__ == "__main__"`` and
-    notebooks work.
+    notebooks work. Only for starts: in the block the script has no ``__file__``, and what is pickled there neither.
     """
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)

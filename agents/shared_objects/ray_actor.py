@@ -1,0 +1,98 @@
+"""Shared objects in an actor of a Ray cluster, one for each program that is connected to it (a job of Ray).
+
+It lives as long as that program, and its name tells it from those of others: two studies in one cluster that count
+under the same name do not count together.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import cloudpickle
+
+from agents.errors import ConfigurationError
+from agents.ray_connection import answered, first_line, on_this_machine
+from agents.shared_objects.store import ObjectStore, RemoteStore, answer
+
+NAMESPACE = "finder"
+
+AT_ONCE = 100
+"""Calls at the same time; more of them wait."""
+
+
+def connected() -> Any:
+    """The module `ray` where this process is connected by it, else None. It is not imported for that."""
+    ray = sys.modules.get("ray")
+    return ray if ray is not None and getattr(ray, "is_initialized", bool)() else None
+
+
+class RayStore(RemoteStore):
+    """Objects in the actor of this program.
+
+    Args:
+        ray: The module, connected.
+        objects: What is there from the beginning, by name, where the actor does not exist yet.
+
+    Raises:
+        ConnectionError: This is a worker, and the program itself has made no actor.
+        ConfigurationError: One of the objects cannot be sent there.
+    """
+
+    def __init__(self, ray: Any, objects: Mapping[str, Any]) -> None:
+        context = ray.get_runtime_context()
+        self._job = context.get_job_id()
+        name = f"shared-objects-{self._job}"
+        if context.worker.mode != ray.SCRIPT_MODE:
+            try:
+                self._actor = ray.get_actor(name, namespace=NAMESPACE)
+            except ValueError:
+                raise ConnectionError(
+                    "There are no shared objects in this Ray program, or they are gone: have the program itself ask "
+                    "for one (agents.shared) before its tasks and actors do. They live as long as it does."
+                ) from None
+            return
+        options = {"name": name, "namespace": NAMESPACE, "get_if_exists": True, "max_concurrency": AT_ONCE}
+        actor = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy=on_this_machine(ray), **options)
+        self._actor = actor.remote({name: _packed(name, value) for name, value in objects.items()})
+
+    def is_of(self, ray: Any) -> bool:
+        """Whether its actor is one of the program that this process belongs to by now."""
+        return bool(ray.get_runtime_context().get_job_id() == self._job)
+
+    def _ask(self, name: str, request: bytes) -> bytes:
+        ray = connected()
+        if ray is None:
+            raise ConnectionError(f"The shared object {name!r} is gone: it lived in Ray, which this process has left.")
+        try:
+            return bytes(answered(self._actor.answer.remote(request)))
+        except ray.exceptions.RayError as error:
+            raise ConnectionError(
+                f"The shared object {name!r} is gone with the Ray actor it lived in: {first_line(error)}"
+            ) from error
+
+
+class _Actor:
+    """What the actor is.
+
+    Args:
+        objects: By name, pickled.
+    """
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        self._store = ObjectStore({name: cloudpickle.loads(packed) for name, packed in objects.items()})
+
+    def answer(self, request: bytes) -> bytes:
+        """Does what a process asks for."""
+        return answer(request, self._store.call)
+
+
+def _packed(name: str, value: Any) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:
+        raise ConfigurationError(
+            f"The shared object {name!r} cannot go to the Ray cluster with which this process is connected now "
+            f"({error}): connect (ray.init) before it is asked for the first time."
+        ) from error

@@ -1,0 +1,199 @@
+"""Shared objects for other processes, over TCP, with a key: whoever knows it can run code here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge
+from typing import Any, NamedTuple
+
+from agents.errors import ConfigurationError
+from agents.shared_objects.store import Call, RemoteStore, answer
+
+CONNECT_SECONDS = 10.0
+"""How long a server may take to let somebody in, and how long it waits for what shows that it may."""
+
+AT_THE_DOOR = 256
+"""Connections at most that have not shown yet that they know the key. Those that are longest there make room."""
+
+SILENT_SECONDS = 30
+"""From when on it is looked whether a machine is still there that says nothing."""
+
+
+class Address(NamedTuple):
+    """Where objects are served, and the key; as text ``KEY@HOST:PORT``."""
+
+    host: str
+    port: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.key}@{self.host}:{self.port}"
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Reads an address.
+
+        Raises:
+            ConfigurationError: It is none.
+        """
+        key, at, place = text.partition("@")
+        host, colon, port = place.rpartition(":")
+        if not (key and at and host and colon and port.isdigit()):
+            raise ConfigurationError(
+                f"FINDER_SHARED is {text!r}, not KEY@HOST:PORT: export what agents.serve_shared() gives, or unset it."
+            )
+        return cls(host, int(port), key)
+
+
+class Server:
+    """Serves calls in threads of this process, one for each connection.
+
+    Args:
+        call: Does what is asked for.
+    """
+
+    def __init__(self, call: Callable[[Call], Any]) -> None:
+        self.key = secrets.token_hex(16)
+        self._call = call
+        self._listeners: list[Listener] = []
+        self._connections: set[Connection] = set()
+        self._at_the_door: dict[Connection, None] = {}  # in the order in which they came
+        self._door = threading.Lock()
+
+    def listen(self, host: str = "127.0.0.1", port: int = 0) -> Address:
+        """Serves at an address too.
+
+        Args:
+            host: Interface; ``0.0.0.0`` for all.
+            port: 0 for a free one.
+
+        Raises:
+            ConfigurationError: It cannot be listened at.
+        """
+        try:
+            listener = Listener((host, port), backlog=1024)  # hundreds of processes may come in one moment
+        except OSError as error:
+            raise ConfigurationError(f"Shared objects cannot be served at {host}:{port}: {error}.") from error
+        self._listeners.append(listener)
+        threading.Thread(target=self._accept, args=(listener,), name="shared-objects", daemon=True).start()
+        address: Any = listener.address
+        return Address(host, address[1], self.key)
+
+    def abandon(self) -> None:
+        """Closes, in a process that was forked from the one that serves, what only that one should hold open."""
+        for listener in self._listeners:
+            listener.close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.close()
+
+    def _accept(self, listener: Listener) -> None:
+        while True:
+            try:
+                connection = listener.accept()
+            except OSError:  # too many open files, say
+                time.sleep(0.1)
+                continue
+            with self._door:
+                if len(self._at_the_door) >= AT_THE_DOOR:
+                    first = next(iter(self._at_the_door))
+                    del self._at_the_door[first]
+                    _hang_up(first)
+                self._at_the_door[connection] = None
+            threading.Thread(target=self._serve, args=(connection,), name="shared-objects", daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        try:
+            with connection, suppress(EOFError, OSError, AuthenticationError):
+                self._let_in(connection)
+                while True:
+                    connection.send_bytes(answer(connection.recv_bytes(), self._call))
+        finally:
+            self._connections.discard(connection)
+
+    def _let_in(self, connection: Connection) -> None:
+        """Has it show that it knows the key. Anybody can connect, and say nothing."""
+        try:
+            _wait_at_most(CONNECT_SECONDS, connection)
+            deliver_challenge(connection, self.key.encode())
+            answer_challenge(connection, self.key.encode())
+            _wait_at_most(0, connection)
+        finally:
+            with self._door:
+                self._at_the_door.pop(connection, None)
+
+
+def _same(connection: Connection) -> socket.socket:
+    """The socket of a connection; it is closed by itself."""
+    return socket.socket(fileno=os.dup(connection.fileno()))
+
+
+def _wait_at_most(seconds: float, connection: Connection) -> None:
+    """Has reading from it raise an `OSError` when nothing comes for so long; 0 for without limit."""
+    limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    with _same(connection) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+
+def _hang_up(connection: Connection) -> None:
+    """Ends it, so that the thread that reads from it hears of that."""
+    with suppress(OSError), _same(connection) as made:
+        made.shutdown(socket.SHUT_RDWR)
+
+
+class SocketStore(RemoteStore):
+    """Objects that another process serves.
+
+    Args:
+        address: Where.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._own = threading.local()  # each thread has a connection
+
+    def _ask(self, name: str, request: bytes) -> bytes:
+        try:
+            connection = getattr(self._own, "connection", None) or self._connected()
+            connection.send_bytes(request)
+            return bytes(connection.recv_bytes())
+        except (EOFError, OSError, AuthenticationError) as error:
+            self._disconnect()
+            raise ConnectionError(
+                f"The shared object {name!r} is gone with the process in which it lives, or cannot be reached at "
+                f"{self.address.host}:{self.address.port} ({type(error).__name__}: {error}). For processes on other "
+                f"machines it must be served (agents.serve_shared)."
+            ) from error
+        except BaseException:  # what interrupts this would leave the answer for the next call
+            self._disconnect()
+            raise
+
+    def _connected(self) -> Connection:
+        host, port, key = self.address
+        with socket.create_connection((host, port), timeout=CONNECT_SECONDS) as made:
+            made.setblocking(True)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, SILENT_SECONDS // 3)
+            connection = Connection(made.detach())
+        self._own.connection = connection
+        if not connection.poll(CONNECT_SECONDS):
+            raise TimeoutError(f"it does not answer for {CONNECT_SECONDS:g} s")
+        answer_challenge(connection, key.encode())
+        deliver_challenge(connection, key.encode())
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._own.connection = getattr(self._own, "connection", None), None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,611 @@
+"""Collectors in processes of their own: the same numbers as without them, and nothing lost when one dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from processes import wait_until_alone
+
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, Pool, Trainer
+from agents.algorithms.dqn import DQN
+from agents.algorithms.ppo import PPO
+from agents.callbacks import LambdaCallback
+from agents.pool.processes import arrays_in, size_of
+from agents.population import Population
+from agents.ray_connection import _check_address
+from agents.replay import RolloutMemory, Transition, UniformReplay
+from agents.shared_objects.place import Place
+
+pytestmark = pytest.mark.real
+
+SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 4}
+SMALL_PPO = {**SMALL, "n_steps": 16, "batch_size": 32, "n_epochs": 2, "learning_rate": 3e-3}
+SMALL_DQN = {**SMALL, "learning_starts": 40, "batch_size": 16, "buffer_size": 400, "target_update_interval": 7}
+GREEDY = {"exploration_initial_eps": 0.0, "exploration_final_eps": 0.0}
+
+
+class GreedyPPO(PPO):
+    """PPO that never explores, so that who draws its actions makes no difference."""
+
+    def act(self, observations, explore=True):
+        return super().act(observations, explore=False)
+
+
+class Line(gym.Env):
+    """Episodes of `length` steps; an observation says how many steps were made, and by which process."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, length=5, raises_at=None, dies_at=None):
+        self.length, self.raises_at, self.dies_at = length, raises_at, dies_at
+        self.made = 0
+
+    def _seen(self):
+        return np.array([self.t, os.getpid()], np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.t += 1
+        self.made += 1
+        if self.made == self.raises_at:
+            raise ZeroDivisionError("the ball fell off the table")
+        if self.made == self.dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._seen(), 1.0, self.t >= self.length, False, {}
+
+
+class Unhappy(Line):
+    def __init__(self):
+        raise OSError("no licence for the simulator")
+
+
+class Doubled(gym.RewardWrapper):
+    """A wrapper as scripts have them: dill would send it without the class that it inherits from."""
+
+    def reward(self, reward):
+        return 2.0 * reward
+
+
+def doubled():
+    return Doubled(Line(length=30))
+
+
+class Unpicklable(Line):
+    def __init__(self):
+        super().__init__(length=30)
+        self.door = threading.Lock()
+
+    def __deepcopy__(self, memo):
+        copied = Unpicklable()
+        copied.t, copied.made = self.t, self.made
+        return copied
+
+
+class Nested(Line):
+    """Starts a helper that outlives it."""
+
+    def reset(self, *, seed=None, options=None):
+        if not self.made and os.fork() == 0:
+            time.sleep(25)
+            os._exit(0)
+        return super().reset(seed=seed)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_value():
+    """Classes of this file travel as those of a script do."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def built(agent, params, env="CartPole-v1", seed=0):
+    return AgentSpec.of(agent, env, params).build(seed)
+
+
+def weights(agent):
+    return np.concatenate([values.ravel() for values in agent.acting_state()])
+
+
+def trained(agent, params, pool, *, env_steps=300, env="CartPole-v1", seed=0):
+    """Weights and returns after training."""
+    with Trainer(built(agent, params, env, seed), pool=pool) as trainer:
+        trainer.train(env_steps=env_steps)
+        return weights(trainer.agent), list(trainer.history.returns), trainer.agent.gradient_steps
+
+
+@pytest.mark.parametrize(
+    ("agent", "params", "env"),
+    [
+        (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3}, "CartPole-v1"),
+        (GreedyPPO, {**SMALL_PPO, "normalize_observations": True}, "CartPole-v1"),
+        (GreedyPPO, SMALL_PPO, "Pendulum-v1"),
+    ],
+)
+def test_without_exploration_any_number_of_processes_gives_the_same_run(agent, params, env):
+    alone = trained(agent, params, None, env=env)
+    assert alone[2] > 10
+    for processes in (1, 3):  # of 2, 1 and 1 copies
+        pooled = trained(agent, params, processes, env=env)
+        # A product of another number of rows may round its last bit otherwise, which continuous actions show.
+        np.testing.assert_allclose(pooled[0], alone[0], atol=1e-4 if env == "Pendulum-v1" and processes > 1 else 0)
+        assert pooled[2] == alone[2]
+        np.testing.assert_allclose(pooled[1], alone[1], rtol=1e-4 if env == "Pendulum-v1" else 0)
+
+
+@pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=5)], ids=lambda pool: pool.updates)
+def test_the_same_seed_gives_the_same_run(pool):
+    one, again, other = (trained(DQN, SMALL_DQN, pool, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one[0], again[0])
+    assert one[1:] == again[1:]
+    assert not np.array_equal(one[0], other[0])
+
+
+def test_collectors_explore_differently():
+    """From the same weights and, in this environment, the same observations."""
+    seen = []
+    agent = built(PPO, SMALL_PPO, EnvironmentSpec(Line, {"length": 99}))
+    with Trainer(agent, pool=2) as trainer:
+        memory = trainer.memory
+        trainer.callbacks.callbacks.append(LambdaCallback(on_rollout_end=lambda _: seen.append(memory._steps)))
+        trainer.train(env_steps=64)
+    actions = np.stack([step.actions for step in seen[0]])  # [T, N]
+    assert len({tuple(column) for column in actions.T}) == 4
+    assert len(set(seen[0][0].observations[:, 1])) == 2  # processes
+
+
+def test_async_collectors_act_with_weights_of_one_chunk_before():
+    """Chunk k + 1 is begun as chunk k is given out, so it acts without what is learned from chunk k."""
+    params = {**SMALL_DQN, **GREEDY, "learning_starts": 0, "train_freq": 4, "learning_rate": 0.5}
+    told = []
+    agent = built(DQN, params)
+
+    def begin(trainer):
+        told.append(agent.gradient_steps)
+
+    with Trainer(agent, pool=Pool(2, "async", chunk=8)) as trainer:
+        publish = trainer.collector._engine.publish
+        trainer.collector._engine.publish = lambda state: (begin(trainer), publish(state))
+        trainer.train(env_steps=4 * 8 * 4)
+    # chunks of 8 steps with two updates each: the first two begin before anything is learned
+    assert told == [0, 0, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("agent", "params", "pool"),
+    [
+        (PPO, {**SMALL_PPO, "normalize_observations": True}, Pool(2)),
+        (DQN, SMALL_DQN, Pool(2)),
+        (DQN, SMALL_DQN, Pool(2, "async", chunk=7)),
+    ],
+    ids=["ppo", "dqn", "dqn-async"],
+)
+def test_a_resumed_run_is_the_run_that_was_never_stopped(agent, params, pool):
+    def through(stop):
+        trainer = Trainer(built(agent, params), pool=pool)
+        trainer.train(env_steps=200)
+        if stop:
+            state = trainer.get_state()
+            trainer.close()
+            trainer = Trainer(built(agent, params, seed=0), pool=pool)
+            trainer.set_state(state)
+        with trainer:
+            trainer.train(env_steps=200)
+            return weights(trainer.agent), trainer.history.returns
+
+    whole, resumed = through(stop=False), through(stop=True)
+    np.testing.assert_array_equal(whole[0], resumed[0])
+    assert whole[1] == resumed[1]
+
+
+@pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=6)], ids=lambda pool: pool.updates)
+def test_taking_a_state_changes_nothing(pool):
+    def through(looks):
+        with Trainer(built(DQN, SMALL_DQN), pool=pool) as trainer:
+            for _ in range(4):
+                trainer.train(env_steps=68)
+                if looks:
+                    trainer.get_state()
+            return weights(trainer.agent)
+
+    np.testing.assert_array_equal(through(looks=True), through(looks=False))
+
+
+def test_without_its_environments_a_state_begins_new_episodes():
+    agent, params = DQN, {**SMALL_DQN, "n_step": 3}
+    with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
+        trainer.train(env_steps=4 * 12)
+        state = trainer.get_state(environments=False)
+    with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
+        trainer.set_state(state)
+        newest = trainer.memory._ended[trainer.memory._added - 1]
+        assert newest.all()
+        trainer.train(env_steps=4)
+        observations = trainer.memory._arrays["observations"][trainer.memory._added - 1]
+        assert (observations[:, 0] == 0).all()
+
+
+def test_a_resumed_run_keeps_the_wrappers_of_a_script():
+    params = {**SMALL_DQN, "learning_starts": 1000}
+    with Trainer(built(DQN, params, EnvironmentSpec(doubled)), pool=2) as trainer:
+        trainer.train(env_steps=40)
+        state = trainer.get_state()
+    with Trainer(built(DQN, params, EnvironmentSpec(doubled)), pool=2) as trainer:
+        trainer.set_state(state)
+        trainer.train(env_steps=200)
+        assert trainer.history.returns == [60.0] * 8
+        assert (trainer.memory._arrays["rewards"][:60] == 2.0).all()
+
+
+def test_environments_that_cannot_be_pickled_begin_anew():
+    with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Unpicklable)), pool=2) as trainer:
+        trainer.train(env_steps=40)
+        assert trainer.get_state()["collector"]["environments"] is None
+        trainer.train(env_steps=80)
+        assert trainer.history.returns == [30.0] * 4
+
+
+def test_a_collector_whose_helper_lives_on_is_known_to_be_gone():
+    with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Nested)), pool=2) as trainer:
+        trainer.train(env_steps=40)
+        trainer.collector._engine._processes[0].kill()
+        began = time.monotonic()
+        trainer.train(env_steps=40)
+        assert time.monotonic() - began < 15
+
+
+def test_deaths_that_are_far_apart_are_accidents():
+    with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Line)), pool=2) as trainer:
+        for _ in range(7):
+            trainer.train(env_steps=40)
+            trainer.collector._engine._processes[1].kill()
+        trainer.train(env_steps=40)
+        assert trainer.collector._tasks[1].life == 7
+
+
+def test_a_memory_may_keep_what_it_gets():
+    kept = []
+
+    class Keeping(DQN):
+        def make_memory(self, n_envs, rng):
+            memory = super().make_memory(n_envs, rng)
+            add = memory.add
+            memory.add = lambda transition: (kept.append((transition, transition.observations.copy())), add(transition))
+            return memory
+
+    with Trainer(built(Keeping, SMALL_DQN), pool=Pool(2, "async", chunk=3)) as trainer:
+        trainer.train(env_steps=200)
+    assert len(kept) == 50
+    for transition, then in kept:
+        np.testing.assert_array_equal(transition.observations, then)
+
+
+@pytest.mark.parametrize("when", ["publish", "ask", "answer"])
+def test_after_an_interrupt_the_state_can_be_taken(when):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with Trainer(built(DQN, SMALL_DQN, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=4)) as trainer:
+        trainer.train(env_steps=40)
+        setattr(trainer.collector._engine, when, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train(env_steps=400)
+        delattr(trainer.collector._engine, when)
+        assert trainer.get_state()["runs"]
+        trainer.train(env_steps=40)
+
+
+def test_seeds_are_never_those_of_earlier_episodes():
+    """CartPole's first observations tell the seed: at first, after a death, after a resume, after another death."""
+    first = []
+
+    def note(trainer):
+        first.append(trainer.memory._arrays["observations"][trainer.memory._added - 1].copy())
+
+    def trainer():
+        return Trainer(built(DQN, SMALL_DQN), pool=2)
+
+    with trainer() as one:
+        one.train(env_steps=4)
+        note(one)
+        one.collector._engine._processes[1].kill()
+        one.train(env_steps=4)
+        note(one)
+        state = one.get_state(environments=False)
+    with trainer() as other:
+        other.set_state(state)
+        other.train(env_steps=4)
+        note(other)
+        other.collector._engine._processes[1].kill()
+        other.train(env_steps=4)
+        note(other)
+    assert len({tuple(seen[3]) for seen in first}) == 4
+
+
+def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
+    params = {**SMALL_DQN, "buffer_size": 800}
+    with Trainer(built(DQN, params, EnvironmentSpec(Line, {"length": 50})), pool=2) as trainer:
+        memory = trainer.memory
+        trainer.train(env_steps=4 * 12)
+        process = trainer.collector._engine._processes[1]
+        process.kill()
+        process.join()
+        with caplog.at_level(logging.WARNING):
+            trainer.train(env_steps=4 * 120)
+        assert "collector process 1 is gone (exit code -9)" in caplog.text
+        t = memory._arrays["observations"][:, :, 0]  # [T, N] steps into the episode
+        cut = 12
+        np.testing.assert_array_equal(t[cut - 1], [11, 11, 11, 11])
+        np.testing.assert_array_equal(t[cut], [12, 12, 0, 0])
+        np.testing.assert_array_equal(memory._arrays["truncated"][cut - 1], [False, False, True, True])
+        assert memory._arrays["truncated"].sum() == 2
+        assert trainer.env_steps == 4 * 132
+        assert trainer.history.returns == [50.0] * 8  # two of each: after 50 and 100 steps, and after 62 and 112
+
+
+def test_training_goes_on_after_an_interrupt():
+    def interrupt(trainer):
+        if trainer.env_steps == 4 * 20:
+            trainer.collector._engine.answer = interrupted
+
+    def interrupted(_index):
+        raise KeyboardInterrupt
+
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line))
+    with Trainer(agent, pool=Pool(2, "async", chunk=4), callbacks=[LambdaCallback(on_step_end=interrupt)]) as trainer:
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train(env_steps=400)
+        assert not any(process.is_alive() for process in trainer.collector._engine._processes.values())
+        stopped = trainer.env_steps
+        del trainer.collector._engine.answer
+        trainer.callbacks.callbacks.clear()
+        trainer.train(env_steps=40)
+        assert trainer.env_steps == stopped + 40
+
+
+def test_what_kills_every_collector_is_told():
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"dies_at": 3}))
+    with (
+        Trainer(agent, pool=2) as trainer,
+        pytest.raises(RuntimeError, match=r"is gone \(exit code -9\), as 5 before it: look at what its environment"),
+    ):
+        trainer.train(env_steps=100)
+
+
+def test_an_environment_that_raises_ends_training_with_its_error():
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"raises_at": 7}))
+    with Trainer(agent, pool=Pool(2)) as trainer:
+        with pytest.raises(ZeroDivisionError, match="the ball fell off the table"):
+            trainer.train(env_steps=100)
+        assert trainer.env_steps == 4 * 7
+
+
+def test_an_environment_that_cannot_be_made_is_told_at_once():
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line))
+    with pytest.raises(ConfigurationError, match="no licence for the simulator"):
+        Trainer(agent, EnvironmentSpec(Unhappy), pool=2)
+
+
+def test_a_network_that_gives_nan_is_told():
+    agent = built(PPO, SMALL_PPO)
+    agent.networks["actor"].set_weights([np.full_like(w, np.nan) for w in agent.networks["actor"].get_weights()])
+    agent.refresh()
+    with Trainer(agent, pool=2) as trainer, pytest.raises(FloatingPointError, match="network 'actor' became NaN"):
+        trainer.train(env_steps=100)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ConfigurationError, match="at least one process"):
+        Pool(0)
+    with pytest.raises(ConfigurationError, match="Did you mean async"):
+        Pool(2, "asinc")
+    with pytest.raises(ConfigurationError, match="Unknown engine"):
+        Pool(2, engine="threads")
+    with pytest.raises(ConfigurationError, match=r"n_envs=8 \(it has 4\)"):
+        Trainer(built(DQN, SMALL_DQN), pool=8)
+    with pytest.raises(ConfigurationError, match="PPO learns from what its newest weights did"):
+        Trainer(built(PPO, SMALL_PPO), pool=Pool(2, "async"))
+    with pytest.raises(ConfigurationError, match="got 64 with 'sync'"):
+        Pool(4, chunk=64)
+    with pytest.raises(ConfigurationError, match=r"a number of processes or an agents.Pool, got 'four'"):
+        Trainer(built(DQN, SMALL_DQN), pool="four")
+    with pytest.raises(ConfigurationError, match="what each process asks of Ray"):
+        Pool(2, cpus=0.5)
+    counts = {**SMALL_DQN, "policy": "boltzmann_gumbel"}
+    with pytest.raises(ConfigurationError, match="BoltzmannGumbel keeps what it has chosen"):
+        Trainer(built(DQN, counts), pool=2)
+    spec = AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
+    with pytest.raises(ConfigurationError, match="A population has no pool"):
+        Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), pool=2)
+
+
+def test_states_of_other_pools_are_refused():
+    with Trainer(built(DQN, SMALL_DQN)) as trainer:
+        trainer.train(env_steps=40)
+        state = trainer.get_state()
+    with Trainer(built(DQN, SMALL_DQN), pool=2) as pooled:
+        pooled.train(env_steps=40)
+        with pytest.raises(ConfigurationError, match="the state of a trainer without a pool"):
+            pooled.set_state(state)
+        state = pooled.get_state()
+    with (
+        Trainer(built(DQN, SMALL_DQN), pool=3) as other,
+        pytest.raises(ConfigurationError, match="of 3 processes cannot go on from the state of one of 2"),
+    ):
+        other.set_state(state)
+    with (
+        Trainer(built(DQN, SMALL_DQN)) as alone,
+        pytest.raises(ConfigurationError, match="the state of a pool of 2 processes"),
+    ):
+        alone.set_state(state)
+
+
+SCRIPT = """
+import os, sys, time
+import agents
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Mine(CartPoleEnv):
+    pass
+
+from agents.algorithms.dqn import DQN
+import keras
+
+class MyAgent(DQN):
+    pass
+
+class MyAdam(keras.optimizers.Adam):
+    pass
+
+params = {"n_envs": 2, "learning_starts": 10, "optimizer": MyAdam(1e-3)}
+agent = agents.AgentSpec.of(MyAgent, agents.EnvironmentSpec(Mine), params).build(0)
+trainer = agents.Trainer(agent, pool=2)
+trainer.train(env_steps=40)
+print("trained", trainer.env_steps, flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def test_classes_of_a_script_travel_and_collectors_end_with_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    words = [sys.executable, str(script), "60"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as it:
+        assert it.stdout.readline() == "trained 40\n", it.stderr.read()
+        os.kill(it.pid, signal.SIGKILL)
+        wait_until_alone(it.pid, seconds=20)
+
+
+def test_a_script_that_forgets_to_close_ends_all_the_same(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, str(script), "0"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 60
+
+
+# In a Ray cluster ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ray():
+    module = pytest.importorskip("ray", reason="the extra ray is not installed")
+    before = signal.getsignal(signal.SIGTERM)
+    module.init("local", num_cpus=3, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
+    signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agents.shared_objects.place._here", Place())  # which goes to Ray, and is gone with it
+        yield module
+        module.shutdown()
+
+
+def test_actors_of_ray_give_what_processes_give(ray):
+    params = {**SMALL_DQN, "n_step": 3}
+    for updates, chunk in (("sync", None), ("async", 7)):
+        ours, theirs = (trained(DQN, params, Pool(2, updates, engine, chunk)) for engine in ("process", "ray"))
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:] == theirs[1:]
+
+
+def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
+    agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"length": 50, "raises_at": 70}))
+    with Trainer(agent, pool=Pool(2, engine="ray")) as trainer:
+        trainer.train(env_steps=4 * 12)
+        ray.kill(trainer.collector._engine._actors[1], no_restart=True)
+        with caplog.at_level(logging.WARNING):
+            trainer.train(env_steps=4 * 30)
+        assert "collector process 1 is gone" in caplog.text
+        np.testing.assert_array_equal(trainer.memory._arrays["truncated"][11], [False, False, True, True])
+        assert trainer.memory._arrays["truncated"].sum() == 2
+        with pytest.raises(ZeroDivisionError, match="the ball fell off the table"):
+            trainer.train(env_steps=400)
+
+
+def test_a_cluster_without_room_is_told(ray, monkeypatch):
+    monkeypatch.setattr("agents.pool.ray_engine._SECONDS_FOR_ROOM", 0.2)
+    with pytest.raises(ConfigurationError, match="asks the Ray cluster for 4 CPUs, and 3 are free: have fewer"):
+        Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray"))
+    with Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray", cpus=0.5)) as trainer:
+        trainer.train(env_steps=20)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match=r"Nothing answers at RAY_ADDRESS=127.0.0.1:1"):
+        _check_address(os.environ["RAY_ADDRESS"])
+    for usual in ("", "auto", "local"):
+        _check_address(usual)
+
+
+# Without processes -----------------------------------------------------------------------------------------------
+
+
+def step(n=3, terminated=()):
+    flags = np.isin(np.arange(n), terminated)
+    zeros = np.zeros((n, 2), np.float32)
+    return Transition(zeros, np.zeros(n, np.int64), np.zeros(n, np.float32), zeros, flags, np.zeros(n, bool))
+
+
+def test_memories_say_how_long_until_they_are_due():
+    rng = np.random.default_rng(0)
+    rollout = DQNRollout(rng)
+    assert [(rollout.until_due, rollout.add(step()))[0] for _ in range(4)] == [4, 3, 2, 1]
+    assert rollout.due
+    replay = UniformReplay(buffer_size=60, batch_size=2, n_envs=3, rng=rng, learning_starts=10, train_freq=2, n_step=2)
+    told = []
+    for _ in range(4):
+        assert not replay.due
+        told.append(replay.until_due)
+        replay.add(step())
+    assert told == [4, 3, 2, 1]  # the first update after more than 10 steps of 3 environments
+    assert replay.due
+    replay.take()
+    assert replay.until_due == 2
+
+
+def DQNRollout(rng):  # noqa: N802
+    return RolloutMemory(n_steps=4, n_epochs=1, batch_size=None, rng=rng)
+
+
+@pytest.mark.parametrize("kind", ["rollout", "replay"])
+def test_only_the_environments_that_began_anew_are_cut(kind):
+    rng = np.random.default_rng(0)
+    memory = DQNRollout(rng) if kind == "rollout" else UniformReplay(buffer_size=30, batch_size=2, n_envs=3, rng=rng)
+    memory.cut([0])  # nothing is stored: nothing happens
+    memory.add(step())
+    memory.add(step(terminated=[2]))
+    memory.cut([1, 2])
+    truncated = (
+        [each.truncated.tolist() for each in memory._steps]
+        if kind == "rollout"
+        else memory._arrays["truncated"][:2].tolist()
+    )
+    assert truncated == [[False] * 3, [False, True, False]]
+
+
+def test_arrays_share_a_block_without_touching_each_other():
+    shapes = {"a": ((3, 5), np.uint8), "b": ((2,), np.float64), "c": ((), np.float32)}
+    block = bytearray(size_of(shapes))
+    arrays = arrays_in(block, shapes)
+    for value, array in enumerate(arrays.values(), start=1):
+        array[...] = value
+    again = arrays_in(block, shapes)
+    assert [(name, array.shape, array.min(), array.max()) for name, array in again.items()] == [
+        ("a", (3, 5), 1, 1), ("b", (2,), 2, 2), ("c", (), 3, 3),
+    ]  # fmt: skip

@@ -1,0 +1,367 @@
+"""Shared objects are the same everywhere, lose no call, and are never left locked."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents import ConfigurationError, Counter, EnvironmentSpec, LambdaCallback
+from agents.shared_objects import address_for_processes, place, sockets
+from agents.shared_objects.handle import SharedObject
+from agents.shared_objects.sockets import Address, SocketStore
+from agents.shared_objects.store import Call, ObjectStore, Store
+
+
+class Best:
+    """The best value so far, and whose it is."""
+
+    def __init__(self) -> None:
+        self.found: tuple[float, str] | None = None
+
+    def tell(self, value: float, whose: str) -> bool:
+        if self.found is not None and value <= self.found[0]:
+            return False
+        time.sleep(0.001)  # long enough for others to come between, were there no lock
+        self.found = (value, whose)
+        return True
+
+    def get(self) -> tuple[float, str] | None:
+        return self.found
+
+    def sleep(self, seconds: float) -> str:
+        time.sleep(seconds)
+        return f"slept for {seconds}"
+
+    def fail(self) -> None:
+        raise LookupError("there is nothing")
+
+    def leave(self) -> None:
+        sys.exit("bye")
+
+    def lock(self) -> Any:
+        return threading.Lock()
+
+
+@pytest.fixture(autouse=True)
+def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(place.VARIABLE, raising=False)
+    monkeypatch.setattr(place, "_here", place.Place())
+    yield
+    os.environ.pop(place.VARIABLE, None)
+
+
+@pytest.fixture(params=["here", "there"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """The objects of this process, as it sees them itself and as others do."""
+    address = address_for_processes()
+    return place.here().store() if request.param == "here" else SocketStore(Address.of(address))
+
+
+def test_a_counter_counts():
+    counter = Counter()
+    assert [counter.add(), counter.add(2), counter.add(-0.5)] == [1, 3, 2.5]
+    assert (counter.reset(), counter.value()) == (2.5, 0)
+    assert (counter.reset(7), counter.value()) == (0, 7)
+
+
+class TestEveryStore:
+    def test_makes_an_object_once_and_finds_it_again(self, store: Store):
+        assert store.call(Call("b", "tell", (1.0,), {"whose": "a"}, Best))
+        assert not store.call(Call("b", "tell", (0.5, "b"), {}, Best))
+        assert store.call(Call("b", "get", make=Best)) == (1.0, "a")
+        assert store.call(Call("other", "get", make=Best)) is None
+
+    def test_an_object_that_cannot_be_made_is_made_by_who_can(self, store: Store):
+        with pytest.raises(ZeroDivisionError):
+            store.call(Call("c", "value", make=lambda: Counter(1 / 0)))
+        assert store.call(Call("c", "value", make=lambda: Counter(3))) == 3
+
+    def test_what_a_method_raises_comes_back(self, store: Store):
+        with pytest.raises(LookupError, match="there is nothing"):
+            store.call(Call("b", "fail", make=Best))
+        with pytest.raises((RuntimeError, SystemExit), match="bye"):
+            store.call(Call("b", "leave", make=Best))
+        assert store.call(Call("b", "get", make=Best)) is None
+
+    @pytest.mark.parametrize("method", ["push", "found", "_private", "__init__"])
+    def test_what_is_no_method_is_told_with_those_that_are(self, store: Store, method: str):
+        with pytest.raises(AttributeError, match=rf"'b', a Best, has no method '{method}': .*get.*tell"):
+            store.call(Call("b", method, make=Best))
+
+    def test_no_call_is_lost_among_threads(self, store: Store):
+        def add() -> None:
+            for _ in range(200):
+                store.call(Call("n", "add", make=Counter))
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.call(Call("n", "value", make=Counter)) == 800
+
+
+def test_one_that_is_slow_does_not_hold_up_others():
+    best, counter = agents.shared("b", Best), agents.shared("n")
+    thread = threading.Thread(target=lambda: best.sleep(1.0))
+    thread.start()
+    time.sleep(0.1)
+    began = time.monotonic()
+    counter.add()
+    assert time.monotonic() - began < 0.5
+    thread.join()
+
+
+def test_what_cannot_be_sent_says_so():
+    there = SocketStore(Address.of(address_for_processes()))
+    with pytest.raises(TypeError, match="lock"):
+        there.call(Call("b", "lock", make=Best))
+    assert there.call(Call("b", "get", make=Best)) is None
+
+
+def test_a_name_is_not_empty_and_a_handle_travels():
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        agents.shared("")
+    counter = agents.shared("n")
+    assert isinstance(counter, SharedObject)
+    pickle.loads(pickle.dumps(counter)).add(5)
+    assert (counter.value(), repr(counter)) == (5, "shared('n')")
+    with pytest.raises(AttributeError):
+        _ = counter._value
+
+
+# --- other processes
+
+SCRIPT = """
+import sys
+import agents
+
+
+class Longest:
+    def __init__(self):
+        self.words = []
+
+    def tell(self, word):
+        self.words.append(word)
+        return max(self.words, key=len)
+
+
+print(agents.shared("words", Longest).tell(sys.argv[1]), agents.shared("n").add(2))
+"""
+
+
+def run(script: str, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return (done.stdout + done.stderr).strip()
+
+
+@pytest.mark.real
+def test_processes_that_are_started_later_find_it_with_classes_of_their_script():
+    counter = agents.shared("n")
+    assert [run(SCRIPT, word) for word in ("one", "three", "four")] == ["one 2", "three 4", "three 6"]
+    assert counter.value() == 6
+
+
+@pytest.mark.real
+def test_a_process_that_was_forked_asks_the_one_that_it_was_forked_from():
+    counter = agents.shared("n")
+    counter.add()
+    child = os.fork()
+    if not child:
+        os._exit(int(counter.add() + agents.shared("other").add()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert (counter.value(), agents.shared("other").value()) == (2, 1)
+
+
+FORKING = """
+import os, time, agents
+counter = agents.shared("n")
+print(os.environ["FINDER_SHARED"], flush=True)
+while not counter.value():
+    time.sleep(0.01)
+time.sleep(0.2)  # until that is answered
+if os.fork():
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+@pytest.mark.real
+def test_no_child_holds_open_what_its_dead_parent_served():
+    process = subprocess.Popen(
+        [sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        with process:
+            assert process.stdout is not None
+            there = SocketStore(Address.of(process.stdout.readline().strip()))
+            there.call(Call("n", "add", make=Counter))
+        began = time.monotonic()
+        for why in ("EOFError|ConnectionReset", "ConnectionRefused"):  # on the connection that it had, on a new one
+            with pytest.raises(ConnectionError, match=rf"The shared object 'n' is gone .*({why}).*serve_shared"):
+                there.call(Call("n", "value", make=Counter))
+        assert time.monotonic() - began < 5
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.real
+def test_a_process_that_is_killed_in_a_call_leaves_nothing_locked():
+    best = agents.shared("b", Best)
+    script = "import agents; agents.shared('b').sleep(2)"
+    process = subprocess.Popen([sys.executable, "-c", script])
+    store = place.here().store()
+    assert isinstance(store, ObjectStore)
+    best.get()
+    while store._entries["b"].lock.acquire(blocking=False):  # until the process has it
+        store._entries["b"].lock.release()
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    began = time.monotonic()
+    assert best.tell(1.0, "me")
+    assert 0.5 < time.monotonic() - began < 5  # it waited for the call to end, which did not need its caller
+
+
+def test_a_call_that_is_interrupted_does_not_leave_its_answer_to_the_next_one():
+    there = SocketStore(Address.of(address_for_processes()))
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            there.call(Call("b", "sleep", (0.5,), {}, Best))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert there.call(Call("n", "add", make=Counter)) == 1
+
+
+# --- servers
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sockets, "CONNECT_SECONDS", 0.2)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        address = Address("127.0.0.1", deaf.getsockname()[1], "key")
+        with pytest.raises(ConnectionError, match=r"'steps' is gone.*does not answer"):
+            SocketStore(address).call(Call("steps", "add", make=Counter))
+
+
+def test_who_does_not_know_the_key_is_not_let_in():
+    address = Address.of(address_for_processes())
+    with pytest.raises(ConnectionError, match="Authentication"):
+        SocketStore(address._replace(key="another")).call(Call("n", "add", make=Counter))
+    with socket.create_connection(address[:2]):  # who says nothing holds nobody up
+        assert SocketStore(address).call(Call("n", "add", make=Counter)) == 1
+
+
+@pytest.mark.parametrize("said", [b"", b"\0\0"])  # nothing, and half of the length of something
+def test_who_does_not_show_the_key_is_not_waited_for(said: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sockets, "CONNECT_SECONDS", 0.5)
+    address = Address.of(address_for_processes())
+    with socket.create_connection(address[:2], timeout=10) as silent:
+        silent.sendall(said)
+        while silent.recv(1000):  # until it is closed
+            pass
+    there = SocketStore(address)
+    assert there.call(Call("n", "add", make=Counter)) == 1
+    time.sleep(0.7)  # who is let in may be silent for long
+    assert there.call(Call("n", "add", make=Counter)) == 2
+
+
+def test_a_crowd_at_the_door_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
+    def n_served() -> int:
+        return sum(thread.name == "shared-objects" for thread in threading.enumerate())
+
+    monkeypatch.setattr(sockets, "AT_THE_DOOR", 5)
+    address = Address.of(address_for_processes())
+    there, before = SocketStore(address), n_served()
+    assert there.call(Call("n", "add", make=Counter)) == 1
+    crowd = [socket.create_connection(address[:2]) for _ in range(20)]
+    assert SocketStore(address).call(Call("n", "add", make=Counter)) == 2
+    until = time.monotonic() + 10
+    while n_served() > before + 7:  # beside the crowd the two who have the key
+        assert time.monotonic() < until, n_served()
+        time.sleep(0.01)
+    assert there.call(Call("n", "add", make=Counter)) == 3
+    for silent in crowd:
+        silent.close()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "key@host", "@host:1", "key@host:port"])
+def test_an_address_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(place.VARIABLE, text)
+    with pytest.raises(ConfigurationError, match="KEY@HOST:PORT"):
+        agents.shared("n")
+
+
+@pytest.mark.real
+def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    counter = agents.shared("n")
+    exported = agents.serve_shared("0.0.0.0:0")
+    assert Address.of(exported).host not in ("0.0.0.0", "127.0.0.1")
+    assert run("import agents; print(agents.shared('n').add(3))", FINDER_SHARED=exported) == "3"
+    assert counter.value() == 3
+    told = run("import agents; agents.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
+    assert "The objects of this process are those of" in told
+    with pytest.raises(ConfigurationError, match="HOST:PORT"):
+        agents.serve_shared("here")
+    taken = Address.of(exported).port
+    with pytest.raises(ConfigurationError, match=f"cannot be served at 127.0.0.1:{taken}"):
+        agents.serve_shared(f"127.0.0.1:{taken}")
+
+
+# --- environments and callbacks
+
+
+class Counting(gym.Env[np.ndarray, int]):
+    """Counts its steps."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action: int) -> Any:
+        steps = agents.shared("steps").add()
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), float(action), steps % 7 == 0, False, {}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_environments_count_and_a_callback_reads(kind: str):
+    params = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
+    seen = []
+
+    def look(trainer: Any) -> None:
+        seen.append(agents.shared("steps").value())
+        if seen[-1] >= 50:
+            trainer.stop("enough")
+
+    agent = agents.make("ppo", EnvironmentSpec(Counting, {}, kind), **params)
+    agents.Trainer(agent, callbacks=[LambdaCallback(on_step_end=look)]).train(env_steps=10_000)
+    assert seen == list(range(2, 51, 2))

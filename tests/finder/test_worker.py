@@ -1,0 +1,55 @@
+"""Helping with a study from Python: what has to be given, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from fakes import SMALL_PPO, TwoStep
+
+from agents import ConfigurationError, EnvironmentSpec
+from finder import work
+from studies.opening import open_study
+from studies.spec import StudySpec
+
+
+def mine() -> gym.Env[Any, Any]:
+    """A user's environment, of which a study knows the name."""
+    return TwoStep()
+
+
+def another() -> gym.Env[Any, Any]:
+    return TwoStep()
+
+
+def begin(storage: str, **changes: Any) -> None:
+    fields: dict[str, Any] = {
+        "name": "theirs", "storage": storage, "agents": ("ppo",), "env": "mine", "env_steps": 160, "seeds": (0,),
+        "executor": "inline", "params": {"learning_rate": "1e-4:1e-1:log"}, "fixed": SMALL_PPO, "n_trials": 2,
+        "confirm": 0, "pruner": "none",
+    }  # fmt: skip
+    open_study(StudySpec(**{**fields, **changes})).close()
+
+
+@pytest.mark.parametrize("agents", [(), ("ppo",)])
+def test_an_environment_that_is_more_than_an_id_is_given(storage: str, agents: tuple[str, ...]) -> None:
+    begin(storage)
+    result = work("theirs", storage, agents=agents, environment=mine)
+    assert list(result.table().state) == ["COMPLETE"] * 2
+
+
+@pytest.mark.parametrize("agents", [(), ("ppo",)])
+@pytest.mark.parametrize(
+    ("environment", "told"), [(another, "not about another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
+)
+def test_another_one_is_refused(storage: str, agents: tuple[str, ...], environment: Any, told: str) -> None:
+    begin(storage)
+    with pytest.raises(ConfigurationError, match=f"The study is about mine.*{told}"):
+        work("theirs", storage, agents=agents, environment=environment)
+
+
+def test_without_it_nothing_is_run(storage: str) -> None:
+    begin(storage)
+    with pytest.raises(ConfigurationError, match="mine"):
+        work("theirs", storage)

@@ -1,0 +1,200 @@
+"""A process that was away (asleep, cut off) for longer than it may hold anything, and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from studies import claims as claims_module
+from studies import trial_source
+from studies.beginning import put_back
+from studies.claims import PLANNING
+from studies.opening import open_study
+from studies.owner import Owner
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.standing import standing
+from studies.storage import StudyStorage
+from studies.study import OpenStudy
+from studies.unwritten import Unwritten
+
+Make = Callable[..., StudySpec]
+ROWS = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]
+ANOTHER = str(Owner.new()._replace(machine="another", host="far"))
+
+
+def another_plans(study: OpenStudy) -> None:
+    """While this process is away in the middle of its planning."""
+    assert study.claims is not None
+    assert study.storage.leases.release(study.episodes_key, PLANNING, str(study.claims._own))
+
+
+def away_once(study: OpenStudy, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Has another process plan while this one is in a call, the first time that this is made."""
+    call, away = getattr(owner, name), [True]
+
+    def slept(*args: Any, **kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        if away:
+            away.clear()
+            another_plans(study)
+        return result
+
+    monkeypatch.setattr(owner, name, slept)
+
+
+def another_takes(study: OpenStudy, number: int) -> None:
+    """A trial that this process runs, and is renewed by a thread."""
+    leases, key = study.storage.leases, study.episodes_key
+    while not leases.take(key, number, ANOTHER, 60.0, instead_of=leases.held(key)[number]):
+        pass
+
+
+def heard(recorder: Recorder, number: int) -> None:
+    """Waits until it is known that a trial is another process's."""
+    deadline = time.monotonic() + 30
+    while number not in recorder.rung(100, {number: {0: 1.0}}):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def another_stops(study: OpenStudy, number: int) -> None:
+    """By Ctrl-C: the trial waits."""
+    put_back(study.study, study.all_trials()[number]._trial_id)
+    assert study.storage.leases.release(study.episodes_key, number, ANOTHER)
+
+
+@pytest.fixture
+def renewing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("renewing")
+class TestATrialThatComesBack:
+    @pytest.mark.parametrize("end", ["completed", "pruned", "failed", "interrupted"])
+    @pytest.mark.parametrize("planned", [True, False])
+    def test_it_is_begun_again_when_nothing_runs_it_here_any_more(
+        self, storage: StudyStorage, make_spec: Make, end: str, planned: bool
+    ) -> None:
+        plan = {"params": {}, "trials": ROWS[:1]} if planned else {"n_trials": 1}
+        study = open_study(make_spec(confirm=0, **plan), storage)
+        with Recorder(study) as recorder:
+            first = recorder.ask()
+            assert first is not None
+            another_takes(study, first.number)
+            heard(recorder, first.number)
+            another_stops(study, first.number)
+            assert recorder.ask() is None, "two would tell what happens to it"
+            assert recorder.n_left == 1
+            arguments = {"completed": (9.0,), "pruned": (100, 9.0), "failed": ("it broke",), "interrupted": ()}
+            getattr(recorder, end)(first.number, *arguments[end])
+            assert recorder.ask() == first
+            recorder.started(first.number, {"again": True})
+            assert recorder.rung(100, {first.number: {0: 1.0}}) == set()
+            recorder.completed(first.number, 5.0, {0: 5.0})
+            assert recorder.ask() is None
+        (trial,) = study.trials()
+        assert (trial.state.name, trial.value, trial.user_attrs["configuration"]) == ("COMPLETE", 5.0, {"again": True})
+        assert standing(study).all_ended
+
+    def test_before_that_was_heard_too(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(claims_module.Claims, "take_lost", lambda _: set())
+        study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
+        recorder = Recorder(study)
+        first = recorder.ask()
+        assert first is not None
+        another_takes(study, first.number)
+        another_stops(study, first.number)
+        assert recorder.ask() is None
+        recorder.close()
+
+    def test_a_confirmation_too(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=1, seeds=(0,)), storage)
+        with Recorder(study) as recorder:
+            for value in (1.0, 2.0):
+                recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
+            assert recorder.n_to_confirm() == 1
+            first = recorder.ask_confirmation()
+            assert first is not None
+            another_takes(study, first.number)
+            heard(recorder, first.number)
+            another_stops(study, first.number)
+            assert recorder.ask_confirmation() is None
+            recorder.interrupted(first.number)
+            assert recorder.n_to_confirm() == 1
+            assert recorder.ask_confirmation() == first
+            recorder.completed(first.number, 2.0, dict.fromkeys(first.seeds, 2.0))
+            assert recorder.n_to_confirm() == 0
+        assert standing(study).complete
+
+
+class TestWhileAnotherOnePlans:
+    def test_what_goes_on_is_run_by_whoever_holds_it(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS), storage)
+        with Recorder(study) as recorder:
+            first = recorder.ask()
+            assert first is not None
+            recorder.interrupted(first.number)
+            away_once(study, monkeypatch, recorder._queue._source, "take")
+            assert recorder.ask() == first
+            recorder.completed(first.number, 1.0)
+        assert study.trials()[0].state.name == "COMPLETE"
+
+    @pytest.mark.parametrize("by", ["a process that waits", "a process that runs it"])
+    def test_what_the_other_one_has_put_back_or_begun_is_not_run_twice(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch, by: str
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
+        with Recorder(study) as recorder:
+            first = recorder.ask()
+            assert first is not None
+            recorder.interrupted(first.number)
+            take = recorder._queue._source.take
+
+            def slept(*args: Any) -> Any:
+                monkeypatch.setattr(recorder._queue._source, "take", take)
+                found = take(*args)
+                another_plans(study)
+                if by == "a process that waits":
+                    put_back(study.study, study.trials()[0]._trial_id)
+                else:
+                    assert storage.leases.take(study.episodes_key, 0, ANOTHER, 60.0)
+                return found
+
+            monkeypatch.setattr(recorder._queue._source, "take", slept)
+            assert recorder.ask() == (first if by == "a process that waits" else None)
+            assert study.trials()[0].state.name == "RUNNING"
+
+    def test_what_is_looked_at_is_looked_at_again(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=1, seeds=(0,)), storage)
+        away_once(study, monkeypatch, Unwritten, "read")
+        with Recorder(study):
+            pass
+        study = open_study(study.spec, storage)
+        away_once(study, monkeypatch, trial_source, "rows_left")
+        with Recorder(study) as recorder:
+            assert recorder.n_left == 2
+            for value in (1.0, 2.0):
+                recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
+            away_once(study, monkeypatch, recorder._queue._confirmations, "look")
+            assert recorder.n_to_confirm() == 1
+            away_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
+            assert recorder.look_again().spec == study.spec
+
+    def test_a_plan_grows_once(self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
+        with Recorder(study) as recorder:
+            recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
+            away_once(study, monkeypatch, storage.optuna, "set_study_user_attr")
+            assert list(recorder.plan_further(ROWS[1:]).spec.trials) == ROWS
+            assert list(recorder.look_again().spec.trials) == ROWS
+            assert recorder.n_left == 2

@@ -1,0 +1,131 @@
+"""Studies that are removed, and what is kept of each under a key of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from death import run_by_another
+
+from studies import claims as claims_module
+from studies.checkpoint_folder import checkpoint_folder
+from studies.claims import STUDY
+from studies.errors import StudyError
+from studies.listing import list_studies
+from studies.opening import _episodes_key, delete_study, open_study
+from studies.owner import Owner
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+from studies.study import EPISODES_ATTR, load_study
+from studies.unwritten import Unwritten
+
+Make = Callable[..., StudySpec]
+
+
+class TestDeleting:
+    def test_nothing_is_left(
+        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
+    ) -> None:
+        open_study(make_spec(name="another"), storage)
+        study = open_study(make_spec(), storage)
+        with Recorder(study) as recorder:
+            recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
+        assert delete_study(storage, "a study") == 1
+        assert [summary.name for summary in list_studies(storage)] == ["another"]
+        assert storage.episodes.count(study.episodes_key) == 0
+
+    def test_a_process_from_before_the_machine_started_anew_is_watched(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.5)
+        study = open_study(make_spec(), storage)
+        assert study.claims is not None
+        study.claims.close()
+        before = str(Owner.new()._replace(machine="another-start-of-it"))
+        for number in (STUDY, 3):
+            assert storage.leases.take(study.episodes_key, number, before, -3600.0)
+        assert delete_study(storage, "a study") == 0
+        alive = open_study(make_spec(), storage)
+        assert storage.leases.take(alive.episodes_key, 3, before, 60.0)
+        with pytest.raises(StudyError, match="being run by process"):
+            delete_study(storage, "a study")
+
+    def test_a_copy_keeps_what_both_have(
+        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
+    ) -> None:
+        with Recorder(open_study(make_spec(), storage)) as recorder:
+            recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
+        optuna.copy_study(
+            from_study_name="a study", from_storage=storage.optuna, to_storage=storage.optuna, to_study_name="a copy"
+        )
+        delete_study(storage, "a study")
+        assert storage.episodes.curve(load_study(storage, "a copy").episodes_key, 0) == [episode()]
+
+    def test_what_must_not_be_removed(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(), storage)
+        with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
+            delete_study(storage, "a stady")
+        run_by_another(study)
+        with pytest.raises(StudyError, match="being run by process 1"):
+            delete_study(storage, "a study")
+        theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
+        theirs.add_trial(optuna.trial.create_trial(value=1.0))
+        with pytest.raises(StudyError, match="not made by Finder"):
+            delete_study(storage, "theirs")
+
+
+class TestKeys:
+    @pytest.mark.parametrize("how", ["finder", "optuna", "file"])
+    def test_what_machines_keep_of_a_deleted_study_is_of_no_use_to_the_next(
+        self, tmp_path: Path, make_spec: Make, how: str
+    ) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        with open_study(make_spec(), url) as study:
+            key = study.episodes_key
+            if how == "optuna":
+                optuna.delete_study(study_name=study.name, storage=study.storage.optuna)
+        if how == "finder":
+            delete_study(url, "a study")
+        if how == "file":
+            (tmp_path / "finder.db").unlink()
+        with open_study(make_spec(), url) as again, open_study(make_spec(), url) as same:
+            assert same.episodes_key == again.episodes_key != key
+            for place in (url, "grpc://server:13000"):  # of which others keep something, whoever removes the study
+                assert checkpoint_folder(place, again.episodes_key) != checkpoint_folder(place, key)
+                assert Unwritten(place, again.episodes_key).path != Unwritten(place, key).path
+
+    def test_a_study_of_before_keeps_its_key(
+        self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
+    ) -> None:
+        study = open_study(make_spec(), storage)
+        study.study.set_user_attr(EPISODES_ATTR, "a study")
+        storage.episodes.add("a study", [(0, episode())])
+        assert open_study(make_spec(), storage).episodes_key == "a study"
+        assert load_study(storage, "a study").episodes_key == "a study"
+        delete_study(storage, "a study")
+        assert storage.episodes.count("a study") == 0
+
+    def test_several_that_open_it_at_once_know_it_by_one_key(self, tmp_path: Path, make_spec: Make) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        with open_storage(url) as storage:
+            study = optuna.create_study(study_name="a study", storage=storage.optuna, direction="maximize")
+            read, both = storage.optuna.get_study_user_attrs, threading.Barrier(2)
+
+            def slowly(study_id: int) -> dict[str, Any]:
+                found = read(study_id)
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    both.wait(0.3)  # that each of them has looked before the other one writes
+                return found
+
+            storage.optuna.get_study_user_attrs = slowly  # type: ignore[method-assign]
+            with ThreadPoolExecutor(2) as pool:
+                given = [pool.submit(_episodes_key, storage, study._study_id, study.study_name) for _ in range(2)]
+                assert len({each.result() for each in given}) == 1
