@@ -2,8 +2,9 @@
 
 `FINDER_SHARED` says it; processes inherit that, or are handed it by who starts them. A process that has none is the
 first one: it keeps the objects itself and serves them, or, when it is connected to Ray, asks an actor. One that comes
-to be connected to Ray later takes its objects there. A first process calls for those that it serves as it calls for
-itself: so children that were forked from a process of Ray, in which Ray does not work, ask through that one.
+to be connected to Ray later takes its objects there, and one that leaves Ray loses them with it. A first process calls
+for those that it serves as it calls for itself: so children that were forked from a process of Ray, in which Ray does
+not work, ask through that one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Place:
         while True:
             try:
                 return self.store().call(call)
-            except MovedError:  # to Ray, while this waited for its turn
+            except MovedError:  # to Ray, or away with it, while this waited for its turn
                 continue
 
     def store(self) -> Store:
@@ -51,14 +52,19 @@ class Place:
     def _fits(self, store: Store) -> bool:
         """Whether a store is still where the objects are."""
         ray = self._ray()
-        return ray is None or isinstance(store, SocketStore) or (isinstance(store, RayStore) and store.is_of(ray))
+        if isinstance(store, RayStore):
+            return ray is not None and store.is_of(ray)
+        return ray is None or isinstance(store, SocketStore)
 
     def _found(self, before: Store | None) -> Store:
         told = os.environ.get(VARIABLE)
         if told and self._server is None:
             return SocketStore(Address.of(told))
         ray = self._ray()
-        found = ObjectStore() if ray is None else _moved(before, ray)
+        if ray is None:
+            found: Store = ObjectStore(lost=before.lost() if isinstance(before, RayStore) else None)
+        else:
+            found = _moved(before, ray)
         if self._server is None:
             self._server = Server(self.call)
             os.environ[VARIABLE] = str(self._server.listen())

@@ -14,7 +14,7 @@ import cloudpickle
 
 from agents.errors import ConfigurationError
 from agents.ray_connection import answered, first_line, on_this_machine
-from agents.shared_objects.store import ObjectStore, RemoteStore, answer
+from agents.shared_objects.store import MovedError, ObjectStore, RemoteStore, answer
 
 NAMESPACE = "finder"
 
@@ -41,6 +41,7 @@ class RayStore(RemoteStore):
     """
 
     def __init__(self, ray: Any, objects: Mapping[str, Any]) -> None:
+        self._asked_for = set(objects)
         context = ray.get_runtime_context()
         self._job = context.get_job_id()
         name = f"shared-objects-{self._job}"
@@ -61,10 +62,15 @@ class RayStore(RemoteStore):
         """Whether its actor is one of the program that this process belongs to by now."""
         return bool(ray.get_runtime_context().get_job_id() == self._job)
 
+    def lost(self) -> dict[str, str]:
+        """Why each object that this process has asked for is gone, once it has left Ray."""
+        return dict.fromkeys(self._asked_for, "it lived in Ray, which this process has left.")
+
     def _ask(self, name: str, request: bytes) -> bytes:
+        self._asked_for.add(name)
         ray = connected()
         if ray is None:
-            raise ConnectionError(f"The shared object {name!r} is gone: it lived in Ray, which this process has left.")
+            raise MovedError
         try:
             return bytes(answered(self._actor.answer.remote(request)))
         except ray.exceptions.RayError as error:

@@ -50,10 +50,12 @@ class ObjectStore:
 
     Args:
         objects: By name. Defaults to none.
+        lost: Why a name can no longer be had, for those that were lost with another store. Defaults to none.
     """
 
-    def __init__(self, objects: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, objects: Mapping[str, Any] | None = None, lost: Mapping[str, str] | None = None) -> None:
         self._entries = {name: _Entry(objects=[value]) for name, value in (objects or {}).items()}
+        self._lost = dict(lost or {})
         self._closed = False
 
     def call(self, call: Call) -> Any:
@@ -62,8 +64,11 @@ class ObjectStore:
         Raises:
             UnknownObjectError: It does not exist, and the call does not say how to make it.
             AttributeError: It has no such method.
+            ConnectionError: It was lost: to begin again with a new one would be silent.
             MovedError: The objects were taken away.
         """
+        if call.name in self._lost:
+            raise ConnectionError(f"The shared object {call.name!r} is gone: {self._lost[call.name]}")
         entry = self._entries.setdefault(call.name, _Entry())
         with entry.lock:
             if self._closed:

@@ -25,7 +25,6 @@ from agents.pool.processes import arrays_in, size_of
 from agents.population import Population
 from agents.ray_connection import _check_address
 from agents.replay import RolloutMemory, Transition, UniformReplay
-from agents.shared_objects.place import Place
 
 pytestmark = pytest.mark.real
 
@@ -512,10 +511,8 @@ def ray():
     before = signal.getsignal(signal.SIGTERM)
     module.init("local", num_cpus=3, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
     signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.shared_objects.place._here", Place())  # which goes to Ray, and is gone with it
-        yield module
-        module.shutdown()
+    yield module
+    module.shutdown()
 
 
 def test_actors_of_ray_give_what_processes_give(ray):

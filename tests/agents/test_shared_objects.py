@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -53,14 +52,6 @@ class Best:
 
     def lock(self) -> Any:
         return threading.Lock()
-
-
-@pytest.fixture(autouse=True)
-def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(place.VARIABLE, raising=False)
-    monkeypatch.setattr(place, "_here", place.Place())
-    yield
-    os.environ.pop(place.VARIABLE, None)
 
 
 @pytest.fixture(params=["here", "there"])
@@ -331,6 +322,26 @@ def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytes
     taken = Address.of(exported).port
     with pytest.raises(ConfigurationError, match=f"cannot be served at 127.0.0.1:{taken}"):
         agents.serve_shared(f"127.0.0.1:{taken}")
+
+
+# --- Ray
+
+
+@pytest.mark.real
+def test_who_leaves_ray_loses_what_lived_there_and_can_share_anew():
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init("local", num_cpus=1, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
+    signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
+    try:
+        counter = agents.shared("n")
+        counter.add(3)
+    finally:
+        ray.shutdown()
+    with pytest.raises(ConnectionError, match="'n' is gone: it lived in Ray, which this process has left"):
+        counter.add()
+    assert agents.shared("other").add() == 1
+    assert run("import agents; print(agents.shared('other').add())") == "2"
 
 
 # --- environments and callbacks

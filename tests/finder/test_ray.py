@@ -17,13 +17,6 @@ from finder.executors import choose_executor
 from finder.executors.ray_cluster import room_for
 from studies import StudyError, StudySpec
 
-
-@pytest.fixture(autouse=True)
-def _shares_nothing_with_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that are started here are the first ones of their own studies."""
-    monkeypatch.delenv("FINDER_SHARED", raising=False)
-
-
 SCRIPT = """
 import os, sys, threading, time
 import gymnasium as gym

@@ -1,0 +1,15 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.shared_objects import place
+
+
+@pytest.fixture(autouse=True)
+def _shares_with_no_other_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test begins as a process that shares no objects yet, and processes that it starts share with it alone."""
+    monkeypatch.setenv(place.VARIABLE, "")  # for monkeypatch to restore what was there
+    monkeypatch.delenv(place.VARIABLE)
+    monkeypatch.setattr(place, "_here", place.Place())
