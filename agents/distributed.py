@@ -14,11 +14,15 @@ class DistributedSteps(GradientSteps):
     Args:
         learnable: The agent's parts.
         strategy: The strategy.
+
+    Raises:
+        ConfigurationError: The optimizers step one after the other.
     """
 
     def __init__(self, learnable: Learnable, strategy: Any) -> None:
         super().__init__(learnable)
         self._strategy = strategy
+        self._turn = learnable.only_turn()
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
         n_replicas = self._strategy.num_replicas_in_sync
@@ -32,11 +36,12 @@ class DistributedSteps(GradientSteps):
             # none would be NaN.
             own = {name: values[first : tf.maximum(end, first + 1)] for name, values in minibatch.items()}
             weight = tf.cast(end - first, tf.float32) / tf.cast(n_rows, tf.float32)
-            losses, gradients = self._gradients(own, weight)
+            losses, gradients = self._gradients(self._turn, own, weight)
             for name, parts in gradients.items():
                 # Summed here, as the norm that is clipped is that of the whole; Keras sums once more.
                 summed = context.all_reduce(tf.distribute.ReduceOp.SUM, parts)
                 self._apply(name, summed, copies=n_replicas)
+            self.names = tuple(losses)
             return tf.stack(list(losses.values()))
 
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(on_replica), axis=None)

@@ -85,6 +85,43 @@ class DiagonalGaussian:
         return ops.sum(log_std + 0.5 + _LOG_SQRT_2PI, axis=1)
 
 
+class SquashedGaussian:
+    """Normal actions that tanh brings into [-1, 1] (Haarnoja et al. 2018, arXiv 1812.05905, appendix C).
+
+    Parameters are [N, 2 D]: means, then logarithms of standard deviations, which count between -20 and 2.
+    """
+
+    LOG_STD = (-20.0, 2.0)
+
+    @classmethod
+    def sample(cls, parameters: Array, rng: np.random.Generator) -> Array:
+        """[N, D] float32."""
+        mean, log_std = np.split(parameters, 2, axis=1)
+        std = np.exp(np.clip(log_std, *cls.LOG_STD))
+        return np.asarray(np.tanh(mean + std * rng.standard_normal(mean.shape)), np.float32)
+
+    @staticmethod
+    def mode(parameters: Array) -> Array:
+        """[N, D] float32: where the means go."""
+        return np.asarray(np.tanh(np.split(parameters, 2, axis=1)[0]), np.float32)
+
+    @classmethod
+    def draw(cls, parameters: Any, noise: Any) -> tuple[Any, Any]:
+        """Actions [B, D] and their log-densities [B], differentiable in the parameters.
+
+        Args:
+            parameters: [B, 2 D].
+            noise: [B, D] standard normal numbers.
+        """
+        mean, log_std = ops.split(parameters, 2, axis=1)
+        log_std = ops.clip(log_std, *cls.LOG_STD)
+        before = mean + ops.exp(log_std) * noise
+        # log(1 - tanh(x)^2), without the loss of all digits where tanh(x) is close to 1.
+        squash = 2.0 * (float(np.log(2.0)) - before - ops.softplus(-2.0 * before))
+        log_probs = ops.sum(-0.5 * noise * noise - log_std - _LOG_SQRT_2PI - squash, axis=1)
+        return ops.tanh(before), log_probs
+
+
 @keras.saving.register_keras_serializable("agents")
 class GaussianHead(keras.layers.Layer):
     """Last layer of a Gaussian policy: a mean that depends on the state, a spread that does not."""

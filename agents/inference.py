@@ -182,5 +182,5 @@ def make_forward(network: Any) -> Forward:
 
 
 def is_dense(networks: Sequence[Any]) -> bool:
-    """Whether all networks are made of dense layers alone."""
-    return all(NumpyMirror.can_mirror(network) for network in networks)
+    """Whether all networks are made of dense layers alone, and of what joins their inputs."""
+    return all(_known(layer) or type(layer).__name__ == "Concatenate" for each in networks for layer in each.layers)

@@ -1,6 +1,6 @@
 """Agents whose networks are Keras models: say what the networks are, how to act, and what the loss is.
 
-A subclass writes `build`, `act`, `make_memory` and `loss`; about 30 lines make a complete agent
+A subclass writes `build`, `act`, `make_memory` and `loss` (or `turns`); about 30 lines make a complete agent
 (`examples/your_own_agent.py`). Compilation, optimizers, target networks, seeds, resets and the saving of state
 are done here, once for all.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -24,8 +25,8 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.forwards import Forwards
 from agents.inference import is_dense
-from agents.learning import CompiledUpdate, GradientSteps, Learnable
-from agents.live import Live, OptimizerNumbers, WithoutLiveNumbers
+from agents.learning import CompiledUpdate, GradientSteps, Learnable, Turn
+from agents.live import Live, OptimizerNumbers, guarded
 from agents.optimizers import variables_of
 from agents.replay import Batches
 from agents.variables import assign_all, digest_of, values_of
@@ -93,7 +94,6 @@ class KerasAgent(Agent):
         Anything else that an agent keeps is made in `start`.
         """
 
-    @abstractmethod
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         """The losses of one minibatch, traced once into a compiled function.
 
@@ -103,6 +103,15 @@ class KerasAgent(Agent):
         Returns:
             A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded.
         """
+        raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
+
+    def turns(self) -> Sequence[Turn]:
+        """Which optimizers step on which losses in a gradient step, in this order; each is in one turn.
+
+        One turn of all, on `loss`, unless overridden: for an actor that learns from the critic as it is after the
+        critic's step, say, or every second step only.
+        """
+        return [Turn(list(self._optimizers), self.loss)]
 
     def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
         """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
@@ -176,7 +185,7 @@ class KerasAgent(Agent):
         """What the compiled update needs to know."""
         config: Any = self.config
         return Learnable(
-            loss=self._guarded_loss,
+            turns=[replace(turn, loss=guarded(self, turn.loss)) for turn in self.turns()],
             variables=self._variables,
             optimizers=self._optimizers,
             numbers=self._numbers,
@@ -202,15 +211,6 @@ class KerasAgent(Agent):
             return {"jit_compile": False, "strict": False}
         trained = [network for name, network in self.networks.items() if name not in self.target_networks]
         return {"jit_compile": is_dense(trained) if wanted is None else wanted, "strict": wanted is True}
-
-    def _guarded_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The loss, of a config that gives no live numbers: read there, they would never change again."""
-        config = self.config
-        self.config = cast("Any", WithoutLiveNumbers(config))
-        try:
-            return self.loss(batch)
-        finally:
-            self.config = config
 
     def state_variables(self) -> list[Any]:
         """Every variable that training changes, each once."""

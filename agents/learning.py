@@ -30,12 +30,27 @@ log = logging.getLogger(__name__)
 Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A part of a gradient step: some optimizers step together, on losses of the weights as they are by then.
+
+    Attributes:
+        optimizers: Their names.
+        loss: minibatch -> {name: scalar}; one scalar for each of them, others are metrics.
+        every: Gradient steps between their steps; the losses are computed all the same. Defaults to 1.
+    """
+
+    optimizers: Sequence[str]
+    loss: Callable[[dict[str, Any]], Losses]
+    every: int = 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learnable:
     """What an update needs to know of an agent.
 
     Attributes:
-        loss: minibatch -> {name: scalar}; one scalar for every optimizer, others are metrics.
+        turns: Which optimizers step on which losses, in this order. Every optimizer is in one of them.
         variables: Optimizer name -> the variables that it updates.
         optimizers: Optimizer name -> Keras optimizer, built on those variables.
         numbers: Optimizer name -> the numbers of its rule that may change.
@@ -47,7 +62,7 @@ class Learnable:
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
     """
 
-    loss: Callable[[dict[str, Any]], Losses]
+    turns: Sequence[Turn]
     variables: Mapping[str, Sequence[Any]]
     optimizers: Mapping[str, Any]
     numbers: Mapping[str, OptimizerNumbers]
@@ -57,6 +72,28 @@ class Learnable:
     gradient_steps: Any
     max_grad_norm: Any | None
     whole: Callable[[dict[str, Any]], dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        """Refuses turns in which an optimizer is missing, unknown, or there twice."""
+        if sorted(name for turn in self.turns for name in turn.optimizers) != sorted(self.optimizers):
+            told = [list(turn.optimizers) for turn in self.turns]
+            raise ConfigurationError(
+                f"turns() must have each of the optimizers {sorted(self.optimizers)} in one turn; it gave {told}."
+            )
+
+    def only_turn(self) -> Turn:
+        """The turn of all optimizers, for what knows of one only.
+
+        Raises:
+            ConfigurationError: They step in several.
+        """
+        if len(self.turns) != 1:
+            told = ", then ".join(" and ".join(turn.optimizers) for turn in self.turns)
+            raise ConfigurationError(
+                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c); this one's step one "
+                f"after the other ({told}): leave the strategy out."
+            )
+        return self.turns[0]
 
 
 class GradientSteps:
@@ -95,28 +132,52 @@ class GradientSteps:
         return values
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
-        """Moves the variables by one gradient step; gives what the loss named, [names]."""
-        losses, gradients = self._gradients(minibatch)
-        for name, own in gradients.items():
-            self._apply(name, own)
-        return tf.stack(list(losses.values()))
+        """Moves the variables by one gradient step; gives what the losses named, [names]."""
+        told: dict[str, Any] = {}
+        for turn in self._parts.turns:
+            told |= self._take(turn, minibatch)
+        self.names = tuple(told)
+        return tf.stack(list(told.values()))
 
-    def _gradients(
-        self, minibatch: dict[str, Any], weight: Any | None = None
-    ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
-        parts = self._parts
-        with tf.GradientTape(persistent=len(parts.optimizers) > 1) as tape:
-            losses = {name: _scalar(name, value) for name, value in _mapping(parts.loss(minibatch)).items()}
-            if weight is not None:
-                losses = {name: weight * value for name, value in losses.items()}
-        self.names = tuple(losses)
-        gradients = {}
-        for name in parts.optimizers:
+    def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
+        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named."""
+        names: list[str] = []
+
+        def step() -> list[Any]:
+            losses, gradients = self._gradients(turn, minibatch)
+            for name, own in gradients.items():
+                self._apply(name, own)
+            names[:] = losses
+            return list(losses.values())
+
+        if turn.every == 1:
+            values = step()
+        else:
+            is_due = tf.equal((self._parts.gradient_steps.value + 1) % turn.every, 0)
+            values = tf.cond(is_due, step, lambda: list(self._losses(turn, minibatch).values()))
+        return dict(zip(names, values, strict=True))
+
+    def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
+        """What a turn's loss names: scalars."""
+        losses = {name: _scalar(name, value) for name, value in _mapping(turn.loss(minibatch)).items()}
+        for name in turn.optimizers:
             if name not in losses:
                 raise ConfigurationError(
                     f"loss() must give a value for the optimizer {name!r}; it gave {sorted(losses)}."
                 )
+        return losses
+
+    def _gradients(
+        self, turn: Turn, minibatch: dict[str, Any], weight: Any | None = None
+    ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
+        parts = self._parts
+        with tf.GradientTape(persistent=len(turn.optimizers) > 1) as tape:
+            losses = self._losses(turn, minibatch)
+            if weight is not None:
+                losses = {name: weight * value for name, value in losses.items()}
+        gradients = {}
+        for name in turn.optimizers:
             variables = [variable.value for variable in parts.variables[name]]
             gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return losses, gradients

@@ -6,7 +6,7 @@ There are the live hyperparameters that a loss reads (`Live`), and the numbers i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,6 +56,20 @@ class WithoutLiveNumbers:
                 f"read self.live.{name}."
             )
         return getattr(self._config, name)
+
+
+def guarded(agent: Any, loss: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Callable[[dict[str, Any]], Any]:
+    """An agent's loss, of a config that gives no live numbers: read there, they would never change again."""
+
+    def call(batch: dict[str, Any]) -> Mapping[str, Any]:
+        config = agent.config
+        agent.config = WithoutLiveNumbers(config)
+        try:
+            return loss(batch)
+        finally:
+            agent.config = config
+
+    return call
 
 
 class OptimizerNumbers:

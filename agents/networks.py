@@ -41,11 +41,7 @@ def network(
     """
     _check(hidden_sizes, activation)
     orthogonal = output_scale is not None
-    layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape)]
-    if is_image(observation_space):
-        layers += _nature_convolutions(observation_space.shape)
-    elif len(observation_space.shape) != 1:
-        layers.append(keras.layers.Flatten())
+    layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape), *_features(observation_space)]
     for size in hidden_sizes:
         init = keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
         layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=init))
@@ -53,6 +49,49 @@ def network(
         last_init = keras.initializers.Orthogonal(output_scale) if orthogonal else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=last_init)
     return keras.Sequential([*layers, head], name=name)
+
+
+def critic_network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int],
+    n_dimensions: int,
+    *,
+    activation: str = "relu",
+    name: str | None = None,
+) -> keras.Model:
+    """A network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
+
+    Args:
+        observation_space: As in `network`.
+        hidden_sizes: Units of the hidden dense layers.
+        n_dimensions: Dimensions of an action, which is [B, D].
+        activation: Keras activation of the hidden layers.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: As in `network`.
+    """
+    _check(hidden_sizes, activation)
+    observations, actions = keras.Input(observation_space.shape), keras.Input((n_dimensions,))
+    x = observations
+    for layer in _features(observation_space):
+        x = layer(x)
+    x = keras.layers.Concatenate()([x, actions])
+    for size in hidden_sizes:
+        x = keras.layers.Dense(size, activation=activation)(x)
+    return keras.Model([observations, actions], keras.layers.Dense(1)(x), name=name)
+
+
+def constant(observation_space: spaces.Box, value: float, *, name: str | None = None) -> keras.Sequential:
+    """A network that gives one learned number, [B, 1], whatever it sees."""
+    return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
+
+
+def _features(observation_space: spaces.Box) -> list[keras.layers.Layer]:
+    """What comes before the dense layers."""
+    if is_image(observation_space):
+        return _nature_convolutions(observation_space.shape)
+    return [keras.layers.Flatten()] if len(observation_space.shape) != 1 else []
 
 
 def _check(hidden_sizes: Sequence[int], activation: str) -> None:
@@ -124,3 +163,29 @@ class DuelingHead(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """For saving."""
         return {**super().get_config(), "n_actions": self.n_actions}
+
+
+@keras.saving.register_keras_serializable("agents")
+class Constant(keras.layers.Layer):
+    """One learned number, whatever comes in."""
+
+    def __init__(self, value: float, **kwargs: Any) -> None:
+        """Args: value: what it begins with."""
+        super().__init__(**kwargs)
+        self.first = value
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Makes the number."""
+        self.value = self.add_weight(shape=(1,), initializer=keras.initializers.Constant(self.first))
+
+    def call(self, inputs: Any) -> Any:
+        """[B, ...] -> [B, 1]."""
+        return keras.ops.zeros((keras.ops.shape(inputs)[0], 1)) + self.value
+
+    def numpy_call(self, inputs: Array, weights: list[Array]) -> Array:
+        """The same in NumPy: [..., F] -> [..., 1]."""
+        return np.zeros((*inputs.shape[:-1], 1), np.float32) + weights[0]
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        return {**super().get_config(), "value": self.first}

@@ -78,7 +78,8 @@ class ServedUpdate(GradientSteps):
     def __init__(self, servers: Servers, agent: KerasAgent, watched: Sequence[Any]) -> None:
         super().__init__(agent.learnable())
         self._servers, self._watched = servers, watched
-        self._gradients_of_part = tf.function(self._gradients, autograph=False, reduce_retracing=True)
+        gradients = functools.partial(self._gradients, self._parts.only_turn())
+        self._gradients_of_part = tf.function(gradients, autograph=False, reduce_retracing=True)
         self._whole = tf.function(self._parts.whole, autograph=False, reduce_retracing=True)
         self._move = tf.function(self._with_sum, autograph=False, reduce_retracing=True)
 
@@ -110,6 +111,7 @@ class ServedUpdate(GradientSteps):
         ]
         told = [each.fetch() for each in asked]
         self._move([gradients for _, gradients in told])
+        self.names = tuple(told[0][0])
         return np.sum([list(losses.values()) for losses, _ in told], axis=0)
 
     def _with_sum(self, parts: list[dict[str, list[Any]]]) -> None:

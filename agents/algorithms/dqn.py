@@ -14,31 +14,21 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras, ops
-from agents.config import AgentConfig, hyperparameter
+from agents.config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Policy, greedy, make_policy
-from agents.keras_agent import KerasAgent
 from agents.networks import DuelingHead, network, of_actions
-from agents.replay import UniformReplay
+from agents.off_policy import OffPolicyAgent, OffPolicyConfig
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNConfig(AgentConfig):
+class DQNConfig(OffPolicyConfig):
     """Hyperparameters of DQN."""
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         1e-3, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
-    )
-    buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
-    learning_starts: int = hyperparameter(1_000, "Environment steps before the first update.", low=0)
-    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
-    train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
-    gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
-    gamma: float = hyperparameter(0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999))
-    tau: float = hyperparameter(
-        1.0, "Share of the online network that an update of the target network takes.", above=0.0, high=1.0, live=True
     )
     target_update_interval: int = hyperparameter(
         250, "Gradient steps between updates of the target network.", low=1, search=(10, 1000), log=True
@@ -63,12 +53,9 @@ class DQNConfig(AgentConfig):
     policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
     double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
     dueling: bool = hyperparameter(False, "Separate state value and advantages.")
-    n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
     max_grad_norm: float | None = hyperparameter(
         10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
-    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
-    activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
@@ -80,13 +67,9 @@ class DQNConfig(AgentConfig):
                 f"exploration_final_eps must be at most exploration_initial_eps = {self.exploration_initial_eps:g}, "
                 f"got {self.exploration_final_eps:g}."
             )
-        if self.buffer_size // self.n_envs <= self.n_step:
-            raise ConfigurationError(
-                f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
-            )
 
 
-class DQN(KerasAgent):
+class DQN(OffPolicyAgent):
     """DQN for discrete actions. See `Agent` for the arguments.
 
     Raises:
@@ -122,20 +105,6 @@ class DQN(KerasAgent):
             else make_policy(config.policy, **config.policy_kwargs)
         )
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
-        config = self.config
-        return UniformReplay(
-            buffer_size=config.buffer_size,
-            batch_size=config.batch_size,
-            learning_starts=config.learning_starts,
-            train_freq=config.train_freq,
-            gradient_steps=config.gradient_steps,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            n_envs=n_envs,
-            rng=rng,
-        )
-
     def act(self, observations: Array, explore: bool = True) -> Array:
         values = self.infer("q", observations)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
@@ -159,9 +128,7 @@ class DQN(KerasAgent):
             bootstrap = of_actions(next_values, ops.argmax(chooser, axis=1))  # [B]
         else:
             bootstrap = ops.max(next_values, axis=1)  # [B]
-        discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
-        going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
-        targets = ops.stop_gradient(batch["rewards"] + discount * going * bootstrap)  # [B]
+        targets = self.bootstrapped(batch, bootstrap)  # [B]
         chosen = of_actions(values, batch["actions"])  # [B]
         errors = targets - chosen  # [B]
         huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)

@@ -14,10 +14,21 @@ from agents.agent import Agent
 from agents.errors import ConfigurationError, unknown_name
 
 ALGORITHMS = {
+    "a2c": "agents.algorithms.a2c:A2C",
+    "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
     "ppo": "agents.algorithms.ppo:PPO",
+    "sac": "agents.algorithms.sac:SAC",
+    "td3": "agents.algorithms.td3:TD3",
 }
 """Name on the command line -> where the class is."""
+
+
+def import_all() -> None:
+    """Imports every algorithm, and with them TensorFlow: for a process from which others are forked."""
+    for path in ALGORITHMS.values():
+        importlib.import_module(path.partition(":")[0])
+
 
 FILE_MODULE = "agent_file_"
 """What the names of modules begin with that were made of a user's file."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import cloudpickle
 
-import agents.algorithms.dqn
-import agents.algorithms.ppo  # noqa: F401
+from agents.algorithms.registry import import_all
 from agents.child_process import begin
 from agents.errors import portable
 from agents.pickling import unpickled
 from agents.pool.part import Part, Shapes
 from agents.pool.processes import arrays_in, own_columns
+
+import_all()
 
 
 def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: int, address: str) -> None:

@@ -10,14 +10,15 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import agents.algorithms.dqn
-import agents.algorithms.ppo  # noqa: F401
+from agents.algorithms.registry import import_all
 from agents.child_process import begin
 from agents.pickling import unpickled
 from finder.cohort import run_cohort
 from finder.runs import Workshops
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
+
+import_all()
 
 
 def main(worker: int, board: Any, rope: Any, threads: int, path: list[str], *, shared: str) -> None:

@@ -222,6 +222,45 @@ class TestPPOContinuous(TestPPO):
     live_value = 0.5
 
 
+class TestA2C(TestPPO):
+    agent_class = "a2c"
+    params = {**SMALL, "n_envs": 2}  # noqa: RUF012
+    live = "ent_coef"
+    live_value = 0.5
+
+
+class TestA2CContinuous(TestA2C):
+    environment = "Pendulum-v1"
+
+
+class TestSAC(AgentContract):
+    agent_class = "sac"
+    environment = "Pendulum-v1"
+    params = {**SMALL, "learning_starts": 20, "batch_size": 8}  # noqa: RUF012
+
+
+class TestSACWithAFixedTemperature(TestSAC):
+    params = {**TestSAC.params, "ent_coef": 0.2, "n_step": 3, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
+    live = "ent_coef"
+
+
+class TestDDPG(AgentContract):
+    agent_class = "ddpg"
+    environment = "Pendulum-v1"
+    params = {**SMALL, "learning_starts": 20, "batch_size": 8}  # noqa: RUF012
+
+
+class TestDDPGWithItsFirstNoise(TestDDPG):
+    params = {**TestDDPG.params, "noise": "ornstein-uhlenbeck"}  # noqa: RUF012
+
+
+class TestTD3(AgentContract):
+    agent_class = "td3"
+    environment = "Pendulum-v1"
+    params = {**SMALL, "learning_starts": 20, "batch_size": 8, "gradient_steps": 2, "n_envs": 2}  # noqa: RUF012
+    live = "target_noise"
+
+
 class Reinforce(KerasAgent):
     """A user's own agent: REINFORCE (Williams 1992)."""
 

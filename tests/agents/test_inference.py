@@ -125,7 +125,8 @@ def test_only_what_is_known_exactly_is_mirrored():
     inputs = keras.Input((3,))
     functional = keras.Model(inputs, keras.layers.Dense(2)(inputs))
     assert not NumpyMirror.can_mirror(functional)
-    assert not is_dense([sequential(keras.layers.Dense(2)), functional])
+    assert is_dense([sequential(keras.layers.Dense(2)), functional])
+    assert not is_dense([sequential(keras.layers.Dense(2)), sequential(keras.layers.LayerNormalization())])
     assert isinstance(make_forward(sequential(keras.layers.Dense(2))), NumpyMirror)
 
 

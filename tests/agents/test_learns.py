@@ -105,6 +105,11 @@ DQN = {
 }
 
 
+A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
+CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
+SMALL = {"dqn": DQN, "ppo": PPO, "a2c": A2C, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
+
+
 def random_return(spec, n_episodes=300):
     environments = Environments(spec, 1)
     environments.reset([7])
@@ -131,13 +136,20 @@ def random_return(spec, n_episodes=300):
         ("ppo", Identity, {"continuous": True}, {"gamma": 0.0, "normalize_observations": True}, 16_000),
         ("ppo", Bandit, {}, {"gamma": 0.0}, 5_000),
         ("ppo", Chain, {}, {"gamma": 0.95, "ent_coef": 0.01}, 15_000),
+        ("a2c", Identity, {}, {"gamma": 0.5}, 10_000),
+        ("a2c", Identity, {"continuous": True}, {"gamma": 0.0}, 40_000),
+        ("a2c", Bandit, {}, {"gamma": 0.0}, 10_000),
+        ("a2c", Chain, {}, {"gamma": 0.95, "ent_coef": 0.01}, 20_000),
+        ("ddpg", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
+        ("td3", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
+        ("sac", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
     ],
 )
 def test_learns(algorithm, environment, kwargs, params, env_steps):
     spec = EnvironmentSpec(environment, kwargs)
     threshold = 0.9 * environment.optimum
     assert random_return(spec) < threshold - 0.2 * environment.optimum  # the threshold says something
-    agent = agents.make(algorithm, spec, **{**(DQN if algorithm == "dqn" else PPO), **params})
+    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], **params})
     with Trainer(agent) as trainer:
         trainer.train(env_steps=env_steps)
     assert evaluate(agent, n_episodes=50).mean() >= threshold
@@ -157,7 +169,7 @@ def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
 ):
     """For ever it is 1 / (1 - 0.8) = 5; the two steps of an episode are worth 1.8 and 1."""
     spec = EnvironmentSpec(Endless, {"truncates": truncates})
-    agent = agents.make(algorithm, spec, **{**(DQN if algorithm == "dqn" else PPO), "gamma": 0.8, **params})
+    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "gamma": 0.8, **params})
     with Trainer(agent) as trainer:
         trainer.train(env_steps=5_000)
     value = agent.infer(name, np.ones((1, 1), np.float32)).max()

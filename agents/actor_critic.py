@@ -1,0 +1,147 @@
+"""What actor-critics have in common that learn from rollouts: two networks, their distribution, advantages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.backend import keras, ops
+from agents.config import AgentConfig, hyperparameter
+from agents.distributions import Categorical, DiagonalGaussian, GaussianHead
+from agents.keras_agent import KerasAgent
+from agents.networks import is_image, network
+from agents.normalization import RunningNormalizer
+from agents.returns import generalized_advantages
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(AgentConfig):
+    """Hyperparameters of every actor-critic that learns from rollouts."""
+
+    n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1)
+    n_steps: int = hyperparameter(128, "Steps of each copy a rollout.", low=1, search=(32, 64, 128, 256, 512))
+    gamma: float = hyperparameter(0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999))
+    gae_lambda: float = hyperparameter(
+        0.95, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
+    )
+    ent_coef: float = hyperparameter(
+        0.0, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
+    )
+    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
+    max_grad_norm: float | None = hyperparameter(
+        0.5,
+        "Gradients are scaled down to this global norm; null switches it off.",
+        above=0.0,
+        live=True,
+        search=(0.3, 5.0),
+    )
+    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers of each network.")
+    activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+    normalize_observations: bool = hyperparameter(
+        False, "Scale observations by their running mean and standard deviation."
+    )
+    normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
+
+
+class ActorCritic(KerasAgent):
+    """Networks `actor` and `critic`, for discrete and continuous actions. See `Agent` for the arguments.
+
+    A subclass writes `make_memory` (of rollouts) and `loss`.
+    """
+
+    config_class = ActorCriticConfig
+    config: ActorCriticConfig
+
+    @property
+    def rowwise(self) -> bool:
+        return self.normalizer is None  # which differs between members
+
+    def build(self) -> Mapping[str, keras.Model]:
+        config, space = self.config, self.observation_space
+        shared: dict[str, Any] = {"hidden_sizes": config.hidden_sizes, "activation": config.activation}
+        if isinstance(self.action_space, spaces.Discrete):
+            outputs, head = int(self.action_space.n), None
+        else:
+            outputs = math.prod(self.action_space.shape)
+            head = GaussianHead(outputs)
+        return {
+            "actor": network(space, outputs=outputs, output_scale=0.01, head=head, name="actor", **shared),
+            "critic": network(space, outputs=1, output_scale=1.0, name="critic", **shared),
+        }
+
+    def start(self) -> None:
+        self.distribution = Categorical if isinstance(self.action_space, spaces.Discrete) else DiagonalGaussian
+        wanted = self.config.normalize_observations and not is_image(self.observation_space)
+        self.normalizer = RunningNormalizer(self.observation_space.shape) if wanted else None
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        if self.normalizer is not None:
+            observations = self.normalizer(observations)
+        parameters = self.infer("actor", observations)  # [N, A] or [N, 2 D]
+        actions = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
+        return (
+            actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
+        )
+
+    def acting_state(self) -> list[Array]:
+        return [*super().acting_state(), *(self.normalizer.arrays() if self.normalizer else [])]
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        if self.normalizer is not None:
+            *state, mean, variance, count = state
+            self.normalizer.set_state({"mean": mean, "variance": variance, "count": count})
+        super().set_acting_state(state)
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them."""
+        observations, successors = data["observations"], data["next_observations"]
+        if self.normalizer is not None:
+            raw = observations.reshape(-1, *observations.shape[2:])
+            observations, successors = self.normalizer(observations), self.normalizer(successors)
+            self.normalizer.update(raw)
+        n_steps, n_envs = data["rewards"].shape
+        actions = data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:])
+        if not isinstance(self.action_space, spaces.Discrete):
+            actions = actions.reshape(len(actions), -1)
+
+        def infer(name: str, inputs: Array) -> Array:
+            return self.infer(name, inputs.reshape(-1, *inputs.shape[2:]))  # [T * N, outputs]
+
+        log_probs = self.distribution.log_prob_numpy(infer("actor", observations), actions)
+        values = infer("critic", observations).reshape(n_steps, n_envs)
+        advantages = generalized_advantages(
+            data["rewards"],
+            values,
+            infer("critic", successors).reshape(n_steps, n_envs),
+            data["terminated"],
+            data["truncated"],
+            gamma=self.number("gamma"),
+            gae_lambda=self.number("gae_lambda"),
+        )
+        return {
+            "observations": observations,
+            "actions": actions.reshape(n_steps, n_envs, *actions.shape[1:]),
+            "log_probs": log_probs.reshape(n_steps, n_envs).astype(np.float32),
+            "advantages": advantages,
+            "returns": advantages + values,
+        }
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        advantages = batch["advantages"]
+        if not self.config.normalize_advantages:
+            return batch
+        return {**batch, "advantages": (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)}
+
+    def extra_state(self) -> dict[str, Any]:
+        return {} if self.normalizer is None else {"normalizer": self.normalizer.get_state()}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        if self.normalizer is not None:
+            self.normalizer.set_state(state["normalizer"])

@@ -1,0 +1,57 @@
+"""Advantage actor-critic: Mnih et al. 2016, arXiv 1602.01783, with all copies of the environment in step (A2C)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agents.actor_critic import ActorCritic, ActorCriticConfig
+from agents.backend import ops
+from agents.config import hyperparameter
+from agents.replay import RolloutMemory
+
+
+@dataclass(frozen=True, kw_only=True)
+class A2CConfig(ActorCriticConfig):
+    """Hyperparameters of A2C: one gradient step on each short rollout."""
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        7e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    )
+    optimizer: str = hyperparameter(
+        "rmsprop(rho=0.99, epsilon=1e-5)",
+        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        search=("adam", "adamw", "rmsprop", "sgd"),
+    )
+    n_steps: int = hyperparameter(5, "Steps of each copy a rollout.", low=1, search=(5, 8, 16, 32, 64))
+    gae_lambda: float = hyperparameter(
+        1.0, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
+    )
+    normalize_advantages: bool = hyperparameter(False, "Scale advantages within each rollout.")
+
+
+class A2C(ActorCritic):
+    """A2C for discrete and continuous actions. See `Agent` for the arguments."""
+
+    config_class = A2CConfig
+    config: A2CConfig
+
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
+        return RolloutMemory(n_steps=self.config.n_steps, rng=rng)
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]
+        values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
+        log_probs = self.distribution.log_prob(parameters, batch["actions"])  # [B]
+        policy_loss = -ops.mean(log_probs * batch["advantages"])
+        value_loss = ops.mean(ops.square(values - batch["returns"]))
+        entropy = ops.mean(self.distribution.entropy(parameters))
+        return {
+            "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+        }

@@ -1,0 +1,123 @@
+"""Soft actor-critic: Haarnoja et al. 2018, arXiv 1812.05905, with two critics and a temperature that is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agents.backend import keras, ops
+from agents.config import hyperparameter
+from agents.distributions import SquashedGaussian
+from agents.learning import Turn
+from agents.networks import constant, network
+from agents.off_policy import ContinuousAgent, ContinuousConfig
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACConfig(ContinuousConfig):
+    """Hyperparameters of SAC."""
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        3e-4, "Step size of the optimizers.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    )
+    ent_coef: float | None = hyperparameter(
+        None, "Temperature, the weight of the entropy; null: it is learned.", above=0.0, live=True, search=(1e-3, 1.0)
+    )
+    initial_ent_coef: float = hyperparameter(1.0, "Temperature at first, where it is learned.", above=0.0)
+    target_entropy: float | None = hyperparameter(
+        None, "Entropy that a learned temperature keeps, in nats; null: minus the dimensions of an action.", live=True
+    )
+
+
+class SAC(ContinuousAgent):
+    """SAC for continuous actions. See `Agent` for the arguments."""
+
+    config_class = SACConfig
+    config: SACConfig
+    critics: ClassVar[tuple[str, ...]] = ("critic", "second_critic")
+    target_networks: ClassVar[Mapping[str, str]] = {
+        "target_critic": "critic",
+        "target_second_critic": "second_critic",
+    }
+
+    @property
+    def rowwise(self) -> bool:
+        return True
+
+    def build(self) -> Mapping[str, keras.Model]:
+        made = dict(super().build())
+        if self.config.ent_coef is None:
+            first = math.log(self.config.initial_ent_coef)
+            made["temperature"] = constant(self.observation_space, first, name="temperature")
+        return made
+
+    def actor_network(self, name: str) -> keras.Model:
+        config = self.config
+        return network(
+            self.observation_space, config.hidden_sizes, 2 * self.n_dimensions, activation=config.activation, name=name
+        )
+
+    def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
+        learned = {"temperature": ("temperature",)} if self.config.ent_coef is None else {}
+        return {**super().optimized_networks(), **learned}
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        if explore and self.warming_up:
+            return self.shaped(self.random_actions(len(observations)))
+        parameters = self.infer("actor", observations)  # [N, 2 D]
+        drawn = SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
+        return self.shaped(drawn)
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
+        noise = self.rng.standard_normal((len(data["rewards"]), 2 * self.n_dimensions)).astype(np.float32)
+        return {**data, "noise": noise[:, : self.n_dimensions], "next_noise": noise[:, self.n_dimensions :]}
+
+    def turns(self) -> Sequence[Turn]:
+        policy = ["actor", "temperature"] if self.config.ent_coef is None else ["actor"]
+        return [Turn(["critic"], self.critic_loss), Turn(policy, self.policy_loss)]
+
+    @property
+    def learns_temperature(self) -> bool:
+        """Whether the temperature is learned."""
+        return "temperature" in self.optimizers
+
+    def log_temperature(self, observations: Any) -> Any:
+        """[B] logarithm of the temperature, the same in all rows."""
+        return self.networks["temperature"](observations)[:, 0]
+
+    def temperature(self, observations: Any) -> Any:
+        """The temperature: a number, or [B]."""
+        if not self.learns_temperature:
+            return self.live.ent_coef
+        return ops.stop_gradient(ops.exp(self.log_temperature(observations)))
+
+    def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """The critics' errors beside the soft value of what the policy does next."""
+        successors = batch["next_observations"]
+        parameters = self.networks["actor"](successors)  # [B, 2 D]
+        actions, log_probs = SquashedGaussian.draw(parameters, batch["next_noise"])
+        targets = tuple(f"target_{critic}" for critic in self.critics)
+        next_values = self.smallest(targets, successors, actions) - self.temperature(successors) * log_probs  # [B]
+        return self.critic_losses(batch, self.bootstrapped(batch, next_values))
+
+    def policy_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """The policy's soft value, to be raised, and how far its entropy is from what the temperature should keep."""
+        observations = batch["observations"]
+        parameters = self.networks["actor"](observations, training=True)  # [B, 2 D]
+        actions, log_probs = SquashedGaussian.draw(parameters, batch["noise"])
+        values = self.smallest(self.critics, observations, actions)  # [B]
+        temperature = self.temperature(observations)
+        told = {"actor": ops.mean(temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
+        if not self.learns_temperature:
+            return told
+        target = getattr(self.live, "target_entropy", -float(self.n_dimensions))
+        missing = ops.stop_gradient(log_probs + target)  # [B] > 0 where the entropy is too small
+        loss = -ops.mean(self.log_temperature(observations) * missing)
+        return {**told, "temperature": loss, "ent_coef": ops.mean(temperature)}

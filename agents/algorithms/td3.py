@@ -1,0 +1,58 @@
+"""Twin delayed DDPG: Fujimoto et al. 2018, arXiv 1802.09477.
+
+To DDPG it adds a second critic, the smaller of whose values counts; noise on the target actor's actions; and an actor
+and targets that move at every second gradient step only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agents.algorithms.ddpg import DDPG, DDPGConfig
+from agents.backend import ops
+from agents.config import hyperparameter
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3Config(DDPGConfig):
+    """Hyperparameters of TD3."""
+
+    policy_delay: int = hyperparameter(2, "Gradient steps of the critics between those of the actor.", low=1)
+    target_update_interval: int = hyperparameter(2, "Gradient steps between updates of the targets.", low=1)
+    target_noise: float = hyperparameter(
+        0.2, "Standard deviation of the noise on the target actor's actions.", low=0.0, live=True, search=(0.05, 0.5)
+    )
+    target_noise_clip: float = hyperparameter(0.5, "Largest such noise.", low=0.0, live=True)
+
+
+class TD3(DDPG):
+    """TD3 for continuous actions. See `Agent` for the arguments."""
+
+    config_class = TD3Config
+    config: TD3Config
+    critics: ClassVar[tuple[str, ...]] = ("critic", "second_critic")
+    target_networks: ClassVar[Mapping[str, str]] = {
+        "target_critic": "critic",
+        "target_second_critic": "second_critic",
+        "target_actor": "actor",
+    }
+
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds the noise of the target actor's actions, [M, D] of deviation 1."""
+        noise = self.rng.standard_normal((len(data["rewards"]), self.n_dimensions))
+        return {**data, "noise": noise.astype(np.float32)}
+
+    def next_actions(self, batch: dict[str, Any]) -> Any:
+        limit = self.live.target_noise_clip
+        noise = ops.clip(self.live.target_noise * batch["noise"], -limit, limit)
+        return ops.clip(super().next_actions(batch) + noise, -1.0, 1.0)

@@ -1,0 +1,394 @@
+"""DDPG, TD3 and SAC, and optimizers that step in turns, against small examples worked out by hand."""
+
+import itertools
+import math
+
+import keras
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import agents
+from agents import AgentSpec
+from agents.agent import Agent
+from agents.algorithms.ddpg import DDPG, DDPGConfig
+from agents.algorithms.sac import SAC, SACConfig
+from agents.algorithms.td3 import TD3, TD3Config
+from agents.distributions import SquashedGaussian
+from agents.errors import ConfigurationError
+from agents.keras_agent import KerasAgent
+from agents.learning import Turn
+from agents.networks import Constant, constant, critic_network
+from agents.population import Population
+from agents.replay import Batches, UniformReplay
+
+LINE = spaces.Box(-10.0, 10.0, (1,), np.float32)
+PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
+PLAIN = {"jit_compile": False, "hidden_sizes": (), "max_grad_norm": None, "gamma": 0.5, "optimizer": "sgd"}
+
+ROWS = {
+    "observations": np.array([[1.0], [2.0]], np.float32),
+    "actions": np.array([[0.5], [-1.0]], np.float32),
+    "rewards": np.array([1.0, 2.0], np.float32),
+    "lengths": np.array([1, 2], np.int32),
+    "next_observations": np.array([[2.0], [0.5]], np.float32),
+    "terminated": np.array([False, False]),
+}
+
+
+def tensors(rows):
+    return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
+
+
+def told(loss):
+    return {name: float(value) for name, value in loss.items()}
+
+
+def line(network, *weights, bias=0.0):
+    """Makes the last layer of a network compute weights * inputs + bias."""
+    network.set_weights([np.array(weights, np.float32)[:, None], np.full(1, bias, np.float32)])
+
+
+def ddpg(kind=DDPG, config=DDPGConfig, **params):
+    """Q(x, a) = x + 2 a, whose target is 2 x - a + 1; the actor is tanh(0), its target tanh(x / 2)."""
+    agent = kind(LINE, PUSH, config.from_dict({**PLAIN, "learning_rate": 0.1, "tau": 0.25, **params}))
+    line(agent.networks["critic"], 1, 2)
+    line(agent.networks["target_critic"], 2, -1, bias=1)
+    line(agent.networks["actor"], 0)
+    line(agent.networks["target_actor"], 0.5)
+    return agent
+
+
+NEXT = np.tanh([1.0, 0.25])  # what the target actor does next
+
+
+def test_the_critic_of_ddpg():
+    # Values 2 and 0; targets 1 + 0.5 (4 - tanh 1 + 1) and 2 + 0.25 (1 - tanh 0.25 + 1).
+    targets = np.array([1 + 0.5 * (5 - NEXT[0]), 2 + 0.25 * (2 - NEXT[1])])
+    loss = told(ddpg().critic_loss(tensors(ROWS)))
+    assert loss["critic"] == pytest.approx(((2 - targets[0]) ** 2 + (0 - targets[1]) ** 2) / 2)
+    assert loss["q_mean"] == pytest.approx(1)
+    assert loss["td_error"] == pytest.approx((abs(2 - targets[0]) + targets[1]) / 2)
+
+
+def test_what_terminated_does_not_bootstrap():
+    rows = {**ROWS, "terminated": np.array([True, True])}
+    assert told(ddpg().critic_loss(tensors(rows)))["critic"] == pytest.approx(((2 - 1) ** 2 + (0 - 2) ** 2) / 2)
+
+
+def test_the_actor_learns_from_the_critic_after_its_step_and_targets_follow_both():
+    agent = ddpg()
+    agent.update(Batches(ROWS, np.arange(2, dtype=np.int32)[None]))
+    targets = np.array([1 + 0.5 * (5 - NEXT[0]), 2 + 0.25 * (2 - NEXT[1])])
+    errors = np.array([2, 0]) - targets  # the loss is their mean square
+    kernel = np.array([1, 2]) - 0.1 * np.array([(errors * [1, 2]).mean() * 2, (errors * [0.5, -1]).mean() * 2])
+    np.testing.assert_allclose(agent.networks["critic"].get_weights()[0][:, 0], kernel, rtol=1e-5)
+    # dQ/da is the critic's new weight; tanh' is 1 at 0; the actor's input is 1 and 2.
+    actor = 0.1 * kernel[1] * 1.5
+    np.testing.assert_allclose(agent.networks["actor"].get_weights()[0], [[actor]], rtol=1e-5)
+    np.testing.assert_allclose(
+        agent.networks["target_critic"].get_weights()[0][:, 0], 0.25 * kernel + 0.75 * np.array([2, -1]), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        agent.networks["target_actor"].get_weights()[0], [[0.25 * actor + 0.75 * 0.5]], rtol=1e-5
+    )
+
+
+def td3(**params):
+    """Like `ddpg`; the second critic is a, and its target 3."""
+    agent = ddpg(TD3, TD3Config, **params)
+    line(agent.networks["second_critic"], 0, 1)
+    line(agent.networks["target_second_critic"], 0, 0, bias=3)
+    return agent
+
+
+def test_the_critics_of_td3():
+    noise = np.array([[1.0], [-10.0]], np.float32)  # times 0.2: 0.2, and -2, which is cut to -0.5
+    smoothed = NEXT + np.array([0.2, -0.5])
+    first = np.array([2 * 2 - smoothed[0] + 1, 2 * 0.5 - smoothed[1] + 1])
+    targets = np.array([1, 2]) + np.array([0.5, 0.25]) * np.minimum(first, 3)
+    assert first[0] > 3 > first[1]  # each critic is the smaller one once
+    loss = told(td3().critic_loss(tensors({**ROWS, "noise": noise})))
+    expected = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([0.5, -1]) - targets) ** 2).mean()
+    assert loss["critic"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_actor_and_the_targets_of_td3_move_at_every_second_step():
+    agent = td3()
+    rows = {**ROWS, "noise": np.zeros((2, 1), np.float32)}
+    weights = []
+    for _ in range(4):
+        weight, shift = agent.networks["actor"].get_weights()
+        update = agent.update(Batches(rows, np.arange(2, dtype=np.int32)[None]))
+        kernel, bias = agent.networks["critic"].get_weights()
+        values = ROWS["observations"] * kernel[0] + np.tanh(ROWS["observations"] * weight + shift) * kernel[1] + bias
+        # It is told at every step, whether the actor moves or not, of the critic after its own.
+        assert update.losses["actor"] == pytest.approx(-values.mean(), rel=1e-5)
+        weights.append([agent.networks[name].get_weights()[0].copy() for name in ("critic", "actor", "target_critic")])
+    moved = [[not np.array_equal(a, b) for a, b in zip(*pair, strict=True)] for pair in itertools.pairwise(weights)]
+    assert moved == [[True, True, True], [True, False, False], [True, True, True]]
+
+
+def test_delayed_steps_are_the_same_within_one_update_and_over_several():
+    rows = {**ROWS, "noise": np.zeros((2, 1), np.float32)}
+    together, apart = td3(), td3()
+    together.update(Batches(rows, np.tile(np.arange(2, dtype=np.int32), (4, 1))))
+    for _ in range(4):
+        apart.update(Batches(rows, np.arange(2, dtype=np.int32)[None]))
+    for name, network in together.networks.items():
+        for ours, theirs in zip(network.get_weights(), apart.networks[name].get_weights(), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+# --- SAC
+
+
+def log_density(before, mean, log_std):
+    """Of tanh(before) by the change of variables, in double precision."""
+    z = (before - mean) / math.exp(log_std)
+    return -0.5 * z * z - log_std - 0.5 * math.log(2 * math.pi) - math.log(1 - math.tanh(before) ** 2)
+
+
+def test_squashed_gaussian():
+    parameters = np.array([[0.3, -0.2, -1.0, 0.5]], np.float32)  # two dimensions
+    noise = np.array([[0.7, -1.1]], np.float32)
+    actions, log_probs = SquashedGaussian.draw(parameters, noise)
+    before = [0.3 + math.exp(-1) * 0.7, -0.2 - math.exp(0.5) * 1.1]
+    np.testing.assert_allclose(np.array(actions), [np.tanh(before)], rtol=1e-5)
+    expected = log_density(before[0], 0.3, -1.0) + log_density(before[1], -0.2, 0.5)
+    assert float(log_probs[0]) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(SquashedGaussian.mode(parameters), np.tanh([[0.3, -0.2]]), rtol=1e-6)
+
+
+def test_the_density_of_squashed_actions_integrates_to_one():
+    edges = np.linspace(-4, 4, 4001)
+    middle = (edges[1:] + edges[:-1]) / 2
+    noise = ((middle - 0.4) / 0.7).astype(np.float32)[:, None]
+    parameters = np.tile(np.array([[0.4, math.log(0.7)]], np.float32), (len(noise), 1))
+    _, log_probs = SquashedGaussian.draw(parameters, noise)
+    assert np.sum(np.exp(np.array(log_probs)) * np.diff(np.tanh(edges))) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("mean", [-30.0, 30.0])
+def test_far_out_the_density_keeps_its_digits(mean):
+    actions, log_probs = SquashedGaussian.draw(np.array([[mean, 0.0]], np.float32), np.zeros((1, 1), np.float32))
+    assert abs(float(actions[0, 0])) == 1.0
+    # log(1 - tanh(x)^2) = log 4 - 2 |x| there
+    assert float(log_probs[0]) == pytest.approx(-0.5 * math.log(2 * math.pi) - math.log(4) + 60, rel=1e-5)
+
+
+def test_samples_are_those_of_the_distribution():
+    rng = np.random.default_rng(0)
+    parameters = np.tile(np.array([[0.5, math.log(0.3)]], np.float32), (20_000, 1))
+    drawn = np.arctanh(SquashedGaussian.sample(parameters, rng)[:, 0].astype(np.float64))
+    assert drawn.mean() == pytest.approx(0.5, abs=0.01)
+    assert drawn.std() == pytest.approx(0.3, abs=0.01)
+
+
+def sac(**params):
+    """A policy of mean 0 and deviation e^-1; Q is x + 2 a and -x; targets are 2 x - a and 1; the temperature is e."""
+    config = SACConfig.from_dict({**PLAIN, "learning_rate": 0.1, "initial_ent_coef": math.e, **params})
+    agent = SAC(LINE, PUSH, config)
+    agent.networks["actor"].set_weights([np.zeros((1, 2)), np.array([0.0, -1.0])])
+    line(agent.networks["critic"], 1, 2)
+    line(agent.networks["second_critic"], -1, 0)
+    line(agent.networks["target_critic"], 2, -1)
+    line(agent.networks["target_second_critic"], 0, 0, bias=1)
+    return agent
+
+
+NOISE = {"noise": np.array([[1.0], [-1.0]], np.float32), "next_noise": np.array([[0.5], [0.0]], np.float32)}
+
+
+@pytest.mark.parametrize("params", [{}, {"ent_coef": 2.0}])
+def test_the_critics_of_sac(params):
+    temperature = params.get("ent_coef", math.e)
+    before = [0.5 * math.exp(-1), 0.0]
+    log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
+    smallest = np.minimum(2 * np.array([2, 0.5]) - np.tanh(before), 1)
+    targets = np.array([1, 2]) + np.array([0.5, 0.25]) * (smallest - temperature * log_probs)
+    expected = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([-1, -2]) - targets) ** 2).mean()
+    loss = told(sac(**params).critic_loss(tensors({**ROWS, **NOISE})))
+    assert loss["critic"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_policy_of_sac_and_its_temperature():
+    before = np.array([1, -1]) * math.exp(-1)
+    log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
+    values = np.minimum(np.array([1, 2]) + 2 * np.tanh(before), [-1, -2])
+    loss = told(sac().policy_loss(tensors({**ROWS, **NOISE})))
+    assert loss["actor"] == pytest.approx((math.e * log_probs - values).mean(), rel=1e-5)
+    assert loss["entropy"] == pytest.approx(-log_probs.mean(), rel=1e-5)
+    assert loss["temperature"] == pytest.approx(-(1.0 * (log_probs - 1)).mean(), rel=1e-5)  # target -1, log e = 1
+    assert loss["ent_coef"] == pytest.approx(math.e, rel=1e-5)
+
+
+def test_the_temperature_falls_where_the_entropy_is_more_than_wanted():
+    for target, falls in ((-10.0, True), (10.0, False)):
+        agent = sac(target_entropy=target)
+        agent.update(Batches({**ROWS, **NOISE}, np.arange(2, dtype=np.int32)[None]))
+        [value] = agent.networks["temperature"].get_weights()
+        assert (value[0] < 1.0) == falls
+
+
+def test_a_temperature_that_is_fixed_has_no_optimizer_and_can_be_changed():
+    agent = sac(ent_coef=0.5)
+    assert set(agent.optimizers) == {"actor", "critic"}
+    agent.set_hyperparameter("ent_coef", 0.1)
+    assert set(sac().optimizers) == {"actor", "critic", "temperature"}
+    with pytest.raises(ConfigurationError, match="ent_coef"):
+        sac().set_hyperparameter("ent_coef", 0.1)
+
+
+# --- what they share
+
+
+def test_first_actions_are_uniform():
+    agent = sac(learning_starts=10)
+    drawn = np.concatenate([agent.act(np.zeros((50, 1), np.float32)) for _ in range(40)])
+    assert (drawn.shape, drawn.dtype) == ((2000, 1), np.float32)
+    assert np.histogram(drawn, 4, (-1, 1))[0].min() > 400
+    agent.advance(10)
+    assert np.abs(agent.act(np.zeros((500, 1), np.float32))).mean() < 0.5  # the policy's, of deviation e^-1
+
+
+def test_noise_is_on_what_the_actor_does_and_within_bounds():
+    agent = ddpg(learning_starts=0, noise_kwargs={"sigma": 0.5})
+    drawn = agent.act(np.zeros((2000, 1), np.float32))
+    assert drawn.std() == pytest.approx(0.48, abs=0.03)  # cut at two deviations
+    assert np.abs(drawn).max() == 1.0
+    np.testing.assert_array_equal(agent.act(np.zeros((3, 1), np.float32), explore=False), np.zeros((3, 1)))
+
+
+def test_spaces_that_they_do_not_take():
+    for kind in (DDPG, TD3, SAC):
+        with pytest.raises(ConfigurationError, match=rf"{kind.__name__} takes continuous actions.*DQN, PPO and A2C"):
+            kind(LINE, spaces.Discrete(2))
+        with pytest.raises(ConfigurationError, match=rf"{kind.__name__} takes actions within bounds"):
+            kind(LINE, spaces.Box(-np.inf, np.inf, (1,), np.float32))
+
+
+def test_actions_join_behind_the_convolutions():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    critic = critic_network(space, (8,), 2)
+    images = np.random.default_rng(0).integers(0, 256, (3, 36, 36, 1)).astype(np.uint8)
+    values = [np.array(critic([images, np.full((3, 2), a, np.float32)])) for a in (0.0, 1.0)]
+    assert values[0].shape == (3, 1)
+    assert not np.allclose(*values)
+
+
+def test_an_agent_of_images_learns():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    agent = SAC(space, PUSH, SACConfig(hidden_sizes=(8,), batch_size=2))
+    images = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 1)).astype(np.uint8)
+    rows = {**ROWS, "observations": images, "next_observations": images[::-1], **NOISE}
+    assert agent.update(Batches(rows, np.arange(2, dtype=np.int32)[None])).finite
+    assert agent.act(images).shape == (2, 1)
+
+
+def test_a_constant_is_a_number_whatever_it_sees():
+    network = constant(LINE, 0.5)
+    np.testing.assert_array_equal(np.array(network(np.ones((3, 1), np.float32))), np.full((3, 1), 0.5))
+    np.testing.assert_array_equal(
+        Constant(0.5).numpy_call(np.ones((2, 3, 4), np.float32), [np.array([0.5], np.float32)]), np.full((2, 3, 1), 0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("ddpg", {}),
+        ("ddpg", {"noise": "ornstein-uhlenbeck"}),
+        ("td3", {"gradient_steps": 2}),
+        ("sac", {}),
+        ("sac", {"ent_coef": 0.1, "n_envs": 2}),
+        ("a2c", {}),
+    ],
+)
+def test_members_are_those_agents_alone(name, params):
+    small = {"hidden_sizes": (8,), "jit_compile": False, **params}
+    if name != "a2c":
+        small |= {"learning_starts": 20, "batch_size": 8}
+    members = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
+    spec = AgentSpec.of(name, "Pendulum-v1", small)
+    population = Population(spec, members)
+    with agents.Trainer(population) as trainer:
+        trainer.train(env_steps=60)
+        values = population.get_state()["values"]
+        for position, member in enumerate(members):
+            own_params = {key: value for key, value in member.items() if key != "seed"}
+            alone = AgentSpec.of(name, "Pendulum-v1", {**small, **own_params}).build(member["seed"])
+            with agents.Trainer(alone) as own:
+                own.train(env_steps=60)
+                assert own.newest_loss == pytest.approx(trainer.runs[position].newest_loss, rel=1e-3)
+            for ours, theirs in zip(values, alone.state_variables(), strict=True):
+                np.testing.assert_allclose(ours[position], np.array(theirs.numpy()), rtol=1e-3, atol=1e-5)
+
+
+# --- turns
+
+
+class InTurns(KerasAgent):
+    """Two weights a and b from 1. First a moves by -b, then b moves by -a of then, at every `every`th step."""
+
+    order = (("a",), ("b",))
+    every = (1, 1)
+
+    def build(self):
+        return {name: constant(self.observation_space, 1.0, name=name) for name in "ab"}
+
+    def optimized_networks(self):
+        return {name: [name] for name in "ab"}
+
+    def act(self, observations, explore=True):
+        return np.zeros(len(observations), np.int64)
+
+    def make_memory(self, n_envs, rng):
+        return UniformReplay(buffer_size=10, batch_size=1, n_envs=n_envs, rng=rng)
+
+    def product(self, batch):
+        a, b = (self.networks[name](batch["observations"])[0, 0] for name in "ab")
+        return dict.fromkeys("ab", a * b)
+
+    def turns(self):
+        return [Turn(names, self.product, every) for names, every in zip(self.order, self.every, strict=True)]
+
+
+def weights_after(n, order, every):
+    kind = type("Kind", (InTurns,), {"order": order, "every": every})
+    config = agents.AgentConfig(optimizer="sgd", learning_rate=0.5, jit_compile=False)
+    agent = kind(LINE, spaces.Discrete(2), config)
+    rows = {"observations": np.zeros((n, 1), np.float32)}
+    agent.update(Batches(rows, np.arange(n, dtype=np.int32)[:, None]))
+    return [float(agent.networks[name].get_weights()[0][0]) for name in "ab"]
+
+
+def test_turns():
+    assert weights_after(1, (("a", "b"),), (1,)) == [0.5, 0.5]
+    assert weights_after(1, (("a",), ("b",)), (1, 1)) == [0.5, 0.75]  # b sees a as it is by then
+    assert weights_after(1, (("b",), ("a",)), (1, 1)) == [0.75, 0.5]
+    assert weights_after(2, (("a",), ("b",)), (1, 2)) == [0.0, 1.0]  # b is due when a is 0
+    assert weights_after(3, (("a",), ("b",)), (1, 3)) == [-0.5, 1.25]
+
+
+@pytest.mark.parametrize("order", [(("a",), ("a", "b")), (("a",),), (("a",), ("c",))])
+def test_every_optimizer_is_in_one_turn(order):
+    with pytest.raises(
+        ConfigurationError, match=r"turns\(\) must have each of the optimizers \['a', 'b'\] in one turn"
+    ):
+        weights_after(1, order, (1,) * len(order))
+
+
+def test_an_agent_without_a_loss_says_so():
+    kind = type("Kind", (InTurns,), {"turns": KerasAgent.turns})
+    agent = kind(LINE, spaces.Discrete(2), agents.AgentConfig(jit_compile=False))
+    with pytest.raises(NotImplementedError, match=r"needs a method loss\(batch\), or turns\(\)"):
+        agent.update(Batches({"observations": np.zeros((1, 1), np.float32)}, np.zeros((1, 1), np.int32)))
+    assert issubclass(kind, Agent)
+
+
+def test_a_strategy_takes_optimizers_that_step_together():
+    from agents.distributed import DistributedSteps
+
+    with pytest.raises(ConfigurationError, match=r"one after the other \(critic, then actor and temperature\)"):
+        DistributedSteps(sac().learnable(), None)
