@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +13,16 @@ from gymnasium import spaces
 
 from agents.backend import keras, ops
 from agents.config import AgentConfig, hyperparameter
-from agents.errors import ConfigurationError
+from agents.environments.goals import Goals, goals_of
+from agents.errors import ConfigurationError, unknown_name
 from agents.keras_agent import KerasAgent
 from agents.networks import critic_network, network
-from agents.replay import UniformReplay
+from agents.replay import HindsightReplay, UniformReplay
+from agents.replay.hindsight import STRATEGIES
 
 Array = np.ndarray[Any, Any]
+
+REPLAYS = ("uniform", "hindsight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,20 @@ class OffPolicyConfig(AgentConfig):
     target_update_interval: int = hyperparameter(
         1, "Gradient steps between updates of the target network.", low=1, search=(1, 100), log=True
     )
+    replay: str = hyperparameter(
+        "uniform", "Which replay: uniform; or hindsight, which also learns for goals that were reached by chance."
+    )
+    n_sampled_goal: int = hyperparameter(
+        4, "Hindsight: transitions with another goal for each one that keeps its own.", low=0, search=(2, 8)
+    )
+    goal_selection_strategy: str = hyperparameter(
+        "future", "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode)."
+    )
+    goal_function: str | None = hyperparameter(
+        None,
+        "Hindsight: module:function that gives rewards [M] and ends [M] for reached and wanted goals [M, G]; null: "
+        "the environment's compute_reward and compute_terminated.",
+    )
     hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
@@ -47,6 +66,17 @@ class OffPolicyConfig(AgentConfig):
             raise ConfigurationError(
                 f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
             )
+        if self.replay not in REPLAYS:
+            raise unknown_name("replay", self.replay, REPLAYS)
+        if self.goal_selection_strategy not in STRATEGIES:
+            raise unknown_name("goal_selection_strategy", self.goal_selection_strategy, STRATEGIES)
+        if self.replay == "hindsight" and self.n_step > 1:
+            raise ConfigurationError(
+                f"n_step must be 1 with replay='hindsight' (rewards of several steps would have to be computed anew), "
+                f"got {self.n_step}."
+            )
+        if self.replay != "hindsight" and self.goal_function is not None:
+            raise ConfigurationError("goal_function needs replay='hindsight'.")
 
 
 class OffPolicyAgent(KerasAgent):
@@ -57,17 +87,38 @@ class OffPolicyAgent(KerasAgent):
 
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
         config = self.config
-        return UniformReplay(
-            buffer_size=config.buffer_size,
-            batch_size=config.batch_size,
-            learning_starts=config.learning_starts,
-            train_freq=config.train_freq,
-            gradient_steps=config.gradient_steps,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            n_envs=n_envs,
-            rng=rng,
+        shared: dict[str, Any] = {
+            "buffer_size": config.buffer_size,
+            "batch_size": config.batch_size,
+            "learning_starts": config.learning_starts,
+            "train_freq": config.train_freq,
+            "gradient_steps": config.gradient_steps,
+            "n_step": config.n_step,
+            "gamma": config.gamma,
+            "n_envs": n_envs,
+            "rng": rng,
+        }
+        if config.replay == "uniform":
+            return UniformReplay(**shared)
+        return HindsightReplay(
+            goals=self.goals,
+            n_sampled_goal=config.n_sampled_goal,
+            strategy=config.goal_selection_strategy,
+            **shared,
         )
+
+    @functools.cached_property
+    def goals(self) -> Goals:
+        """What hindsight needs to know of the environment."""
+        if self.environment is None:
+            raise ConfigurationError(
+                "replay='hindsight' needs to know the environment, and the agent was made without one."
+            )
+        return goals_of(self.environment.make(), self.environment.label, self.config.goal_function)
+
+    def start(self) -> None:
+        if self.config.replay == "hindsight":
+            _ = self.goals  # here, so that members of a population find it
 
     def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
         """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""

@@ -55,6 +55,7 @@ class DDPG(ContinuousAgent):
         )  # fmt: skip
 
     def start(self) -> None:
+        super().start()
         self.noise: Noise = make_noise(self.config.noise, **self.config.noise_kwargs)
 
     def act(self, observations: Array, explore: bool = True) -> Array:

@@ -96,6 +96,7 @@ class DQN(OffPolicyAgent):
         return network(self.observation_space, config.hidden_sizes, n_actions, **shared)
 
     def start(self) -> None:
+        super().start()
         config = self.config
         self.policy: Policy = (
             AdaptiveEpsilonGreedy(

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces
 
+from agents.environments.goals import FlatObservations
 from agents.environments.transforms import action_transform, observation_transform
 from agents.errors import ConfigurationError, unknown_name
 
@@ -91,7 +92,7 @@ class EnvironmentSpec:
         return self.id if isinstance(self.id, str) else getattr(self.id, "__name__", repr(self.id))
 
     def make(self, **kwargs: Any) -> gym.Env[Any, Any]:
-        """One environment.
+        """One environment; an observation in parts (`Dict`) becomes one vector.
 
         Raises:
             ConfigurationError: It cannot be made; the cause is in the message.
@@ -99,15 +100,16 @@ class EnvironmentSpec:
         arguments = {**self.kwargs, **kwargs}
         try:
             if isinstance(self.id, str):
-                return gym.make(self.id, disable_env_checker=True, **arguments)
-            made = self.id(**arguments)
+                made = gym.make(self.id, disable_env_checker=True, **arguments)
+            else:
+                made = self.id(**arguments)
         except Exception as error:
             raise ConfigurationError(
                 f"Environment {self.label!r} cannot be made with {arguments!r}: {type(error).__name__}: {error}"
             ) from error
         if not isinstance(made, gym.Env):
             raise ConfigurationError(f"{self.label!r} must make a gymnasium.Env, it made {made!r}.")
-        return made
+        return FlatObservations(made, self.label) if isinstance(made.observation_space, spaces.Dict) else made
 
     def spaces(self) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
         """The observation and action space that an agent sees.

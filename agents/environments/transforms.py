@@ -50,8 +50,8 @@ def observation_transform(space: gym.Space[Any], label: str) -> Transform:
         )
     raise ConfigurationError(
         f"Environment {label!r} has the observation space {space}; there are networks for Box (vectors, images as "
-        f"uint8 [height, width, channels]), Discrete and MultiBinary. Wrap the environment, for example with "
-        f"gymnasium.wrappers.FlattenObservation."
+        f"uint8 [height, width, channels]), Discrete, MultiBinary and Dict of vectors. Wrap the environment, for "
+        f"example with gymnasium.wrappers.FlattenObservation."
     )
 
 

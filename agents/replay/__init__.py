@@ -1,8 +1,9 @@
 """Memories: where transitions wait until an update wants them."""
 
+from agents.replay.hindsight import HindsightReplay
 from agents.replay.join import join
 from agents.replay.memory import Batches, Memory, Transition
 from agents.replay.rollout import RolloutMemory
 from agents.replay.uniform import UniformReplay
 
-__all__ = ["Batches", "Memory", "RolloutMemory", "Transition", "UniformReplay", "join"]
+__all__ = ["Batches", "HindsightReplay", "Memory", "RolloutMemory", "Transition", "UniformReplay", "join"]

@@ -99,12 +99,19 @@ class UniformReplay(Memory):
 
     def sample(self, n: int) -> dict[str, Array]:
         """Draws `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
+        return self._transitions(*self._places(n), n)
+
+    def _places(self, n: int) -> tuple[Array, Array]:
+        """Time slots and environments of `n` drawn transitions of each member, [P * n] each."""
         stored = min(self._added, self.capacity)
         oldest = self._added - stored
         # The newest n_step - 1 slots have no complete future yet.
         drawn = [self._draw(rng, stored - self.n_step + 1, n) for rng in self._rngs]
         slots = (oldest + np.concatenate([age for age, _ in drawn])) % self.capacity
-        environments = np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+        return slots, np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+
+    def _transitions(self, slots: Array, environments: Array, n: int) -> dict[str, Array]:
+        """The transitions that begin at these places, `n` of each member."""
         width = self._ended.shape[1]
         rows = slots * width + environments
         if self.n_step == 1:
@@ -162,13 +169,18 @@ class UniformReplay(Memory):
             self._ended[slot, where] = True
 
     def keep(self, positions: Sequence[int]) -> None:
-        columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
+        columns = self._columns(positions)
         # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.
         for name in self._arrays:
             self._arrays[name] = self._arrays[name].take(columns, axis=1)
         self._ended = self._ended.take(columns, axis=1)
         self._rngs = [self._rngs[i] for i in positions]
         self.gammas = self.gammas[list(positions)]
+
+    def _columns(self, positions: Sequence[int]) -> Array:
+        """The environments of these members, [P * N]."""
+        columns: Array = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
+        return columns
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         if name == "gamma":

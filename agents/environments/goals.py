@@ -1,0 +1,156 @@
+"""Observations in parts (`Dict`) as one vector, and what is to be known of goals in them.
+
+A goal environment is one whose observation has the parts ``observation``, ``achieved_goal`` and ``desired_goal``, and
+that can tell the reward of any pair of goals: the interface of Gymnasium-Robotics' `GoalEnv`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from agents.environments.transforms import observation_transform
+from agents.errors import ConfigurationError
+
+Array = np.ndarray[Any, Any]
+Judge = Callable[[Array, Array], tuple[Array, Array]]
+
+PARTS = ("achieved_goal", "desired_goal", "observation")
+
+
+class FlatObservations(gym.ObservationWrapper[Array, Any, Any]):
+    """An environment whose observation is a `Dict`, seen as one vector: its parts one after the other, by name.
+
+    Args:
+        environment: Its parts are vectors, numbers or flags; `Discrete` ones become one-hot.
+        label: What it is called in errors.
+
+    Attributes:
+        places: Part -> where it is in the vector.
+
+    Raises:
+        ConfigurationError: A part is an image, or of a kind that no network takes.
+    """
+
+    def __init__(self, environment: gym.Env[Any, Any], label: str) -> None:
+        super().__init__(environment)
+        parts: Any = environment.observation_space
+        self._transforms = {name: observation_transform(part, f"{label}[{name!r}]") for name, part in parts.items()}
+        self.places: dict[str, slice] = {}
+        end = 0
+        for name, transform in self._transforms.items():
+            if len(transform.space.shape) > 1 and transform.space.dtype == np.uint8:
+                raise ConfigurationError(
+                    f"Environment {label!r} has an image, {name!r}, among other parts in its observation; a network "
+                    f"takes an image alone or vectors: wrap the environment."
+                )
+            size = int(np.prod(transform.space.shape))
+            self.places[name] = slice(end, end + size)
+            end += size
+        bounds = [
+            np.concatenate([getattr(transform.space, side).ravel() for transform in self._transforms.values()])
+            for side in ("low", "high")
+        ]
+        self.observation_space = spaces.Box(bounds[0], bounds[1], dtype=np.float32)
+
+    def observation(self, observation: Any) -> Array:
+        """{part: value} -> [D] float32."""
+        parts = [transform(np.asarray(observation[name])[None]).ravel() for name, transform in self._transforms.items()]
+        return np.concatenate(parts)
+
+
+class Goals(NamedTuple):
+    """What hindsight needs to know of an environment."""
+
+    achieved: slice  # where the goal that was reached is in an observation
+    desired: slice  # where the one that is wanted is
+    judge: Judge  # achieved [M, G], desired [M, G] -> rewards [M] float32, whether that ends the episode [M] bool
+
+
+def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = None) -> Goals:
+    """What hindsight needs to know of an environment.
+
+    Args:
+        environment: A goal environment, made by `EnvironmentSpec.make`.
+        label: What it is called in errors.
+        function: ``"module:function"`` that gives the rewards and ends of pairs of goals: `Judge`. Defaults to the
+            environment's `compute_reward` and, where it has it, `compute_terminated`, whose `info` is ``{}``.
+
+    Raises:
+        ConfigurationError: It is none, says nothing of rewards, or the function does not exist or gives something else.
+    """
+    places = getattr(environment, "places", {})
+    missing = [part for part in PARTS if part not in places]
+    if missing:
+        raise ConfigurationError(
+            f"Hindsight needs a goal environment, whose observation has the parts {', '.join(PARTS)}; that of "
+            f"{label!r} has no {', no '.join(missing)}."
+        )
+    achieved, desired = places["achieved_goal"], places["desired_goal"]
+    judge = _function(function) if function is not None else _of_environment(environment, label)
+    probe = np.zeros((3, achieved.stop - achieved.start), np.float32)
+    return Goals(achieved, desired, _checked(judge, probe, function or label))
+
+
+def _of_environment(environment: gym.Env[Any, Any], label: str) -> Judge:
+    if not environment.has_wrapper_attr("compute_reward"):
+        raise ConfigurationError(
+            f"Environment {label!r} has no compute_reward(achieved_goal, desired_goal, info), so nobody can tell what "
+            f"another goal would have given: write one, or name a function of your own (goal_function)."
+        )
+    reward_of = environment.get_wrapper_attr("compute_reward")
+    end_of = None
+    if environment.has_wrapper_attr("compute_terminated"):
+        end_of = environment.get_wrapper_attr("compute_terminated")
+
+    def judge(achieved: Array, desired: Array) -> tuple[Array, Array]:
+        rewards = _of_rows(reward_of, achieved, desired)
+        ended = np.zeros(len(achieved)) if end_of is None else _of_rows(end_of, achieved, desired)
+        return rewards, ended
+
+    return judge
+
+
+def _of_rows(function: Callable[[Any, Any, Any], Any], achieved: Array, desired: Array) -> Array:
+    """What a function of single goals, which may take many at once, gives for each row, [M]."""
+    try:
+        given = np.asarray(function(achieved, desired, {}))
+    except Exception:  # noqa: BLE001 - one that was written for a single pair may fail in any way
+        given = np.zeros(())
+    if given.shape == (len(achieved),):
+        return given
+    return np.array([function(*pair, {}) for pair in zip(achieved, desired, strict=True)])
+
+
+def _function(path: str) -> Judge:
+    module, colon, name = path.partition(":")
+    try:
+        found: Judge = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        told = "" if colon else " (write module:function)"
+        raise ConfigurationError(f"goal_function {path!r} cannot be imported{told}: {error}.") from error
+    return found
+
+
+def _checked(judge: Judge, probe: Array, name: str) -> Judge:
+    """The same, of the types that a replay has; tried once."""
+
+    def checked(achieved: Array, desired: Array) -> tuple[Array, Array]:
+        rewards, ended = judge(achieved, desired)
+        return np.asarray(rewards, np.float32), np.asarray(ended, bool)
+
+    try:
+        shapes = [values.shape for values in checked(probe, probe)]
+    except Exception as error:
+        raise ConfigurationError(f"The rewards of goals of {name!r} cannot be computed: {error!r}.") from error
+    if shapes != [(len(probe),)] * 2:
+        raise ConfigurationError(
+            f"The function for rewards of goals of {name!r} must give rewards [M] and ends [M] for goals [M, G]; for "
+            f"M = {len(probe)} it gave shapes {shapes[0]} and {shapes[1]}."
+        )
+    return checked

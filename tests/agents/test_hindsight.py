@@ -1,0 +1,399 @@
+"""Goals: observations in parts, what pairs of goals give, and replays in which others are wanted."""
+
+import copy
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+import agents
+from agents import AgentSpec, EnvironmentSpec, Trainer, evaluate
+from agents.environments.bit_flip import BitFlip
+from agents.environments.goals import Goals, goals_of
+from agents.errors import ConfigurationError
+from agents.population import Population
+from agents.replay import HindsightReplay, Transition, join
+
+BITS = "agents.environments.bit_flip:BitFlip-v0"
+SMALL = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "replay": "hindsight"}
+
+
+class Parts(gym.Env):
+    """Shows all kinds of parts that go together."""
+
+    observation_space = spaces.Dict(
+        {
+            "position": spaces.Box(-2.0, 3.0, (2, 2), np.float64),
+            "gear": spaces.Discrete(3, start=1),
+            "lamps": spaces.MultiBinary(2),
+        }
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"position": np.arange(4.0).reshape(2, 2), "gear": 2, "lamps": np.array([1, 0])}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, True, False, {}
+
+
+class Line(gym.Env):
+    """A walk on whole numbers from 0; wanted is 100, which is never reached. The pair's reward is their distance."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Dict(
+        {
+            name: spaces.Box(-np.inf, np.inf, (1,), np.float32)
+            for name in ("observation", "achieved_goal", "desired_goal")
+        }
+    )
+
+    def __init__(self, length=5, single=False):
+        self.length, self.single = length, single
+
+    def _seen(self):
+        at = np.array([self.at], np.float32)
+        return {"observation": at, "achieved_goal": at, "desired_goal": np.array([100.0], np.float32)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = self.t = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.at += 1 if action else -1
+        self.t += 1
+        return self._seen(), -abs(100.0 - self.at), False, self.t == self.length, {}
+
+    def compute_reward(self, achieved, desired, info):
+        if self.single and np.ndim(achieved) != 1:
+            raise TypeError("one pair at a time")
+        distance = np.abs(np.asarray(desired) - achieved)[..., 0]
+        return -float(distance) if self.single else -distance
+
+
+def twice(achieved, desired):
+    """A user's function: twice the distance; close goals end the episode."""
+    distance = np.abs(achieved - desired)[:, 0]
+    return -2 * distance, distance < 0.5
+
+
+def wrong(achieved, desired):
+    return np.zeros(2), np.zeros(2)
+
+
+# --- observations in parts
+
+
+def test_parts_become_one_vector_by_name():
+    environment = EnvironmentSpec(Parts).make()
+    assert environment.places == {"gear": slice(0, 3), "lamps": slice(3, 5), "position": slice(5, 9)}
+    observation, _ = environment.reset(seed=0)
+    np.testing.assert_array_equal(observation, np.array([0, 1, 0, 1, 0, 0, 1, 2, 3], np.float32))
+    assert observation.dtype == np.float32
+    assert environment.observation_space.contains(observation)
+    np.testing.assert_array_equal(environment.observation_space.high, [1] * 5 + [3] * 4)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_agents_learn_from_parts(kind):
+    agent = agents.make("ppo", EnvironmentSpec(Parts, {}, kind), n_envs=2, n_steps=8, batch_size=8, jit_compile=False)
+    with Trainer(agent) as trainer:
+        assert trainer.train(env_steps=32).history.returns
+    assert evaluate(agent, n_episodes=2).shape == (2,)
+
+
+def test_an_image_among_parts_is_refused():
+    class Seeing(Parts):
+        observation_space = spaces.Dict({"eye": spaces.Box(0, 255, (36, 36, 3), np.uint8)})
+
+    with pytest.raises(ConfigurationError, match=r"'Seeing' has an image, 'eye', among other parts"):
+        EnvironmentSpec(Seeing).make()
+
+
+# --- goals
+
+
+def test_what_pairs_of_goals_give():
+    environment = EnvironmentSpec(BITS, {"n_bits": 2}).make()
+    goals = goals_of(environment, "bits")
+    assert (goals.achieved, goals.desired) == (slice(0, 2), slice(2, 4))
+    rewards, ended = goals.judge(np.array([[0, 1], [1, 1]]), np.array([[0, 1], [0, 1]]))
+    np.testing.assert_array_equal(rewards, [0, -1])
+    np.testing.assert_array_equal(ended, [True, False])
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_functions_of_one_pair_and_of_many(single):
+    goals = goals_of(EnvironmentSpec(Line, {"single": single}).make(), "line")
+    rewards, ended = goals.judge(np.array([[1.0], [5.0]]), np.array([[3.0], [5.0]]))
+    assert (rewards.tolist(), rewards.dtype) == ([-2, 0], np.float32)
+    assert ended.tolist() == [False, False]
+
+
+def test_a_function_of_ones_own():
+    goals = goals_of(EnvironmentSpec(Line).make(), "line", f"{__name__}:twice")
+    rewards, ended = goals.judge(np.array([[1.0], [5.0]]), np.array([[3.0], [5.0]]))
+    assert (rewards.tolist(), ended.tolist()) == ([-4, 0], [False, True])
+
+
+def test_what_is_no_goal_environment_says_what_is_missing():
+    with pytest.raises(
+        ConfigurationError, match=r"'CartPole-v1' has no achieved_goal, no desired_goal, no observation"
+    ):
+        agents.make("dqn", "CartPole-v1", replay="hindsight")
+
+    class Mute(gym.Env):
+        observation_space, action_space = Line.observation_space, Line.action_space
+
+    with pytest.raises(ConfigurationError, match=r"'Mute' has no compute_reward\(achieved_goal.*goal_function"):
+        agents.make("dqn", EnvironmentSpec(Mute), replay="hindsight")
+    for name, told in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:function")):
+        with pytest.raises(ConfigurationError, match=told):
+            agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=name)
+    with pytest.raises(ConfigurationError, match=r"gave shapes \(2,\) and \(2,\)"):
+        agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong")
+
+
+def test_bits():
+    check_env(BitFlip(3), skip_render_check=True)
+    environment = BitFlip(3)
+    seen, _ = environment.reset(seed=0)
+    wrong_bits = np.flatnonzero(seen["achieved_goal"] != seen["desired_goal"])
+    for bit in wrong_bits[:-1]:
+        _, reward, terminated, truncated, _ = environment.step(bit)
+        assert (reward, terminated, truncated) == (-1, False, False)
+    seen, reward, terminated, truncated, info = environment.step(wrong_bits[-1])
+    assert (reward, terminated, truncated, info["is_success"]) == (0, True, False, True)
+    np.testing.assert_array_equal(seen["achieved_goal"], seen["desired_goal"])
+    with pytest.raises(ValueError, match="n_bits must be >= 1"):
+        BitFlip(0)
+
+
+# --- the replay
+
+
+def walk(replay, n_steps, n_envs=2, length=5, first=0):
+    """Environment i is at 1,000,000 i + 100 * episode + step; episodes are `length` steps, those of 1 are shorter by i."""
+    for t in range(first, first + n_steps):
+        at, ends = [], []
+        for i in range(n_envs):
+            episode, step = divmod(t, length - i)
+            at.append(1_000_000 * i + 100 * episode + step)
+            ends.append(step == length - i - 1)
+        before = np.array([[x, x, -1] for x in at], np.float32)
+        after = before + np.array([1, 1, 0], np.float32)
+        flags = np.array(ends)
+        replay.add(
+            Transition(
+                before, np.zeros(n_envs, np.int64), np.full(n_envs, -7.0, np.float32), after, flags & False, flags
+            )
+        )
+
+
+def judged(achieved, desired):
+    return -np.abs(achieved - desired)[:, 0], (achieved == desired)[:, 0]
+
+
+GOALS = Goals(slice(1, 2), slice(2, 3), judged)
+
+
+def replay_of(**changes):
+    settings = {"buffer_size": 200, "batch_size": 4, "n_envs": 2, "rng": np.random.default_rng(0), "goals": GOALS}
+    return HindsightReplay(**{**settings, **changes})
+
+
+@pytest.mark.parametrize("n_stored", [40, 1_003])  # 1,003: the ring of 100 has gone round, in the middle of episodes
+@pytest.mark.parametrize("strategy", ["future", "final", "episode"])
+def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n_stored):
+    replay = replay_of(strategy=strategy)
+    walk(replay, n_stored)
+    data = replay.sample(4_000)
+    at, wanted = data["observations"][:, 0], data["observations"][:, 2]
+    other = wanted != -1
+    assert other.mean() == pytest.approx(0.8, abs=0.03)
+    np.testing.assert_array_equal(data["next_observations"][:, 2], wanted)
+    assert (data["rewards"][~other] == -7).all()
+    reached = data["next_observations"][:, 1]
+    np.testing.assert_array_equal(data["rewards"][other], -np.abs(reached - wanted)[other])
+    np.testing.assert_array_equal(data["terminated"][other], (reached == wanted)[other])
+    assert not data["terminated"][~other].any()
+    # A goal is a place after a step of the same episode: 1 to its length past the episode's begin.
+    environment = at // 1_000_000
+    length = np.where(environment == 0, 5, 4)
+    episode, step = (at - 1_000_000 * environment) // 100, at % 100
+    episode_of_goal, place = (wanted - 1_000_000 * environment) // 100, wanted % 100
+    assert (episode_of_goal == episode)[other].all()
+    last_episode, done = divmod(n_stored, length)
+    last = np.where(episode == last_episode, done, length)  # one that is not over ends with its newest step
+    assert (place <= last)[other].all()
+    if strategy == "future":
+        assert (place > step)[other].all()
+        first = other & (step == 0) & (environment == 0) & (episode < last_episode)
+        counts = np.bincount(place[first].astype(int), minlength=6)[1:]
+        assert counts.min() > 0.12 * counts.sum()  # each of the five is as likely
+    elif strategy == "final":
+        assert (place == last)[other].all()
+    else:
+        assert (place <= step)[other].any()
+        assert (place >= 1)[other].all()
+
+
+def test_without_other_goals_it_is_a_uniform_replay():
+    replay = replay_of(n_sampled_goal=0)
+    walk(replay, 40)
+    assert (replay.sample(100)["observations"][:, 2] == -1).all()
+
+
+def test_what_is_stored_stays_as_it_was():
+    replay = replay_of()
+    walk(replay, 40)
+    before = copy.deepcopy(replay.get_state()["arrays"])
+    replay.sample(1000)
+    for name, values in replay.get_state()["arrays"].items():
+        np.testing.assert_array_equal(values, before[name])
+
+
+def test_a_cut_ends_the_episodes_that_were_going_on():
+    replay = replay_of(strategy="final")
+    walk(replay, 7)
+    replay.cut([0])
+    walk(replay, 3, first=7)
+    data = replay.sample(2_000)
+    at, wanted = data["observations"][:, 0], data["observations"][:, 2]
+    second = (at >= 100) & (at < 200) & (wanted != -1)  # steps 5, 6 | 7, 8, 9 of environment 0
+    assert set(wanted[second & (at <= 101)].tolist()) == {102.0}
+    assert set(wanted[second & (at > 101)].tolist()) == {105.0}
+
+
+def test_state_round_trip():
+    replay, other = replay_of(), replay_of(rng=np.random.default_rng(5))
+    walk(replay, 133)
+    other.set_state(copy.deepcopy(replay.get_state()))
+    for each in (replay, other):
+        walk(each, 9, first=133)
+    ours, theirs = replay.sample(500), other.sample(500)
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_members_draw_what_each_would_draw_alone():
+    alone = [replay_of(rng=np.random.default_rng(i)) for i in range(3)]
+    together = join([replay_of(rng=np.random.default_rng(i)) for i in range(3)])
+    for replay in alone:
+        walk(replay, 123)
+    for t in range(123):
+        one = replay_of(buffer_size=20)
+        walk(one, 1, first=t)
+        stored = one.get_state()["arrays"]
+        together.add(Transition(*(np.concatenate([stored[name][0]] * 3) for name in Transition._fields)))
+    for positions in ([0, 1, 2], [2, 0]):
+        together.keep(positions)
+        kept = [alone[i] for i in positions]
+        alone = kept
+        ours = together.sample(50)
+        theirs = [replay.sample(50) for replay in kept]
+        for name in ours:
+            np.testing.assert_array_equal(ours[name], np.concatenate([each[name] for each in theirs]))
+
+
+# --- in agents
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"replay": "hindsigt"}, "nearest|Did you mean|hindsight"),
+        ({"replay": "hindsight", "n_step": 3}, "n_step must be 1 with replay='hindsight'"),
+        ({"replay": "hindsight", "goal_selection_strategy": "past"}, "future"),
+        ({"replay": "hindsight", "n_sampled_goal": -1}, "n_sampled_goal must be >= 0"),
+        ({"goal_function": "a:b"}, "goal_function needs replay='hindsight'"),
+    ],
+)
+def test_settings_that_cannot_be(params, told):
+    with pytest.raises(ConfigurationError, match=told):
+        agents.make("dqn", BITS, **params)
+
+
+def test_members_are_those_agents_alone():
+    spec = AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL)
+    population = Population(spec, [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}])
+    with Trainer(population) as trainer:
+        trainer.train(env_steps=80)
+        values = population.get_state()["values"]
+    for position, (seed, own) in enumerate([(3, {"learning_rate": 1e-2}), (4, {"gamma": 0.5})]):
+        alone = AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), {**SMALL, **own}).build(seed)
+        with Trainer(alone) as trainer:
+            trainer.train(env_steps=80)
+        for ours, theirs in zip(values, alone.state_variables(), strict=True):
+            np.testing.assert_allclose(ours[position], np.array(theirs.numpy()), rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_goes_on_as_if_it_had_never_stopped():
+    def made():
+        return Trainer(AgentSpec.of("dqn", EnvironmentSpec(BITS, {"n_bits": 3}), SMALL).build(0))
+
+    with made() as straight, made() as stopped, made() as resumed:
+        straight.train(env_steps=120)
+        stopped.train(env_steps=50)
+        resumed.set_state(copy.deepcopy(stopped.get_state()))
+        resumed.train(env_steps=70)
+        for ours, theirs in zip(straight.agent.state_variables(), resumed.agent.state_variables(), strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.learns
+def test_ten_bits_are_learned_with_hindsight_and_not_without():
+    """Solved is an episode that ends before its ten steps are over; acting at random solves 1% of them."""
+    params = {
+        **{"hidden_sizes": (256,), "batch_size": 128, "n_envs": 8, "train_freq": 4, "gradient_steps": 4},
+        **{"gamma": 0.98, "tau": 0.05, "target_update_interval": 4, "exploration_final_eps": 0.1},
+    }
+    solved = {}
+    for replay in ("hindsight", "uniform"):
+        agent = agents.make("dqn", BITS, seed=0, replay=replay, **params)
+        with Trainer(agent) as trainer:
+            trainer.train(env_steps=15_000)
+        solved[replay] = (evaluate(agent, n_episodes=100) > -10).mean()
+    assert solved["hindsight"] >= 0.95
+    assert solved["uniform"] <= 0.2
+
+
+@pytest.mark.learns
+def test_goals_are_reached_by_continuous_actions_too():
+    class Reach(gym.Env):
+        """A point in a square that moves by its action; wanted is to be within 0.1 of another one after 20 steps."""
+
+        action_space = spaces.Box(-0.2, 0.2, (2,), np.float32)
+        observation_space = spaces.Dict(
+            {name: spaces.Box(-1.0, 1.0, (2,), np.float32) for name in ("observation", "achieved_goal", "desired_goal")}
+        )
+
+        def _seen(self):
+            return {"observation": self.at, "achieved_goal": self.at, "desired_goal": self.wanted}
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.at, self.wanted = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
+            self.t = 0
+            return self._seen(), {}
+
+        def step(self, action):
+            self.at = np.clip(self.at + action, -1, 1).astype(np.float32)
+            self.t += 1
+            return self._seen(), float(self.compute_reward(self.at, self.wanted, {})), False, self.t == 20, {}
+
+        def compute_reward(self, achieved, desired, info):
+            return -1.0 * (np.linalg.norm(achieved - desired, axis=-1) > 0.1)
+
+    agent = agents.make(
+        "sac", EnvironmentSpec(Reach), replay="hindsight", hidden_sizes=(64, 64), batch_size=128, n_envs=4,
+        learning_rate=3e-3, gamma=0.9, tau=0.05, learning_starts=400,
+    )  # fmt: skip
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=10_000)
+    # At 0.2 a step no point is further than 10 steps; a policy that reaches its goals and stays loses less than that.
+    assert evaluate(agent, n_episodes=50).mean() >= -9
