@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras, ops
-from agents.config import AgentConfig, hyperparameter
+from agents.config import hyperparameter
 from agents.distributions import Categorical, DiagonalGaussian, GaussianHead
+from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
-from agents.networks import is_image, network
+from agents.network_config import NetworkConfig
+from agents.networks import body, headed, is_image
 from agents.normalization import RunningNormalizer
 from agents.returns import generalized_advantages
 
@@ -22,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCriticConfig(AgentConfig):
+class ActorCriticConfig(NetworkConfig):
     """Hyperparameters of every actor-critic that learns from rollouts."""
 
     n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1)
@@ -42,12 +44,27 @@ class ActorCriticConfig(AgentConfig):
         live=True,
         search=(0.3, 5.0),
     )
-    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers of each network.")
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+    share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last ones.")
     normalize_observations: bool = hyperparameter(
         False, "Scale observations by their running mean and standard deviation."
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
+
+    separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.share_layers and (self.optimizers or self.networks):
+            raise ConfigurationError(
+                "Networks that share their layers have one optimizer and one shape: leave share_layers out, or "
+                "optimizers, networks and several learning rates."
+            )
+
+    def structure(self) -> dict[str, Any]:
+        """See `AgentConfig.structure`: one optimizer for both networks is another one than two that look alike."""
+        return super().structure() | {"n_optimizers": 2 if self.optimizers else 1}
 
 
 class ActorCritic(KerasAgent):
@@ -65,16 +82,23 @@ class ActorCritic(KerasAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
-        shared: dict[str, Any] = {"hidden_sizes": config.hidden_sizes, "activation": config.activation}
         if isinstance(self.action_space, spaces.Discrete):
             outputs, head = int(self.action_space.n), None
         else:
             outputs = math.prod(self.action_space.shape)
             head = GaussianHead(outputs)
+        bodies = {name: body(space, orthogonal=True, **config.layers(name)) for name in ("actor", "critic")}
+        if config.share_layers:
+            bodies["critic"] = bodies["actor"]
         return {
-            "actor": network(space, outputs=outputs, output_scale=0.01, head=head, name="actor", **shared),
-            "critic": network(space, outputs=1, output_scale=1.0, name="critic", **shared),
+            "actor": headed(space, bodies["actor"], outputs, output_scale=0.01, head=head, name="actor"),
+            "critic": headed(space, bodies["critic"], 1, output_scale=1.0, name="critic"),
         }
+
+    def optimized_networks(self) -> Mapping[str, Sequence[str]]:
+        if not self.config.optimizers:
+            return super().optimized_networks()
+        return {"actor": ["actor"], "critic": ["critic"]}
 
     def start(self) -> None:
         self.distribution = Categorical if isinstance(self.action_space, spaces.Discrete) else DiagonalGaussian
@@ -138,6 +162,13 @@ class ActorCritic(KerasAgent):
         if not self.config.normalize_advantages:
             return batch
         return {**batch, "advantages": (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)}
+
+    def losses(self, policy_loss: Any, value_loss: Any, entropy: Any) -> dict[str, Any]:
+        """What `loss` gives of these three scalars: for one optimizer, or for one each."""
+        policy = policy_loss - self.live.ent_coef * entropy
+        value = self.live.vf_coef * value_loss
+        parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
+        return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 
     def extra_state(self) -> dict[str, Any]:
         return {} if self.normalizer is None else {"normalizer": self.normalizer.get_state()}

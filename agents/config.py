@@ -15,7 +15,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -109,6 +109,9 @@ class AgentConfig:
     max_grad_norm: float | None = hyperparameter(
         None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
+    separate_rates: ClassVar[tuple[str, ...]] = ()
+    """Names of optimizers that a list of learning rates is for, in this order."""
+
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
     jit_compile: bool | None = hyperparameter(
         None, "Compile updates with XLA; null: those of several gradient steps, where all networks are dense."
@@ -137,7 +140,8 @@ class AgentConfig:
 
         Args:
             values: Field name to value. A dotted name sets an optimizer's argument: ``optimizer.momentum`` for
-                all optimizers, ``actor.learning_rate`` for the one that is named ``actor``.
+                all optimizers, ``actor.learning_rate`` for the one that is named ``actor``. A list of learning rates
+                has one for each network with an optimizer of its own (for PPO the actor's and the critic's).
 
         Raises:
             ConfigurationError: A field does not exist, has the wrong type, or is out of range.
@@ -149,6 +153,9 @@ class AgentConfig:
         overrides = adapters["optimizers"].check("optimizers", values.get("optimizers", {}))
         optimizer_kwargs: dict[str, Any] = dict(kwargs)
         optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
+        values = dict(values)
+        for owner, rate in cls._rates_of(values).items():
+            optimizers.setdefault(owner, {})["learning_rate"] = rate
         for name, value in values.items():
             owner, dot, argument = name.partition(".")
             if name == "optimizer.learning_rate":
@@ -169,6 +176,21 @@ class AgentConfig:
             if _tells_rate(values["optimizer"]):
                 plain.setdefault("learning_rate", spec.learning_rate)
         return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
+
+    @classmethod
+    def _rates_of(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Learning rates by the names of optimizers, where a list of them is given; the first stays as that of all."""
+        rates, names = values.get("learning_rate"), cls.separate_rates
+        if not isinstance(rates, list | tuple):
+            return {}
+        if len(rates) != len(names):
+            told = f"it has {len(names)} networks with optimizers of their own ({', '.join(names)})" if names else ""
+            raise ConfigurationError(
+                f"{len(rates)} learning rates for {cls.__name__.removesuffix('Config')}: "
+                f"{told or 'it takes one'}, got {list(rates)}."
+            )
+        values["learning_rate"] = rates[0]
+        return dict(zip(names, rates, strict=True))
 
     def replace(self, values: Mapping[str, Any]) -> Self:
         """A copy with other values, by the same names that `from_dict` takes.

@@ -27,6 +27,7 @@ from agents.forwards import Forwards
 from agents.inference import is_dense
 from agents.learning import CompiledUpdate, GradientSteps, Learnable, Turn
 from agents.live import Live, OptimizerNumbers, guarded
+from agents.network_config import check_described
 from agents.optimizers import variables_of
 from agents.replay import Batches
 from agents.variables import assign_all, digest_of, values_of
@@ -283,6 +284,7 @@ class KerasAgent(Agent):
     def _build_networks(self, seed: int) -> dict[str, keras.Model]:
         with seeding.seeded_initializers(seed):
             networks = dict(self.build())
+        check_described(getattr(self.config, "networks", {}), [n for n in networks if n not in self.target_networks])
         for network in networks.values():
             if not network.built:
                 network.build((None, *self.observation_space.shape))
@@ -292,10 +294,11 @@ class KerasAgent(Agent):
         return networks
 
     def _optimized_variables(self, networks: Mapping[str, keras.Model]) -> dict[str, list[Any]]:
-        return {
-            name: [variable for network in names for variable in networks[network].trainable_variables]
-            for name, names in self.optimized_networks().items()
-        }
+        found = {}
+        for name, trained in self.optimized_networks().items():
+            variables = [variable for network in trained for variable in networks[network].trainable_variables]
+            found[name] = list({id(variable): variable for variable in variables}.values())  # layers may be shared
+        return found
 
     def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
         for name in self.config.optimizers:

@@ -12,6 +12,10 @@ from agents.backend import keras
 from agents.errors import ConfigurationError, unknown_name
 
 Array = np.ndarray[Any, Any]
+Convolutions = Sequence[Sequence[int]]
+
+NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+"""Filters, kernel and stride in Mnih et al. 2015 ("Human-level control through deep reinforcement learning")."""
 
 
 def network(
@@ -20,6 +24,7 @@ def network(
     outputs: int,
     *,
     activation: str = "tanh",
+    convolutions: Convolutions | None = None,
     output_scale: float | None = None,
     head: keras.layers.Layer | None = None,
     name: str | None = None,
@@ -31,6 +36,7 @@ def network(
         hidden_sizes: Units of the hidden dense layers.
         outputs: Size of the last axis of the result.
         activation: Keras activation of the hidden layers.
+        convolutions: Filters, kernel and stride of each, for images. Defaults to None: those of Mnih et al. 2015.
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it),
             as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990); None for Keras's own.
         head: The last layer, in place of a dense one.
@@ -39,16 +45,41 @@ def network(
     Raises:
         ConfigurationError: An image too small for the convolutions, layers without units, or an unknown activation.
     """
+    layers = body(observation_space, hidden_sizes, activation, convolutions, orthogonal=output_scale is not None)
+    return headed(observation_space, layers, outputs, output_scale=output_scale, head=head, name=name)
+
+
+def body(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int],
+    activation: str,
+    convolutions: Convolutions | None = None,
+    *,
+    orthogonal: bool = False,
+) -> list[keras.layers.Layer]:
+    """The layers of a network but for its last one; see `network`. Several networks may share them."""
     _check(hidden_sizes, activation)
-    orthogonal = output_scale is not None
-    layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape), *_features(observation_space)]
+    layers = _features(observation_space, convolutions)
     for size in hidden_sizes:
         init = keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
         layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=init))
+    return layers
+
+
+def headed(
+    observation_space: spaces.Box,
+    layers: Sequence[keras.layers.Layer],
+    outputs: int,
+    *,
+    output_scale: float | None = None,
+    head: keras.layers.Layer | None = None,
+    name: str | None = None,
+) -> keras.Sequential:
+    """A network of these layers and a last one; see `network`."""
     if head is None:
-        last_init = keras.initializers.Orthogonal(output_scale) if orthogonal else "glorot_uniform"
-        head = keras.layers.Dense(outputs, kernel_initializer=last_init)
-    return keras.Sequential([*layers, head], name=name)
+        init = keras.initializers.Orthogonal(output_scale) if output_scale is not None else "glorot_uniform"
+        head = keras.layers.Dense(outputs, kernel_initializer=init)
+    return keras.Sequential([keras.Input(observation_space.shape), *layers, head], name=name)
 
 
 def critic_network(
@@ -57,6 +88,7 @@ def critic_network(
     n_dimensions: int,
     *,
     activation: str = "relu",
+    convolutions: Convolutions | None = None,
     name: str | None = None,
 ) -> keras.Model:
     """A network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
@@ -66,6 +98,7 @@ def critic_network(
         hidden_sizes: Units of the hidden dense layers.
         n_dimensions: Dimensions of an action, which is [B, D].
         activation: Keras activation of the hidden layers.
+        convolutions: As in `network`.
         name: Name of the network.
 
     Raises:
@@ -74,7 +107,7 @@ def critic_network(
     _check(hidden_sizes, activation)
     observations, actions = keras.Input(observation_space.shape), keras.Input((n_dimensions,))
     x = observations
-    for layer in _features(observation_space):
+    for layer in _features(observation_space, convolutions):
         x = layer(x)
     x = keras.layers.Concatenate()([x, actions])
     for size in hidden_sizes:
@@ -87,10 +120,14 @@ def constant(observation_space: spaces.Box, value: float, *, name: str | None = 
     return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
 
 
-def _features(observation_space: spaces.Box) -> list[keras.layers.Layer]:
+def _features(observation_space: spaces.Box, convolutions: Convolutions | None) -> list[keras.layers.Layer]:
     """What comes before the dense layers."""
     if is_image(observation_space):
-        return _nature_convolutions(observation_space.shape)
+        return _of_image(observation_space.shape, NATURE if convolutions is None else convolutions)
+    if convolutions is not None:
+        raise ConfigurationError(
+            f"convolutions are for images (uint8 [height, width, channels]), not for {observation_space}."
+        )
     return [keras.layers.Flatten()] if len(observation_space.shape) != 1 else []
 
 
@@ -119,19 +156,19 @@ def is_image(space: spaces.Box) -> bool:
     return space.dtype == np.uint8 and len(space.shape) == 3
 
 
-def _nature_convolutions(shape: tuple[int, ...]) -> list[keras.layers.Layer]:
-    """The convolutions of Mnih et al. 2015 ("Human-level control through deep reinforcement learning")."""
-    if min(shape[0], shape[1]) < 36:
-        raise ConfigurationError(
-            f"An image must be uint8 [height, width, channels] with at least 36 pixels a side, got {shape}."
-        )
-    return [
-        keras.layers.Rescaling(1.0 / 255.0),
-        keras.layers.Conv2D(32, 8, 4, activation="relu"),
-        keras.layers.Conv2D(64, 4, 2, activation="relu"),
-        keras.layers.Conv2D(64, 3, 1, activation="relu"),
-        keras.layers.Flatten(),
-    ]
+def _of_image(shape: tuple[int, ...], convolutions: Convolutions) -> list[keras.layers.Layer]:
+    layers: list[keras.layers.Layer] = [keras.layers.Rescaling(1.0 / 255.0)]
+    sides = list(shape[:2])
+    for filters, kernel, stride in convolutions:
+        if min(sides) < kernel:
+            told = ", ".join(str(list(each)) for each in convolutions)
+            raise ConfigurationError(
+                f"An image must be uint8 [height, width, channels], large enough for the convolutions {told} "
+                f"(filters, kernel, stride; the usual ones need 36 pixels a side), got {shape}."
+            )
+        sides = [(side - kernel) // stride + 1 for side in sides]
+        layers.append(keras.layers.Conv2D(filters, kernel, stride, activation="relu"))
+    return [*layers, keras.layers.Flatten()]
 
 
 @keras.saving.register_keras_serializable("agents")

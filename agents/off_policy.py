@@ -12,10 +12,11 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras, ops
-from agents.config import AgentConfig, hyperparameter
+from agents.config import hyperparameter
 from agents.environments.goals import Goals, goals_of
 from agents.errors import ConfigurationError, unknown_name
 from agents.keras_agent import KerasAgent
+from agents.network_config import NetworkConfig
 from agents.networks import critic_network, network
 from agents.replay import HindsightReplay, UniformReplay
 from agents.replay.hindsight import STRATEGIES
@@ -26,7 +27,7 @@ REPLAYS = ("uniform", "hindsight")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffPolicyConfig(AgentConfig):
+class OffPolicyConfig(NetworkConfig):
     """Hyperparameters of every agent that learns from a replay."""
 
     buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
@@ -56,8 +57,6 @@ class OffPolicyConfig(AgentConfig):
         "Hindsight: module:function that gives rewards [M] and ends [M] for reached and wanted goals [M, G]; null: "
         "the environment's compute_reward and compute_terminated.",
     )
-    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
-    activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
@@ -151,6 +150,8 @@ class ContinuousConfig(OffPolicyConfig):
     target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the targets.", low=1)
     hidden_sizes: tuple[int, ...] = hyperparameter((256, 256), "Units of the hidden layers of each network.")
 
+    separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
+
 
 class ContinuousAgent(OffPolicyAgent):
     """An off-policy agent with an actor and critics of observation and action. See `Agent` for the arguments.
@@ -171,23 +172,15 @@ class ContinuousAgent(OffPolicyAgent):
         if not space.is_bounded():
             raise ConfigurationError(f"{name} takes actions within bounds, not {space}; PPO and A2C take these.")
         made = {"actor": self.actor_network("actor")}
-        for critic in (*self.critics, *(f"target_{critic}" for critic in self.critics)):
-            config = self.config
-            made[critic] = critic_network(
-                self.observation_space,
-                config.hidden_sizes,
-                self.n_dimensions,
-                activation=config.activation,
-                name=critic,
-            )
+        for critic in self.critics:
+            layers = self.config.layers(critic)
+            for each in (critic, f"target_{critic}"):
+                made[each] = critic_network(self.observation_space, n_dimensions=self.n_dimensions, name=each, **layers)
         return made
 
     def actor_network(self, name: str) -> keras.Model:
         """A network from observations to what the policy needs."""
-        config = self.config
-        return network(
-            self.observation_space, config.hidden_sizes, self.n_dimensions, activation=config.activation, name=name
-        )
+        return network(self.observation_space, outputs=self.n_dimensions, name=name, **self.config.layers("actor"))
 
     @property
     def n_dimensions(self) -> int:

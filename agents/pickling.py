@@ -14,9 +14,10 @@ from typing import Any
 
 import cloudpickle
 
-from agents.algorithms.registry import FILE_MODULE, agent_class
+from agents.algorithms.registry import agent_class
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
+from agents.loading import FILE_MODULE
 from agents.module_path import search_first
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec

@@ -49,9 +49,4 @@ class A2C(ActorCritic):
         policy_loss = -ops.mean(log_probs * batch["advantages"])
         value_loss = ops.mean(ops.square(values - batch["returns"]))
         entropy = ops.mean(self.distribution.entropy(parameters))
-        return {
-            "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
-            "policy_loss": policy_loss,
-            "value_loss": value_loss,
-            "entropy": entropy,
-        }
+        return self.losses(policy_loss, value_loss, entropy)

@@ -47,12 +47,9 @@ class DDPG(ContinuousAgent):
         return {**super().build(), "target_actor": self.actor_network("target_actor")}
 
     def actor_network(self, name: str) -> keras.Model:
-        config = self.config
         head = keras.layers.Dense(self.n_dimensions, activation="tanh")
-        return network(
-            self.observation_space, config.hidden_sizes, self.n_dimensions,
-            activation=config.activation, head=head, name=name,
-        )  # fmt: skip
+        layers = self.config.layers("actor")
+        return network(self.observation_space, outputs=self.n_dimensions, head=head, name=name, **layers)
 
     def start(self) -> None:
         super().start()

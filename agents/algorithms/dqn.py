@@ -92,8 +92,7 @@ class DQN(OffPolicyAgent):
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
         head = DuelingHead(n_actions) if config.dueling else None
-        shared: dict[str, Any] = {"activation": config.activation, "head": head, "name": name}
-        return network(self.observation_space, config.hidden_sizes, n_actions, **shared)
+        return network(self.observation_space, outputs=n_actions, head=head, name=name, **config.layers("q"))
 
     def start(self) -> None:
         super().start()

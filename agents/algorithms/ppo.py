@@ -62,10 +62,7 @@ class PPO(ActorCritic):
         value_loss = ops.mean(ops.square(values - batch["returns"]))
         entropy = ops.mean(self.distribution.entropy(parameters))
         return {
-            "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
-            "policy_loss": policy_loss,
-            "value_loss": value_loss,
-            "entropy": entropy,
+            **self.losses(policy_loss, value_loss, entropy),
             # Schulman's estimator of the divergence between old and new policy: small variance, never negative.
             "approx_kl": ops.mean(ratio - 1.0 - log_ratio),
             "clip_fraction": ops.mean(ops.cast(ops.abs(ratio - 1.0) > clip, "float32")),

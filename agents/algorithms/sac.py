@@ -58,10 +58,7 @@ class SAC(ContinuousAgent):
         return made
 
     def actor_network(self, name: str) -> keras.Model:
-        config = self.config
-        return network(
-            self.observation_space, config.hidden_sizes, 2 * self.n_dimensions, activation=config.activation, name=name
-        )
+        return network(self.observation_space, outputs=2 * self.n_dimensions, name=name, **self.config.layers("actor"))
 
     def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
         learned = {"temperature": ("temperature",)} if self.config.ent_coef is None else {}

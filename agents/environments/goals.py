@@ -6,7 +6,6 @@ that can tell the reward of any pair of goals: the interface of Gymnasium-Roboti
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from gymnasium import spaces
 
 from agents.environments.transforms import observation_transform
 from agents.errors import ConfigurationError
+from agents.loading import loaded
 
 Array = np.ndarray[Any, Any]
 Judge = Callable[[Array, Array], tuple[Array, Array]]
@@ -78,8 +78,9 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
     Args:
         environment: A goal environment, made by `EnvironmentSpec.make`.
         label: What it is called in errors.
-        function: ``"module:function"`` that gives the rewards and ends of pairs of goals: `Judge`. Defaults to the
-            environment's `compute_reward` and, where it has it, `compute_terminated`, whose `info` is ``{}``.
+        function: ``"module:function"``, or ``"file.py:function"``, that gives the rewards and ends of pairs of goals:
+            `Judge`. Defaults to the environment's `compute_reward` and, where it has it, `compute_terminated`, whose
+            `info` is ``{}``.
 
     Raises:
         ConfigurationError: It is none, says nothing of rewards, or the function does not exist or gives something else.
@@ -128,12 +129,10 @@ def _of_rows(function: Callable[[Any, Any, Any], Any], achieved: Array, desired:
 
 
 def _function(path: str) -> Judge:
-    module, colon, name = path.partition(":")
     try:
-        found: Judge = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        told = "" if colon else " (write module:function)"
-        raise ConfigurationError(f"goal_function {path!r} cannot be imported{told}: {error}.") from error
+        found: Judge = loaded(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"goal_function {path!r} cannot be loaded: {error}") from error
     return found
 
 

@@ -192,7 +192,8 @@ def make_noise(name_or_noise: str | Noise, **kwargs: Any) -> Noise:
     """Makes the noise of that name; a noise is returned as it is.
 
     Args:
-        name_or_noise: A name in `NOISES` (case, hyphens and underscores do not matter) or a noise.
+        name_or_noise: A name in `NOISES` (case, hyphens and underscores do not matter); a class of your own as
+            "module:Class" or "file.py:Class"; or a noise.
         **kwargs: Arguments of that noise.
 
     Raises:

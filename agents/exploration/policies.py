@@ -45,7 +45,8 @@ def make_policy(name_or_policy: str | Policy, **kwargs: Any) -> Policy:
     """Makes the policy of that name; a policy is returned as it is.
 
     Args:
-        name_or_policy: A name in `POLICIES` (case, hyphens and underscores do not matter) or a policy.
+        name_or_policy: A name in `POLICIES` (case, hyphens and underscores do not matter); a class of your own as
+            "module:Class" or "file.py:Class"; or a policy.
         **kwargs: Arguments of that policy.
 
     Raises:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
+from agents.loading import loaded
 
 __all__ = ["make_by_name", "require_keys", "require_positive"]
 
@@ -21,7 +22,8 @@ def make_by_name(
         family: What the registry holds, in the singular, for messages ("policy").
         registry: Classes by name.
         name_or_object: A name (case, hyphens and underscores do not matter, so that "EpsilonGreedy" and
-            "epsilon_greedy" both find "epsilon-greedy"), or an object of the family.
+            "epsilon_greedy" both find "epsilon-greedy"); a class of one's own as "module:Class" or "file.py:Class"; or
+            an object of the family.
         base: The class that all objects of the family have.
         kwargs: Arguments of the class's constructor; empty with a ready-made object.
 
@@ -39,9 +41,12 @@ def make_by_name(
         raise ConfigurationError(f"a {family} is one of {_list(registry)} or a {base.__name__}, got {name_or_object!r}")
     plain = {_plain(name): name for name in registry}
     name = plain.get(_plain(name_or_object))
-    if name is None:
+    if ":" in name_or_object:
+        name, made_class = name_or_object, _of_ones_own(family, name_or_object, base)
+    elif name is None:
         raise unknown_name(family, name_or_object, registry)
-    made_class = registry[name]
+    else:
+        made_class = registry[name]
     parameters = inspect.signature(made_class).parameters
     for given in kwargs:
         if given not in parameters:
@@ -50,6 +55,18 @@ def make_by_name(
     if missing:
         raise ConfigurationError(f"the {family} {name!r} needs {_list(missing)}")
     return made_class(**kwargs)
+
+
+def _of_ones_own(family: str, path: str, base: type[T]) -> type[T]:
+    try:
+        found = loaded(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the {family} {path!r} cannot be loaded: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ConfigurationError(
+            f"{path!r} is no {family}: it must be a subclass of agents.exploration.{base.__name__}"
+        )
+    return found
 
 
 def require_keys(owner: str, state: Mapping[str, Any], keys: set[str]) -> None:

@@ -177,7 +177,7 @@ def test_bits():
 
 
 def walk(replay, n_steps, n_envs=2, length=5, first=0):
-    """Environment i is at 1,000,000 i + 100 * episode + step; episodes are `length` steps, those of 1 are shorter by i."""
+    """Environment i is at 1,000,000 i + 100 * episode + step; its episodes are `length` - i steps."""
     for t in range(first, first + n_steps):
         at, ends = [], []
         for i in range(n_envs):

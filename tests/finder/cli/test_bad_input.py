@@ -70,7 +70,7 @@ MISTAKES = {
     ),
     "a class that the file has not": (
         ("lr", "mine.py:Nope", "--env", "CartPole-v1"),
-        "mine.py has no class 'Nope'. Agents",
+        "mine.py has nothing called 'Nope'. Agents",
     ),
     "a study to remove": (("delete", "nope", "--yes", "--storage", "empty.db"), "there is no study 'nope'"),
     "nobody to ask": (("delete", "nope", "--storage", "empty.db"), "there is no study 'nope'"),

@@ -1,0 +1,60 @@
+"""What a user wrote, by where it is: ``"module:name"`` or ``"path/to/file.py:name"``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from agents.errors import ConfigurationError
+
+FILE_MODULE = "agent_file_"
+"""What the names of modules begin with that were made of a user's file."""
+
+
+def loaded(path: str) -> Any:
+    """Returns what is there.
+
+    Raises:
+        ConfigurationError: The module or the file cannot be imported, or has nothing of that name (then its cause is
+            an `AttributeError`).
+    """
+    module_name, _, name = path.rpartition(":")
+    try:
+        module = _load_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
+    except (ImportError, FileNotFoundError, ValueError) as error:
+        raise ConfigurationError(str(error) if module_name else "write module:name, or file.py:name.") from error
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        raise ConfigurationError(f"{module_name} has nothing called {name!r}.") from error
+
+
+def file_of(module_name: str) -> Path | None:
+    """The file of a module, or of a path to one, that was imported."""
+    if module_name.endswith(".py"):
+        return Path(module_name)
+    path = getattr(sys.modules.get(module_name), "__file__", None)
+    return None if path is None else Path(path)
+
+
+def _load_file(path: Path) -> Any:
+    """The file as a module, run once as imports are: two runs would make two classes, each strange to the other."""
+    whole = path.resolve()
+    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(whole).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, whole)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"no Python file {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
