@@ -29,7 +29,9 @@ class ActorCriticConfig(NetworkConfig):
 
     n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1)
     n_steps: int = hyperparameter(128, "Steps of each copy a rollout.", low=1, search=(32, 64, 128, 256, 512))
-    gamma: float = hyperparameter(0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999))
+    gamma: float = hyperparameter(
+        0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
+    )
     gae_lambda: float = hyperparameter(
         0.95, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
     )

@@ -26,6 +26,12 @@ from agents.optimizers import OptimizerSpec
 
 _METADATA = "hyperparameter"
 
+_DIGITS = 12
+"""Of 1 less a complement: 1 - (1 - 0.99) shall be 0.99."""
+
+COMPLEMENT = "one_minus_"
+"""What the name of a hyperparameter begins with where 1 less its value is told."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameter:
@@ -41,6 +47,8 @@ class Hyperparameter:
             the members of a population.
         search: The range that a search takes when it is told none, `(low, high)`, or the choices.
         log: Whether a search should treat the range on a logarithmic scale.
+        complement: Whether it can be told as 1 less its value, too, under the name ``one_minus_`` and its own: for a
+            discount, whose distance from 1 is what matters, on a logarithmic scale.
     """
 
     help: str
@@ -51,6 +59,7 @@ class Hyperparameter:
     acting: bool = False
     search: tuple[Any, ...] | None = None
     log: bool = False
+    complement: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Raises `ConfigurationError` when a number is not finite or outside the allowed range."""
@@ -142,6 +151,7 @@ class AgentConfig:
             values: Field name to value. A dotted name sets an optimizer's argument: ``optimizer.momentum`` for
                 all optimizers, ``actor.learning_rate`` for the one that is named ``actor``. A list of learning rates
                 has one for each network with an optimizer of its own (for PPO the actor's and the critic's).
+                ``one_minus_gamma`` sets gamma.
 
         Raises:
             ConfigurationError: A field does not exist, has the wrong type, or is out of range.
@@ -153,7 +163,8 @@ class AgentConfig:
         overrides = adapters["optimizers"].check("optimizers", values.get("optimizers", {}))
         optimizer_kwargs: dict[str, Any] = dict(kwargs)
         optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
-        values = dict(values)
+        complements = cls.complements()
+        values = dict(sorted(values.items(), key=lambda item: item[0] in complements))  # these last: they count
         for owner, rate in cls._rates_of(values).items():
             optimizers.setdefault(owner, {})["learning_rate"] = rate
         for name, value in values.items():
@@ -164,6 +175,8 @@ class AgentConfig:
                 optimizer_kwargs[argument] = value
             elif dot:
                 optimizers.setdefault(owner, {})[argument] = value
+            elif name in complements:
+                plain[complements[name]] = round(1.0 - adapters[complements[name]].check(name, value), _DIGITS)
             elif name not in names:
                 agent = cls.__name__.removesuffix("Config").lower().replace("agent", "the agent")
                 raise unknown_name(f"hyperparameter of {agent}", name, names)
@@ -176,6 +189,11 @@ class AgentConfig:
             if _tells_rate(values["optimizer"]):
                 plain.setdefault("learning_rate", spec.learning_rate)
         return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
+
+    @classmethod
+    def complements(cls) -> dict[str, str]:
+        """Names under which 1 less the value can be told -> the hyperparameters that they set."""
+        return {COMPLEMENT + name: name for name, about in cls.describe().items() if about.complement}
 
     @classmethod
     def _rates_of(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,9 @@ class OffPolicyConfig(NetworkConfig):
     train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
     gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
     n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
-    gamma: float = hyperparameter(0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999))
+    gamma: float = hyperparameter(
+        0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
+    )
     tau: float = hyperparameter(
         1.0, "Share of the online network that an update of the target network takes.", above=0.0, high=1.0, live=True
     )

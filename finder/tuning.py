@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,8 +15,10 @@ from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
 from finder.search import Ingredients, Observer, check_plan, run_search
 from finder.study_file import read_study
+from studies.errors import StudyError
 from studies.opening import open_study
-from studies.spaces import Space, parse_space
+from studies.samplers import GRID_SAMPLERS, canonical_sampler_name
+from studies.spaces import FloatRange, IntRange, Space, parse_space, settle
 from studies.spec import StudySpec
 from studies.standing import standing
 from studies.study import OpenStudy
@@ -41,7 +44,8 @@ def tune(
         environment: What it is for; may be left out where the agent knows it.
         space: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
             list or ``"a,b,c"`` a choice, a single value fixes it, None takes the range that the hyperparameter
-            declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to the learning rate.
+            declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to all that the agent
+            declares a range for. The first trial is the agent as it is.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metrics: Judge by returns or by losses.
@@ -55,6 +59,8 @@ def tune(
         StudyError: The storage cannot be opened, or holds another study of that name.
     """
     spec = AgentSpec.of(agent, environment)
+    spaces = spaces_of(spec, whole_space(spec, options.get("params", {})) if space is None else space)
+    row = as_it_is(spec, spaces)
     study = make_spec(
         "tune",
         [spec],
@@ -63,7 +69,8 @@ def tune(
         default_env_steps=50_000,
         episodes=episodes,
         metrics=metrics,
-        params=spaces_of(spec, space or {"learning_rate": None}),
+        params=spaces,
+        first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
         n_trials=n_trials,
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
@@ -79,15 +86,15 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
         ConfigurationError: A hyperparameter that the agent does not have, or one without a range of its own.
         StudyError: A space that cannot be read.
     """
-    known = type(agent.config).describe()
+    known, complements = type(agent.config).describe(), type(agent.config).complements()
     spaces = {}
     for name, given in params.items():
         value = given
-        plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else name
-        if "." not in name and name not in known:
-            raise unknown_name(f"hyperparameter of {agent.label}", name, known)
+        plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
+        if "." not in name and plain not in known:
+            raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
         about = known.get(plain)
-        log = about.log if about else None
+        log = name in complements or (about.log if about else None)
         if value is None:
             if about is None or about.search is None:
                 raise ConfigurationError(
@@ -95,8 +102,47 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
                     f"With a range of their own: {', '.join(_searchable(known))}."
                 )
             value = own_range(about.search)
+            if name in complements:
+                value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
         spaces[name] = parse_space(value, log=log or None)
     return spaces
+
+
+def whole_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
+    """The names of all that the agent's hyperparameters declare a range for, as complements where they can be.
+
+    Args:
+        agent: The agent.
+        fixed: Names of those that are not searched.
+    """
+    told = {name: complement for complement, name in type(agent.config).complements().items()}
+    names = {name: told.get(name, name) for name in _searchable(type(agent.config).describe())}
+    return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
+
+
+def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
+    """The agent's own configuration as a point of a search: what a search should try first.
+
+    A number outside of its range becomes the nearest end; a choice that is not among those is left out.
+    """
+    complements, row = type(agent.config).complements(), {}
+    for name, space in spaces.items():
+        owner, _, argument = name.rpartition(".")
+        if name == "optimizer" or owner:
+            optimizer = agent.config.optimizer_spec(owner if owner not in ("", "optimizer") else "default")
+            own = optimizer.label if not owner else {**optimizer.arguments, "learning_rate": optimizer.learning_rate}
+            value = own if isinstance(own, str) else own.get(argument)
+        elif name in complements:
+            value = round(1.0 - getattr(agent.config, complements[name]), 12)
+        else:
+            value = getattr(agent.config, name)
+        if isinstance(space, FloatRange | IntRange):
+            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
+                continue
+            value = min(max(value, space.low), space.high)
+        with contextlib.suppress(StudyError):
+            row[name] = settle(space, value)
+    return row
 
 
 def own_range(search: tuple[Any, ...]) -> Any:

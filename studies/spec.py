@@ -80,6 +80,8 @@ class StudySpec(CheckedModel):
         fixed: What every trial sets to the same value. Defaults to none.
         trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
             in `params` gets a space that spans the planned values. Defaults to none.
+        first: Parameter sets that are tried before the sampler proposes any; what one leaves out is proposed. Not with
+            a plan or a grid. Defaults to none.
         n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
             length. Defaults to `20`.
         seeds: Every trial trains once with each; distinct, from 0. A number is how many. Defaults to `(0, 1, 2)`.
@@ -131,6 +133,7 @@ class StudySpec(CheckedModel):
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
     trials: tuple[dict[str, Json], ...] = ()
+    first: tuple[dict[str, Json], ...] = ()
     n_trials: Count = 20
     seeds: Annotated[
         tuple[Annotated[int, Field(strict=True, ge=0)], ...], BeforeValidator(_as_seeds), Field(min_length=1)
@@ -197,9 +200,18 @@ class StudySpec(CheckedModel):
         object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
         if self.trials and self.n_trials != len(self.trials):
             raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
+        self._check_first()
         if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
             self.plan()  # an impossible grid is refused here, where it was written
         return self
+
+    def _check_first(self) -> None:
+        strange = sorted({key for row in self.first for key in row} - set(self.search_space()))
+        if strange:
+            raise StudyError(f"first has {strange[0]!r}, which is not searched: take it out, or give it a space.")
+        if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
+            raise StudyError("first is for samplers, and this study has a plan: leave it out.")
+        object.__setattr__(self, "first", settled_rows(self.first, self.search_space()))
 
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):

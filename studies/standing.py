@@ -90,5 +90,14 @@ def planned_row(trial: FrozenTrial) -> Row:
     return dict(trial.system_attrs.get("fixed_params", {}))
 
 
+def first_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
+    """Returns the parameter sets that are to be tried before a sampler's, and were not yet."""
+    return pending_rows(_encoded(spec.first), [row for trial in trials if (row := planned_row(trial))])
+
+
 def _encoded_plan(spec: StudySpec) -> list[Row]:
-    return [{name: encode(value) for name, value in row.items()} for row in spec.plan()]
+    return _encoded(spec.plan())
+
+
+def _encoded(rows: Sequence[Row]) -> list[Row]:
+    return [{name: encode(value) for name, value in row.items()} for row in rows]

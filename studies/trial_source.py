@@ -12,7 +12,7 @@ from studies.attributes import is_interrupted
 from studies.beginning import begin, take_up
 from studies.plan import pending_rows
 from studies.spaces import Fixed, Json, decode_params, distribution
-from studies.standing import planned_row, rows_left
+from studies.standing import first_left, planned_row, rows_left
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -48,8 +48,11 @@ class TrialSource:
         self._distributions = {name: distribution(space) for name, space in self._spaces.items()}
         self._planned = bool(self._spec.plan())
         trials = study.trials()
-        untried, again = rows_left(self._spec, trials)
-        self._pending = [*untried, *again] if retry_failed else untried
+        if self._planned:
+            untried, again = rows_left(self._spec, trials)
+            self._pending = [*untried, *again] if retry_failed else untried
+        else:
+            self._pending = first_left(self._spec, trials)
         self._begun: set[int] = set()  # here
         self._n_seen = self._next_number(trials)
 
@@ -81,7 +84,7 @@ class TrialSource:
                 return Taken(trial, again=again)
         if is_full or (self._planned and not self._pending):
             return None
-        row: Mapping[str, Json] = self._pending.pop(0) if self._planned else {}
+        row: Mapping[str, Json] = self._pending.pop(0) if self._pending else {}
         trial = begin(self._study.study, row, self._wanted(row))
         self._begun.add(trial.number)
         return Taken(trial, again=False)

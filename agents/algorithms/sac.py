@@ -27,7 +27,7 @@ class SACConfig(ContinuousConfig):
         3e-4, "Step size of the optimizers.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
     ent_coef: float | None = hyperparameter(
-        None, "Temperature, the weight of the entropy; null: it is learned.", above=0.0, live=True, search=(1e-3, 1.0)
+        None, "Temperature, the weight of the entropy; null: it is learned.", above=0.0, live=True
     )
     initial_ent_coef: float = hyperparameter(1.0, "Temperature at first, where it is learned.", above=0.0)
     target_entropy: float | None = hyperparameter(

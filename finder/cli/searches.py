@@ -243,7 +243,7 @@ def tune(
         typer.Option(
             metavar="NAME[=SPACE]",
             help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
-            "a name alone takes its usual range. May be repeated (default learning_rate).",
+            "a name alone takes its usual range. May be repeated (default: all that the agent has a range for).",
             show_default=False,
             rich_help_panel=_RATES,
         ),
@@ -264,6 +264,8 @@ def tune(
     options: SearchOptions,
 ) -> int:
     """Which hyperparameters? Any of them, the optimizer and its arguments included.
+
+    The first trial is the agent as it is.
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """

@@ -14,6 +14,7 @@ import pytest
 from agents.algorithms.dqn import DQNConfig
 from agents.algorithms.ppo import PPOConfig
 from agents.algorithms.registry import ALGORITHMS, agent_class
+from agents.algorithms.sac import SACConfig
 from agents.config import AgentConfig, hyperparameter
 from agents.errors import ConfigurationError
 
@@ -106,12 +107,12 @@ def test_live_values():
 
 @pytest.mark.parametrize("changes", [{"gamma": 0.5}, {"learning_rate": 0.5}, {"actor.learning_rate": 0.5}])
 def test_live_numbers_do_not_change_the_structure(changes):
-    assert PPOConfig().replace(changes).structure() == PPOConfig().structure()
+    assert SACConfig().replace(changes).structure() == SACConfig().structure()
 
 
 def test_numbers_of_an_optimizers_rule_do_not_change_the_structure():
     def structure(momentum: float, **other: object) -> dict[str, object]:
-        return PPOConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": momentum, **other}).structure()
+        return SACConfig.from_dict({"optimizer": "sgd", "optimizer.momentum": momentum, **other}).structure()
 
     assert structure(0.9) == structure(0.5)
     assert structure(0.0) != structure(0.5)  # without momentum there is no slot for it
@@ -270,3 +271,16 @@ def test_every_field_says_what_it_is(name):
             config_class.from_dict({field: searched})
         if about.log:
             assert all(searched > 0 for searched in about.search)
+
+
+def test_a_discount_can_be_told_by_its_distance_from_one():
+    config = PPOConfig.from_dict({"one_minus_gamma": 0.002})
+    assert config.gamma == 0.998
+    assert config.replace({"one_minus_gamma": 1 - 0.99}).gamma == 0.99  # to the last digit
+    assert "one_minus_gamma" not in config.to_dict()
+    with pytest.raises(ConfigurationError, match="gamma must be >= 0"):
+        PPOConfig.from_dict({"one_minus_gamma": 1.5})
+    with pytest.raises(ConfigurationError, match="one_minus_gamma must be a number"):
+        PPOConfig.from_dict({"one_minus_gamma": "small"})
+    with pytest.raises(ConfigurationError, match="one_minus_clip_range"):
+        PPOConfig.from_dict({"one_minus_clip_range": 0.5})

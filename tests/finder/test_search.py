@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from fakes import SMALL_PPO
 
-from agents import ConfigurationError
+from agents import AgentSpec, ConfigurationError
+from agents.algorithms.registry import ALGORITHMS
 from finder import run_file, run_search, tune
 from finder.executors import make_executor
 from finder.search import Ingredients, Search
+from finder.tuning import as_it_is, spaces_of, whole_space
 from studies import StudySpec
 from studies.checkpoint_folder import checkpoint_folder
 from studies.errors import StudyError
 from studies.opening import open_study
+from studies.spaces import FloatRange
 from studies.storage import open_storage
 
 ENV = "fakes:TwoStep-v0"
@@ -57,6 +60,36 @@ def test_optimizer_arguments_can_be_searched():
         serialised = trial.user_attrs["configuration"]["optimizers"]["default"]
         assert serialised["class_name"] == "SGD"
         assert serialised["config"]["momentum"] == result.study.params(trial)["optimizer.momentum"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: str):
+    environment = "CartPole-v1" if name in ("dqn", "ppo", "a2c") else "Pendulum-v1"
+    agent = AgentSpec.of(name, environment)
+    spaces = spaces_of(agent, whole_space(agent))
+    row = as_it_is(agent, spaces)
+    assert {"learning_rate", "optimizer", "one_minus_gamma"} <= set(row) == set(spaces)
+    rate, discount = spaces["learning_rate"], spaces["one_minus_gamma"]
+    assert isinstance(rate, FloatRange)
+    assert isinstance(discount, FloatRange)
+    assert (rate.log, discount.log, discount.low, discount.high) == (True, True, 1e-4, 0.1)
+    own, first = agent.config.to_dict(), agent.config.replace(row).to_dict()
+    if name in ("a2c", "ppo"):  # an entropy weight of 0 has no place on a logarithmic scale
+        assert first.pop("ent_coef") == 1e-8 > own.pop("ent_coef")
+    assert first == own
+
+
+def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):
+    space = {"learning_rate": None, "one_minus_gamma": None}
+    result = tune("ppo", ENV, space, n_trials=3, storage=storage, **QUICK)
+    params = [result.study.params(trial) for trial in result.study.trials()]
+    assert params[0] == {"learning_rate": 3e-4, "one_minus_gamma": 0.01}
+    assert all(other != params[0] for other in params[1:])
+    again = tune("ppo", ENV, space, n_trials=4, storage=storage, **QUICK)
+    assert sum(again.study.params(trial) == params[0] for trial in again.study.trials()) == 1
+    for trial in again.study.trials():
+        config = trial.user_attrs["configuration"]["config"]
+        assert config["gamma"] == pytest.approx(1 - again.study.params(trial)["one_minus_gamma"])
 
 
 def test_samplers_and_pruners_go_by_name():

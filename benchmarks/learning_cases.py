@@ -1,0 +1,53 @@
+"""What `learning.py` trains: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
+
+`zoo` is the return that the zoo's table has for the same steps: of one run, on LunarLander of the version before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """An agent, an environment, a budget, and what is asked of them."""
+
+    agent: str
+    env: str
+    env_steps: int
+    threshold: float
+    zoo: float | str
+    params: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 5
+
+
+DQN_CARTPOLE = {
+    **{"learning_rate": 2.3e-3, "batch_size": 64, "train_freq": 256, "gradient_steps": 128, "buffer_size": 100_000},
+    **{"target_update_interval": 10, "hidden_sizes": [256, 256]},
+    **{"exploration_final_eps": 0.04, "exploration_steps": 8_000},
+}
+DQN_ZOO = {
+    **{"learning_rate": 6.3e-4, "batch_size": 128, "train_freq": 4, "gradient_steps": 4, "buffer_size": 50_000},
+    **{"target_update_interval": 250, "hidden_sizes": [256, 256], "learning_starts": 128},
+    **{"exploration_final_eps": 0.1, "exploration_steps": 12_000},
+}
+PPO_LUNAR = {"n_envs": 16, "n_steps": 1024, "n_epochs": 4, "gamma": 0.999, "gae_lambda": 0.98, "ent_coef": 0.01}
+PPO_ACROBOT = {"n_envs": 16, "n_steps": 256, "n_epochs": 4, "gae_lambda": 0.94, "normalize_observations": True}
+PPO_PENDULUM = {"n_envs": 4, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3}
+A2C_ACROBOT = {"n_envs": 16, "normalize_observations": True}
+
+CASES = {
+    "a2c-cartpole": Case("a2c", "CartPole-v1", 500_000, 475, 500),
+    "dqn-cartpole": Case("dqn", "CartPole-v1", 50_000, 475, 500, DQN_CARTPOLE),
+    "ppo-cartpole": Case("ppo", "CartPole-v1", 100_000, 475, 500),
+    "a2c-acrobot": Case("a2c", "Acrobot-v1", 500_000, -90, -83, A2C_ACROBOT),
+    "dqn-acrobot": Case("dqn", "Acrobot-v1", 100_000, -90, -77, DQN_ZOO),
+    "ppo-acrobot": Case("ppo", "Acrobot-v1", 1_000_000, -90, -74, PPO_ACROBOT),
+    "dqn-lunarlander": Case("dqn", "LunarLander-v3", 100_000, 200, 154, DQN_ZOO),
+    "ppo-lunarlander": Case("ppo", "LunarLander-v3", 1_000_000, 200, 242, PPO_LUNAR),
+    "ddpg-pendulum": Case("ddpg", "Pendulum-v1", 20_000, -170, -152, {"gamma": 0.98}),
+    "sac-pendulum": Case("sac", "Pendulum-v1", 20_000, -170, -157, {"learning_rate": 1e-3}),
+    "td3-pendulum": Case("td3", "Pendulum-v1", 20_000, -170, -152, {"gamma": 0.98}),
+    "ppo-pendulum": Case("ppo", "Pendulum-v1", 100_000, -180, -172, PPO_PENDULUM),
+}
