@@ -25,7 +25,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.forwards import Forwards
 from agents.inference import is_dense
-from agents.learning import CompiledUpdate, GradientSteps, Learnable, Turn
+from agents.learning import PRIORITIES, CompiledUpdate, GradientSteps, Learnable, Turn
 from agents.live import Live, OptimizerNumbers, guarded
 from agents.optimizers import variables_of
 from agents.replay import Batches
@@ -101,7 +101,8 @@ class KerasAgent(Agent):
             batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
 
         Returns:
-            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded.
+            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded; also
+            ``"priorities"`` [B], for a memory that draws by them.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
 
@@ -169,9 +170,10 @@ class KerasAgent(Agent):
         return self.metrics_of(values)
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
-        """Tells losses and metrics apart in what the loss named."""
+        """Tells losses, metrics and priorities apart in what the loss named."""
         losses = {name: values.pop(name) for name in self._optimizers}
-        return UpdateMetrics(losses, values)
+        priorities = values.pop(PRIORITIES, None)
+        return UpdateMetrics(losses, values, priorities=priorities)
 
     def _compile_update(self) -> Update:
         watched = self.forwards.watched()

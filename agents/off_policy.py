@@ -14,8 +14,10 @@ from agents.backend import keras, ops
 from agents.config import AgentConfig, hyperparameter
 from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
+from agents.learning import PRIORITIES
 from agents.networks import critic_network, network
-from agents.replay import UniformReplay
+from agents.replay import PrioritizedReplay, UniformReplay
+from agents.replay.prioritized import Priorities
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +39,24 @@ class OffPolicyConfig(AgentConfig):
     target_update_interval: int = hyperparameter(
         1, "Gradient steps between updates of the target network.", low=1, search=(1, 100), log=True
     )
+    prioritized: bool = hyperparameter(
+        False, "Transitions are drawn the more often the larger their errors were (arXiv 1511.05952)."
+    )
+    priority_alpha: float = hyperparameter(
+        0.6, "How much errors count in that; 0 draws uniformly.", low=0.0, high=1.0, live=True, search=(0.2, 0.9)
+    )
+    priority_beta: float = hyperparameter(
+        0.4, "How much importance weights correct for it at first.", low=0.0, high=1.0, live=True, search=(0.2, 1.0)
+    )
+    priority_beta_steps: int = hyperparameter(
+        100_000, "Environment steps until they correct for all of it.", low=1, search=(10_000, 1_000_000), log=True
+    )
+    priority_eps: float = hyperparameter(
+        1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True
+    )
+    initial_td_error: float = hyperparameter(
+        1.0, "Error that the first transitions count as having; later ones count as the largest yet.", above=0.0
+    )
     hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers.")
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
@@ -48,6 +68,10 @@ class OffPolicyConfig(AgentConfig):
                 f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
             )
 
+    def live_values(self) -> dict[str, float]:
+        live = super().live_values()
+        return live if self.prioritized else {name: live[name] for name in live if not name.startswith("priority_")}
+
 
 class OffPolicyAgent(KerasAgent):
     """An agent that learns from a replay. See `Agent` for the arguments."""
@@ -57,17 +81,40 @@ class OffPolicyAgent(KerasAgent):
 
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
         config = self.config
-        return UniformReplay(
-            buffer_size=config.buffer_size,
-            batch_size=config.batch_size,
-            learning_starts=config.learning_starts,
-            train_freq=config.train_freq,
-            gradient_steps=config.gradient_steps,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            n_envs=n_envs,
-            rng=rng,
+        replay: dict[str, Any] = {
+            "buffer_size": config.buffer_size,
+            "batch_size": config.batch_size,
+            "learning_starts": config.learning_starts,
+            "train_freq": config.train_freq,
+            "gradient_steps": config.gradient_steps,
+            "n_step": config.n_step,
+            "gamma": config.gamma,
+            "n_envs": n_envs,
+            "rng": rng,
+        }
+        if not config.prioritized:
+            return UniformReplay(**replay)
+        if self.strategy is not None:
+            raise ConfigurationError(
+                "prioritized is true, but a strategy does not bring errors back to the replay from where rows are "
+                "learned from: leave out one of the two."
+            )
+        priorities = Priorities(
+            alpha=config.priority_alpha,
+            beta=config.priority_beta,
+            beta_steps=config.priority_beta_steps,
+            eps=config.priority_eps,
+            initial=config.initial_td_error,
         )
+        return PrioritizedReplay(priorities, **replay)
+
+    def mean(self, batch: dict[str, Any], values: Any) -> Any:
+        """The mean of values [B] over a minibatch, weighted so that it is that of rows that are drawn uniformly."""
+        return ops.mean(batch["weights"] * values if self.config.prioritized else values)
+
+    def priorities(self, errors: Any) -> dict[str, Any]:
+        """What the loss tells the replay of the errors [B] >= 0 of its rows, where that wants to know."""
+        return {PRIORITIES: ops.stop_gradient(errors)} if self.config.prioritized else {}
 
     def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
         """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""
@@ -172,14 +219,16 @@ class ContinuousAgent(OffPolicyAgent):
         return smallest
 
     def critic_losses(self, batch: dict[str, Any], targets: Any) -> Mapping[str, Any]:
-        """Mean squared errors of all critics, summed."""
+        """Mean squared errors of all critics, summed; a row's priority is the mean of its errors."""
         actions = self.flat_actions(batch)
         values = [self.value(critic, batch["observations"], actions) for critic in self.critics]
-        losses = [ops.mean(ops.square(value - targets)) for value in values]
+        losses = [self.mean(batch, ops.square(value - targets)) for value in values]
+        errors = [ops.abs(value - targets) for value in values]  # [B] each
         return {
             "critic": sum(losses[1:], losses[0]),
             "q_mean": ops.mean(values[0]),
-            "td_error": ops.mean(ops.abs(values[0] - targets)),
+            "td_error": ops.mean(errors[0]),
+            **self.priorities(sum(errors[1:], errors[0]) / len(errors)),
         }
 
     def flat_actions(self, batch: dict[str, Any]) -> Any:

@@ -132,7 +132,12 @@ class DQN(OffPolicyAgent):
         chosen = of_actions(values, batch["actions"])  # [B]
         errors = targets - chosen  # [B]
         huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)
-        return {"default": ops.mean(huber), "q_mean": ops.mean(chosen), "td_error": ops.mean(ops.abs(errors))}
+        return {
+            "default": self.mean(batch, huber),
+            "q_mean": ops.mean(chosen),
+            "td_error": ops.mean(ops.abs(errors)),
+            **self.priorities(ops.abs(errors)),
+        }
 
     def extra_state(self) -> dict[str, Any]:
         return {"policy": self.policy.get_state()}

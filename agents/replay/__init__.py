@@ -2,7 +2,8 @@
 
 from agents.replay.join import join
 from agents.replay.memory import Batches, Memory, Transition
+from agents.replay.prioritized import PrioritizedReplay
 from agents.replay.rollout import RolloutMemory
 from agents.replay.uniform import UniformReplay
 
-__all__ = ["Batches", "Memory", "RolloutMemory", "Transition", "UniformReplay", "join"]
+__all__ = ["Batches", "Memory", "PrioritizedReplay", "RolloutMemory", "Transition", "UniformReplay", "join"]

@@ -205,6 +205,12 @@ class TestDQNWithEverything(AgentContract):
     }
 
 
+class TestPrioritizedDQN(TestDQN):
+    params = {**TestDQN.params, "prioritized": True, "n_step": 2, "n_envs": 2, "buffer_size": 40}  # noqa: RUF012
+    live = "priority_alpha"
+    live_value = 0.0
+
+
 class TestPPO(AgentContract):
     agent_class = "ppo"
     params = {**SMALL, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2}  # noqa: RUF012
@@ -242,6 +248,12 @@ class TestSAC(AgentContract):
 class TestSACWithAFixedTemperature(TestSAC):
     params = {**TestSAC.params, "ent_coef": 0.2, "n_step": 3, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
     live = "ent_coef"
+
+
+class TestPrioritizedSAC(TestSAC):
+    params = {**TestSAC.params, "prioritized": True, "gradient_steps": 2}  # noqa: RUF012
+    live = "priority_beta"
+    live_value = 1.0
 
 
 class TestDDPG(AgentContract):
