@@ -141,9 +141,9 @@ class KerasAgent(Agent):
 
     # Acting ---------------------------------------------------------------------------------------------------
 
-    def infer(self, name: str, observations: Array) -> Array:
-        """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way."""
-        return self.forwards(name, observations)
+    def infer(self, name: str, observations: Array, noise: Array | None = None) -> Array:
+        """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way; see `agents.noisy`."""
+        return self.forwards(name, observations, noise)
 
     def acting_state(self) -> list[Array]:
         return self.forwards.get_state()

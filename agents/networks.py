@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from agents.backend import keras
 from agents.errors import ConfigurationError, unknown_name
+from agents.noisy import NoisyDense, NoisyNetwork
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +23,7 @@ def network(
     activation: str = "tanh",
     output_scale: float | None = None,
     head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
     """A network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
@@ -34,6 +36,7 @@ def network(
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it),
             as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990); None for Keras's own.
         head: The last layer, in place of a dense one.
+        behind: Layers behind that one, which turn its outputs into what the network gives.
         name: Name of the network.
 
     Raises:
@@ -48,7 +51,38 @@ def network(
     if head is None:
         last_init = keras.initializers.Orthogonal(output_scale) if orthogonal else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=last_init)
-    return keras.Sequential([*layers, head], name=name)
+    return keras.Sequential([*layers, head, *behind], name=name)
+
+
+def noisy_network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int],
+    outputs: int,
+    *,
+    sigma: float,
+    activation: str = "relu",
+    behind: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> NoisyNetwork:
+    """A network as `network` makes it, whose dense layers are noisy; see `agents.noisy` for how it is called.
+
+    Args:
+        observation_space: As in `network`.
+        hidden_sizes: Units of the hidden noisy layers.
+        outputs: Units of the last one.
+        sigma: Size of the noise at first; see `NoisyDense`.
+        activation: Keras activation of the hidden layers.
+        behind: As in `network`.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: As in `network`.
+    """
+    _check(hidden_sizes, activation)
+    layers: list[keras.layers.Layer] = [keras.Input(observation_space.shape), *_features(observation_space)]
+    for size in hidden_sizes:
+        layers += [NoisyDense(size, sigma), keras.layers.Activation(activation)]
+    return NoisyNetwork([*layers, NoisyDense(outputs, sigma), *behind], name=name)
 
 
 def critic_network(
@@ -135,34 +169,19 @@ def _nature_convolutions(shape: tuple[int, ...]) -> list[keras.layers.Layer]:
 
 
 @keras.saving.register_keras_serializable("agents")
-class DuelingHead(keras.layers.Layer):
+class Dueling(keras.layers.Layer):
     """Action values as a state value plus advantages of mean zero (Wang et al. 2015, arXiv 1511.06581)."""
 
-    def __init__(self, n_actions: int, **kwargs: Any) -> None:
-        """Args: n_actions: number of actions."""
-        super().__init__(**kwargs)
-        self.n_actions = n_actions
-
-    def build(self, input_shape: tuple[int, ...]) -> None:
-        """Makes one kernel for value and advantages together."""
-        self.kernel = self.add_weight(shape=(input_shape[-1], 1 + self.n_actions), initializer="glorot_uniform")
-        self.bias = self.add_weight(shape=(1 + self.n_actions,), initializer="zeros")
-
-    def call(self, features: Any) -> Any:
-        """[B, F] -> [B, A]."""
-        both = keras.ops.matmul(features, self.kernel) + self.bias  # [B, 1 + A]
+    def call(self, both: Any) -> Any:
+        """[B, 1 + A] -> [B, A]."""
         value, advantages = both[:, :1], both[:, 1:]
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
-    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting: [..., F] -> [..., A]."""
-        both = features @ weights[0] + weights[1]
-        result: Array = both[..., :1] + both[..., 1:] - both[..., 1:].mean(axis=-1, keepdims=True)
+    def numpy_call(self, both: Array, weights: list[Array]) -> Array:
+        """The same in NumPy, for acting: [..., 1 + A] -> [..., A]."""
+        value, advantages = both[..., :1], both[..., 1:]
+        result: Array = value + advantages - advantages.mean(axis=-1, keepdims=True)
         return result
-
-    def get_config(self) -> dict[str, Any]:
-        """For saving."""
-        return {**super().get_config(), "n_actions": self.n_actions}
 
 
 @keras.saving.register_keras_serializable("agents")

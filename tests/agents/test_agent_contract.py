@@ -211,6 +211,10 @@ class TestPrioritizedDQN(TestDQN):
     live_value = 0.0
 
 
+class TestNoisyDQN(TestDQN):
+    params = {**TestDQN.params, "noisy": True, "double": True, "dueling": True, "gradient_steps": 2}  # noqa: RUF012
+
+
 class TestPPO(AgentContract):
     agent_class = "ppo"
     params = {**SMALL, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2}  # noqa: RUF012

@@ -72,6 +72,7 @@ CASES = [
     ("ppo", "image", "box", {}),
     ("dqn", "vector", "discrete", {"double": True, "dueling": True, "n_step": 3}),
     ("dqn", "image", "discrete", {"dueling": True, "n_envs": 3}),
+    ("dqn", "image", "discrete", {"noisy": True, "prioritized": True, "double": True}),
     ("dqn", "discrete", "discrete", {"policy": "softmax", "max_grad_norm": None, "gradient_steps": 4}),
     ("dqn", "vector", "discrete", {"policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 0.3}, "tau": 0.01}),
     ("ppo", "vector", "box", {"normalize_observations": True, "ent_coef": 0.01}),
