@@ -139,12 +139,14 @@ def _check(hidden_sizes: Sequence[int], activation: str) -> None:
 
 
 def of_actions(values: Any, actions: Any) -> Any:
-    """The value of each row's action: [B, A] and [B] -> [B].
+    """What each row's action has: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
 
     A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
     """
     ops = keras.ops
     chosen = ops.expand_dims(actions, 1) == ops.arange(values.shape[1], dtype=actions.dtype)  # [B, A]
+    if len(values.shape) == 3:
+        chosen = ops.expand_dims(chosen, 2)
     return ops.sum(ops.where(chosen, values, 0.0), axis=1)
 
 
@@ -172,16 +174,42 @@ def _nature_convolutions(shape: tuple[int, ...]) -> list[keras.layers.Layer]:
 class Dueling(keras.layers.Layer):
     """Action values as a state value plus advantages of mean zero (Wang et al. 2015, arXiv 1511.06581)."""
 
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Learns which axis the actions are, counted from the end."""
+        self._actions = 1 - len(input_shape)
+
     def call(self, both: Any) -> Any:
-        """[B, 1 + A] -> [B, A]."""
+        """[B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
         value, advantages = both[:, :1], both[:, 1:]
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
     def numpy_call(self, both: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting: [..., 1 + A] -> [..., A]."""
-        value, advantages = both[..., :1], both[..., 1:]
-        result: Array = value + advantages - advantages.mean(axis=-1, keepdims=True)
+        """The same in NumPy, for acting, whatever axes there are before."""
+        value, advantages = np.split(both, [1], axis=self._actions)
+        result: Array = value + advantages - advantages.mean(axis=self._actions, keepdims=True)
         return result
+
+
+@keras.saving.register_keras_serializable("agents")
+class Atoms(keras.layers.Layer):
+    """Several outputs of each action, side by side so far, on an axis of their own."""
+
+    def __init__(self, n_atoms: int, **kwargs: Any) -> None:
+        """Args: n_atoms: how many each has."""
+        super().__init__(**kwargs)
+        self.n_atoms = n_atoms
+
+    def call(self, outputs: Any) -> Any:
+        """[B, A * Z] -> [B, A, Z]."""
+        return keras.ops.reshape(outputs, (-1, outputs.shape[1] // self.n_atoms, self.n_atoms))
+
+    def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
+        """The same in NumPy: [..., A * Z] -> [..., A, Z]."""
+        return outputs.reshape(*outputs.shape[:-1], -1, self.n_atoms)
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        return {**super().get_config(), "n_atoms": self.n_atoms}
 
 
 @keras.saving.register_keras_serializable("agents")

@@ -116,11 +116,15 @@ class OffPolicyAgent(KerasAgent):
         """What the loss tells the replay of the errors [B] >= 0 of its rows, where that wants to know."""
         return {PRIORITIES: ops.stop_gradient(errors)} if self.config.prioritized else {}
 
-    def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
-        """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""
+    def discounts(self, batch: dict[str, Any]) -> Any:
+        """How much the value of where the rewards lead counts, [B]."""
         discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
         going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
-        return ops.stop_gradient(batch["rewards"] + discount * going * next_values)
+        return discount * going
+
+    def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
+        """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""
+        return ops.stop_gradient(batch["rewards"] + self.discounts(batch) * next_values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Deep Q-learning: Mnih et al. 2015 ("Human-level control through deep reinforcement learning").
 
 With its usual parts as options: double Q-learning (van Hasselt et al. 2015, arXiv 1509.06461), the dueling network
-(Wang et al. 2015, arXiv 1511.06581), n-step targets, prioritised replay (Schaul et al. 2015, arXiv 1511.05952) and
-noisy networks (Fortunato et al. 2017, arXiv 1706.10295).
+(Wang et al. 2015, arXiv 1511.06581), n-step targets, prioritised replay (Schaul et al. 2015, arXiv 1511.05952), noisy
+networks (Fortunato et al. 2017, arXiv 1706.10295) and distributions of returns (Bellemare et al. 2017, arXiv
+1707.06887). All of them together are `agents.algorithms.rainbow`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from gymnasium import spaces
 
+from agents.action_values import ActionValues, ScalarValues
 from agents.backend import keras, ops
+from agents.categorical_values import CategoricalValues
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
@@ -64,6 +67,14 @@ class DQNConfig(OffPolicyConfig):
     noisy_sigma: float = hyperparameter(
         0.5, "Size of that noise at first, times the root of a layer's inputs.", above=0.0, search=(0.1, 1.0), log=True
     )
+    n_atoms: int = hyperparameter(
+        1,
+        "Returns whose probabilities the network gives of each action (C51); 1: one number, the value.",
+        low=1,
+        search=(21, 51, 101),
+    )
+    v_min: float = hyperparameter(-10.0, "The smallest of these returns, discounted as they are.", live=True)
+    v_max: float = hyperparameter(10.0, "The largest of them; what is beyond counts as that.", live=True)
     max_grad_norm: float | None = hyperparameter(
         10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
@@ -78,6 +89,12 @@ class DQNConfig(OffPolicyConfig):
                 f"exploration_final_eps must be at most exploration_initial_eps = {self.exploration_initial_eps:g}, "
                 f"got {self.exploration_final_eps:g}."
             )
+        if self.v_max <= self.v_min:
+            raise ConfigurationError(f"v_max must be more than v_min = {self.v_min:g}, got {self.v_max:g}.")
+
+    def live_values(self) -> dict[str, float]:
+        live = super().live_values()
+        return live if self.n_atoms > 1 else {name: live[name] for name in live if name not in ("v_min", "v_max")}
 
 
 class DQN(OffPolicyAgent):
@@ -97,14 +114,20 @@ class DQN(OffPolicyAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
-            raise ConfigurationError(f"DQN takes discrete actions, not {self.action_space}; PPO takes continuous ones.")
+            name = type(self).__name__
+            raise ConfigurationError(
+                f"{name} takes discrete actions, not {self.action_space}; PPO takes continuous ones."
+            )
+        n_atoms = self.config.n_atoms
+        self.values: ActionValues = CategoricalValues(n_atoms) if n_atoms > 1 else ScalarValues()
         online, target = self._network("q"), self._network("target")
         self.n_noise: int = getattr(online, "n_noise", 0)
         return {"q": online, "target": target}
 
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
-        outputs, behind = (1 + n_actions, [Dueling()]) if config.dueling else (n_actions, [])
+        outputs = (n_actions + config.dueling) * self.values.n_outputs
+        behind = [*self.values.layers(), *([Dueling()] if config.dueling else [])]
         shared: dict[str, Any] = {"activation": config.activation, "behind": behind, "name": name}
         if config.noisy:
             shared |= {"sigma": config.noisy_sigma}
@@ -126,7 +149,7 @@ class DQN(OffPolicyAgent):
 
     def act(self, observations: Array, explore: bool = True) -> Array:
         noise = self._noise(len(observations), self.n_noise) if explore and self.config.noisy else None
-        values = self.infer("q", observations, noise)  # [N, A]
+        values = self.values.expected(self.infer("q", observations, noise), self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
 
     def check_poolable(self) -> None:
@@ -174,22 +197,22 @@ class DQN(OffPolicyAgent):
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         online, target, choosing = self.noise_of_passes(batch)
-        values = self.networks["q"](batch["observations"], training=True, **online)  # [B, A]
-        next_values = self.networks["target"](batch["next_observations"], **target)  # [B, A]
-        if self.config.double:
-            chooser = self.networks["q"](batch["next_observations"], **choosing)  # [B, A]
-            bootstrap = of_actions(next_values, ops.argmax(chooser, axis=1))  # [B]
-        else:
-            bootstrap = ops.max(next_values, axis=1)  # [B]
-        targets = self.bootstrapped(batch, bootstrap)  # [B]
-        chosen = of_actions(values, batch["actions"])  # [B]
-        errors = targets - chosen  # [B]
-        huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)
+        outputs = self.networks["q"](batch["observations"], training=True, **online)  # [B, A] or [B, A, Z]
+        successors = self.networks["target"](batch["next_observations"], **target)
+        chooser = self.networks["q"](batch["next_observations"], **choosing) if self.config.double else successors
+        rows = self.values.learn(
+            of_actions(outputs, batch["actions"]),
+            self.values.of_best(successors, chooser),
+            batch["rewards"],
+            self.discounts(batch),
+            lambda name: getattr(self.live, name),
+        )
         return {
-            "default": self.mean(batch, huber),
-            "q_mean": ops.mean(chosen),
-            "td_error": ops.mean(ops.abs(errors)),
-            **self.priorities(ops.abs(errors)),
+            "default": self.mean(batch, rows.losses),
+            "q_mean": ops.mean(rows.values),
+            "td_error": ops.mean(rows.errors),
+            **rows.metrics,
+            **self.priorities(rows.priorities),
         }
 
     def extra_state(self) -> dict[str, Any]:

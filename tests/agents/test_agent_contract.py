@@ -215,6 +215,17 @@ class TestNoisyDQN(TestDQN):
     params = {**TestDQN.params, "noisy": True, "double": True, "dueling": True, "gradient_steps": 2}  # noqa: RUF012
 
 
+class TestCategoricalDQN(TestDQN):
+    params = {**TestDQN.params, "n_atoms": 11, "v_min": 0.0, "v_max": 20.0}  # noqa: RUF012
+    live = "v_max"
+    live_value = 10.0
+
+
+class TestRainbow(TestDQN):
+    agent_class = "rainbow"
+    params = {**TestDQN.params, "n_envs": 2, "gradient_steps": 2, "buffer_size": 60}  # noqa: RUF012
+
+
 class TestPPO(AgentContract):
     agent_class = "ppo"
     params = {**SMALL, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2}  # noqa: RUF012

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.distributions import GaussianHead
 from agents.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
-from agents.networks import Dueling, network, noisy_network
+from agents.networks import Atoms, Dueling, network, noisy_network
 from agents.noisy import NoisyDense, NoisyNetwork
 
 
@@ -39,7 +39,7 @@ def test_activations_are_keras_own(x, name):
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=3),
     activation=st.sampled_from(sorted(ACTIVATIONS)),
-    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian", "noisy"]),
+    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian", "noisy", "atoms"]),
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
@@ -50,6 +50,7 @@ def test_a_mirror_gives_the_networks_numbers(sizes, activation, head, rows, seed
         "dueling": lambda: [keras.layers.Dense(4), Dueling()],
         "gaussian": lambda: [GaussianHead(3)],
         "noisy": lambda: [NoisyDense(3)],
+        "atoms": lambda: [keras.layers.Dense(12), Atoms(4), Dueling()],
     }
     layers = [keras.layers.Dense(size, activation=activation) for size in sizes]
     model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, *heads[head]()]), seed)

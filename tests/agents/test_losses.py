@@ -93,7 +93,9 @@ def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
 @pytest.mark.parametrize("numpy", [True, False])
 def test_dueling(numpy):
     both = np.array([[5.0, 1.0, 7.0]], np.float32)  # value 5, advantages 1 and 7 of mean 4
-    result = Dueling().numpy_call(both, []) if numpy else Dueling()(both)
+    layer = Dueling()
+    layer.build(both.shape)
+    result = layer.numpy_call(both, []) if numpy else layer(both)
     np.testing.assert_allclose(result, [[5 - 3, 5 + 3]])
 
 
