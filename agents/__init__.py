@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agents.networks import network as network
     from agents.optimizers import OptimizerSpec as OptimizerSpec
     from agents.pool import Pool as Pool
+    from agents.replay import PrioritizedReplay as PrioritizedReplay
     from agents.replay import RolloutMemory as RolloutMemory
     from agents.replay import UniformReplay as UniformReplay
     from agents.shared_objects import Counter as Counter
@@ -49,7 +50,7 @@ _HOME = {
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
     "agents.pool": ("Pool",),
-    "agents.replay": ("RolloutMemory", "UniformReplay"),
+    "agents.replay": ("PrioritizedReplay", "RolloutMemory", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.trainer": ("Trainer",),
@@ -69,6 +70,7 @@ __all__ = [
     "NonFiniteError",
     "OptimizerSpec",
     "Pool",
+    "PrioritizedReplay",
     "Progress",
     "Publish",
     "RolloutMemory",

@@ -58,15 +58,20 @@ class ActorCriticConfig(NetworkConfig):
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
         super().__post_init__()
-        if self.share_layers and (self.optimizers or self.networks):
+        if self.share_layers and (self.separate or self.networks):
             raise ConfigurationError(
                 "Networks that share their layers have one optimizer and one shape: leave share_layers out, or "
                 "optimizers, networks and several learning rates."
             )
 
+    @property
+    def separate(self) -> bool:
+        """Whether each network has an optimizer of its own, as something is said of one of them."""
+        return any(name in self.optimizers for name in self.separate_rates)
+
     def structure(self) -> dict[str, Any]:
         """See `AgentConfig.structure`: one optimizer for both networks is another one than two that look alike."""
-        return super().structure() | {"n_optimizers": 2 if self.optimizers else 1}
+        return super().structure() | {"n_optimizers": 2 if self.separate else 1}
 
 
 class ActorCritic(KerasAgent):
@@ -89,16 +94,17 @@ class ActorCritic(KerasAgent):
         else:
             outputs = math.prod(self.action_space.shape)
             head = GaussianHead(outputs)
-        bodies = {name: body(space, orthogonal=True, **config.layers(name)) for name in ("actor", "critic")}
-        if config.share_layers:
-            bodies["critic"] = bodies["actor"]
-        return {
-            "actor": headed(space, bodies["actor"], outputs, output_scale=0.01, head=head, name="actor"),
-            "critic": headed(space, bodies["critic"], 1, output_scale=1.0, name="critic"),
-        }
+
+        def body_of(name: str) -> list[keras.layers.Layer]:
+            return body(space, orthogonal=True, **config.layers(name))
+
+        layers = body_of("actor")
+        actor = headed(space, layers, outputs, output_scale=0.01, head=head, name="actor")
+        layers = layers if config.share_layers else body_of("critic")
+        return {"actor": actor, "critic": headed(space, layers, 1, output_scale=1.0, name="critic")}
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
-        if not self.config.optimizers:
+        if not self.config.separate:
             return super().optimized_networks()
         return {"actor": ["actor"], "critic": ["critic"]}
 

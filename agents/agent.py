@@ -33,6 +33,7 @@ class UpdateMetrics(NamedTuple):
     losses: dict[str, Array]  # optimizer name -> loss of each gradient step
     metrics: dict[str, Array]  # anything else that the agent's loss named
     member: int = 0  # whose they are
+    priorities: Array | None = None  # [K, B] or [P, K, B]: what the memory is told of the rows, where the loss says so
 
     @property
     def loss(self) -> Any:
@@ -69,7 +70,8 @@ class UpdateMetrics(NamedTuple):
         if next(iter(self.losses.values())).ndim == 1:
             return self
         losses = {name: values[position] for name, values in self.losses.items()}
-        return UpdateMetrics(losses, {name: values[position] for name, values in self.metrics.items()}, member)
+        metrics = {name: values[position] for name, values in self.metrics.items()}
+        return UpdateMetrics(losses, metrics, member, None if self.priorities is None else self.priorities[position])
 
 
 class Agent(ABC):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -49,6 +49,8 @@ class Hyperparameter:
         log: Whether a search should treat the range on a logarithmic scale.
         complement: Whether it can be told as 1 less its value, too, under the name ``one_minus_`` and its own: for a
             discount, whose distance from 1 is what matters, on a logarithmic scale.
+        when: config -> whether this one counts in it; otherwise it is not searched, and is no live number. Defaults to
+            None: always.
     """
 
     help: str
@@ -60,6 +62,7 @@ class Hyperparameter:
     search: tuple[Any, ...] | None = None
     log: bool = False
     complement: bool = False
+    when: Callable[[Any], bool] | None = None
 
     def check(self, name: str, value: Any) -> None:
         """Raises `ConfigurationError` when a number is not finite or outside the allowed range."""
@@ -228,9 +231,13 @@ class AgentConfig:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: _plain(value) for name, value in values.items()}
 
+    def that_count(self) -> dict[str, Hyperparameter]:
+        """Those of `describe` that have an effect beside the others' values."""
+        return {name: about for name, about in self.describe().items() if about.when is None or about.when(self)}
+
     def live_values(self) -> dict[str, float]:
         """The live numbers but for the learning rate, which lives in the optimizers."""
-        live = {name: getattr(self, name) for name, about in self.describe().items() if about.live}
+        live = {name: getattr(self, name) for name, about in self.that_count().items() if about.live}
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
 

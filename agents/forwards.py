@@ -31,8 +31,8 @@ class Forwards:
         """Has a network run in another way."""
         self._forwards[name] = forward
 
-    def __call__(self, name: str, observations: Array) -> Array:
-        """[N, ...] -> [N, outputs], as NumPy.
+    def __call__(self, name: str, observations: Array, noise: Array | None = None) -> Array:
+        """[N, ...] -> [N, outputs], as NumPy, of a noisy network perhaps with its noise [N, n_noise].
 
         Raises:
             NonFiniteError: An output is NaN or infinite.
@@ -41,7 +41,7 @@ class Forwards:
         if forward is None:
             forward = self._forwards[name] = make_forward(self._networks[name])
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of that is told below
-            outputs = forward(observations)
+            outputs = forward(observations, noise)
         # -inf may be a network's way to forbid an action; NaN compares false with everything.
         if not outputs.max(initial=-np.inf) < np.inf:
             raise non_finite(name, observations)

@@ -43,15 +43,15 @@ ACTIVATIONS: dict[str, Function] = {
 class Forward(Protocol):
     """A forward pass that can be told of new weights."""
 
-    def __call__(self, observations: Array) -> Array:
-        """[N, ...] -> [N, outputs]."""
+    def __call__(self, observations: Array, noise: Array | None = None) -> Array:
+        """[N, ...] -> [N, outputs], of a noisy network perhaps with its noise [N, n_noise]."""
 
     def refresh(self) -> None:
         """Is told that the weights have changed."""
 
 
 class NumpyMirror:
-    """The forward pass of a `keras.Sequential` of dense layers, in NumPy on a copy of its weights.
+    """The forward pass of a `keras.Sequential` of dense layers, noisy or not, in NumPy on a copy of its weights.
 
     With the weights of P members at once it takes [P, N, ...] and gives [P, N, outputs].
     """
@@ -59,13 +59,14 @@ class NumpyMirror:
     def __init__(self, network: Any) -> None:
         self._layers = [layer for layer in network.layers if type(layer).__name__ != "InputLayer"]
         self._functions = [_numpy_function(layer) for layer in self._layers]
+        self._n_noise = [getattr(layer, "n_noise", 0) for layer in self._layers]
         self._shapes = [[tuple(weight.shape) for weight in layer.weights] for layer in self._layers]
         self._weights: list[list[Array]] | None = None
 
     @staticmethod
     def can_mirror(network: Any) -> bool:
         """Whether every layer of the network is one that this class computes."""
-        if type(network).__name__ != "Sequential" or not network.built:
+        if type(network).__name__ not in ("Sequential", "NoisyNetwork") or not network.built:
             return False
         return all(_known(layer) for layer in network.layers)
 
@@ -103,10 +104,14 @@ class NumpyMirror:
         ]
         return mirror
 
-    def __call__(self, observations: Array) -> Array:
+    def __call__(self, observations: Array, noise: Array | None = None) -> Array:
         x = observations
-        for function, weights in zip(self._functions, self._loaded(), strict=True):
-            x = function(x, weights)
+        for function, weights, n in zip(self._functions, self._loaded(), self._n_noise, strict=True):
+            if noise is None or not n:
+                x = function(x, weights)
+            else:
+                x = function(x, weights, noise[..., :n])
+                noise = noise[..., n:]
         return x
 
     def _loaded(self) -> list[list[Array]]:
@@ -115,11 +120,11 @@ class NumpyMirror:
         return self._weights
 
 
-def _numpy_function(layer: Any) -> Callable[[Array, list[Array]], Array]:
-    """What a layer computes, as a function of its input [..., F] and its weights."""
+def _numpy_function(layer: Any) -> Callable[..., Array]:
+    """What a layer computes, as a function of its input [..., F], its weights, and of a noisy layer its noise."""
     kind = type(layer).__name__
     if hasattr(layer, "numpy_call"):
-        function: Callable[[Array, list[Array]], Array] = layer.numpy_call
+        function: Callable[..., Array] = layer.numpy_call
         return function
     if kind == "Flatten":
         n_axes = len(layer.input.shape) - 1
@@ -166,14 +171,19 @@ class CompiledForward:
     def __init__(self, network: Any) -> None:
         from agents.backend import tf
 
-        self._call = tf.function(lambda x: network(x, training=False), reduce_retracing=True, autograph=False)
+        self._call = tf.function(lambda x, noise: evaluated(network, x, noise), reduce_retracing=True, autograph=False)
 
     def refresh(self) -> None:
         """Nothing to do: the compiled call reads the variables themselves."""
 
-    def __call__(self, observations: Array) -> Array:
-        result: Array = self._call(observations).numpy()
+    def __call__(self, observations: Array, noise: Array | None = None) -> Array:
+        result: Array = self._call(observations, noise).numpy()
         return result
+
+
+def evaluated(network: Any, observations: Any, noise: Any = None) -> Any:
+    """What a Keras network gives where nothing is learned; noise is for noisy ones."""
+    return network(observations, training=False, **({} if noise is None else {"noise": noise}))
 
 
 def make_forward(network: Any) -> Forward:

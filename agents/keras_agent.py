@@ -25,7 +25,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.forwards import Forwards
 from agents.inference import is_dense
-from agents.learning import CompiledUpdate, GradientSteps, Learnable, Turn
+from agents.learning import PRIORITIES, CompiledUpdate, GradientSteps, Learnable, Turn
 from agents.live import Live, OptimizerNumbers, guarded
 from agents.network_config import check_described
 from agents.optimizers import variables_of
@@ -102,7 +102,8 @@ class KerasAgent(Agent):
             batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
 
         Returns:
-            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded.
+            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded; also
+            ``"priorities"`` [B], for a memory that draws by them.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
 
@@ -141,9 +142,9 @@ class KerasAgent(Agent):
 
     # Acting ---------------------------------------------------------------------------------------------------
 
-    def infer(self, name: str, observations: Array) -> Array:
-        """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way."""
-        return self.forwards(name, observations)
+    def infer(self, name: str, observations: Array, noise: Array | None = None) -> Array:
+        """The network's outputs for observations [N, ...], as NumPy, by its fastest exact way; see `agents.noisy`."""
+        return self.forwards(name, observations, noise)
 
     def acting_state(self) -> list[Array]:
         return self.forwards.get_state()
@@ -170,9 +171,10 @@ class KerasAgent(Agent):
         return self.metrics_of(values)
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
-        """Tells losses and metrics apart in what the loss named."""
+        """Tells losses, metrics and priorities apart in what the loss named."""
         losses = {name: values.pop(name) for name in self._optimizers}
-        return UpdateMetrics(losses, values)
+        priorities = values.pop(PRIORITIES, None)
+        return UpdateMetrics(losses, values, priorities=priorities)
 
     def _compile_update(self) -> Update:
         watched = self.forwards.watched()

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
 
+PRIORITIES = "priorities"
+"""What a loss may name beside scalars, [B]: how much there was to learn from each row. It goes to the memory."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -36,7 +39,7 @@ class Turn:
 
     Attributes:
         optimizers: Their names.
-        loss: minibatch -> {name: scalar}; one scalar for each of them, others are metrics.
+        loss: minibatch -> {name: scalar}; one scalar for each of them, others are metrics; and perhaps `PRIORITIES`.
         every: Gradient steps between their steps; the losses are computed all the same. Defaults to 1.
     """
 
@@ -100,7 +103,7 @@ class GradientSteps:
     """The gradient steps of one agent, as TensorFlow operations on its variables. Only to be called while tracing.
 
     Attributes:
-        names: What `loss` named, in order; known once a step has been traced.
+        names: The scalars that `loss` named, in order; known once a step has been traced.
     """
 
     def __init__(self, learnable: Learnable) -> None:
@@ -109,7 +112,7 @@ class GradientSteps:
         self.names: tuple[str, ...] = ()
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
-        """Makes `n_steps` gradient steps; gives what each of them gave, [K, names].
+        """Makes `n_steps` gradient steps; gives what each of them gave, [K, W], for `told`.
 
         Args:
             n_steps: K.
@@ -132,12 +135,19 @@ class GradientSteps:
         return values
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
-        """Moves the variables by one gradient step; gives what the losses named, [names]."""
+        """Moves the variables by one gradient step; gives what the losses named, [W]."""
         told: dict[str, Any] = {}
         for turn in self._parts.turns:
             told |= self._take(turn, minibatch)
+        priorities = [told.pop(PRIORITIES)] if PRIORITIES in told else []
         self.names = tuple(told)
-        return tf.stack(list(told.values()))
+        return tf.concat([tf.stack(list(told.values())), *priorities], 0)
+
+    def told(self, history: Array) -> dict[str, Array]:
+        """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
+        n = len(self.names)
+        values = dict(zip(self.names, np.moveaxis(history[..., :n], -1, 0), strict=True))
+        return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values
 
     def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
         """Has the optimizers of a turn make their steps, where they are due; gives what its loss named."""
@@ -158,8 +168,11 @@ class GradientSteps:
         return dict(zip(names, values, strict=True))
 
     def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
-        """What a turn's loss names: scalars."""
-        losses = {name: _scalar(name, value) for name, value in _mapping(turn.loss(minibatch)).items()}
+        """What a turn's loss names: scalars, and perhaps priorities."""
+        losses = {
+            name: _vector(name, value) if name == PRIORITIES else _scalar(name, value)
+            for name, value in _mapping(turn.loss(minibatch)).items()
+        }
         for name in turn.optimizers:
             if name not in losses:
                 raise ConfigurationError(
@@ -174,6 +187,11 @@ class GradientSteps:
         parts = self._parts
         with tf.GradientTape(persistent=len(turn.optimizers) > 1) as tape:
             losses = self._losses(turn, minibatch)
+            if weight is not None and PRIORITIES in losses:
+                raise ConfigurationError(
+                    f"loss() names {PRIORITIES!r}, which a strategy does not bring back to the memory from where rows "
+                    f"are learned from: leave the strategy out."
+                )
             if weight is not None:
                 losses = {name: weight * value for name, value in losses.items()}
         gradients = {}
@@ -260,13 +278,13 @@ class CompiledUpdate(CompiledCalls):
         self._watched = watched
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
-        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
+        """Returns (what the gradient steps told, flat values of the watched variables)."""
         data, indices, contiguous = batches
         layout = layout_of(data, contiguous)
         columns = [pack(data, layout), *(data[name] for name in layout.images)]
         inputs = [indices, *columns] if not layout.contiguous else columns
         values, watched = self._call(layout, indices.shape, inputs)
-        return dict(zip(self._steps.names, values.numpy().T, strict=True)), watched.numpy()
+        return self._steps.told(values.numpy()), watched.numpy()
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
@@ -333,6 +351,13 @@ def _scalar(name: str, value: Any) -> Any:
         raise ConfigurationError(
             f"loss() must give one number for {name!r} (take the mean over the minibatch); it gave shape {value.shape}."
         )
+    return value
+
+
+def _vector(name: str, value: Any) -> Any:
+    value = tf.cast(tf.convert_to_tensor(value), tf.float32)
+    if value.shape.rank != 1:
+        raise ConfigurationError(f"loss() must give one number a row for {name!r}; it gave shape {value.shape}.")
     return value
 
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from agents.backend import keras
 from agents.errors import ConfigurationError, unknown_name
+from agents.noisy import NoisyDense, NoisyNetwork
 
 Array = np.ndarray[Any, Any]
 Convolutions = Sequence[Sequence[int]]
@@ -27,6 +28,7 @@ def network(
     convolutions: Convolutions | None = None,
     output_scale: float | None = None,
     head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
     """A network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
@@ -40,13 +42,14 @@ def network(
         output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it),
             as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990); None for Keras's own.
         head: The last layer, in place of a dense one.
+        behind: Layers behind that one, which turn its outputs into what the network gives.
         name: Name of the network.
 
     Raises:
         ConfigurationError: An image too small for the convolutions, layers without units, or an unknown activation.
     """
     layers = body(observation_space, hidden_sizes, activation, convolutions, orthogonal=output_scale is not None)
-    return headed(observation_space, layers, outputs, output_scale=output_scale, head=head, name=name)
+    return headed(observation_space, layers, outputs, output_scale=output_scale, head=head, behind=behind, name=name)
 
 
 def body(
@@ -73,13 +76,50 @@ def headed(
     *,
     output_scale: float | None = None,
     head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
     """A network of these layers and a last one; see `network`."""
     if head is None:
         init = keras.initializers.Orthogonal(output_scale) if output_scale is not None else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=init)
-    return keras.Sequential([keras.Input(observation_space.shape), *layers, head], name=name)
+    return keras.Sequential([keras.Input(observation_space.shape), *layers, head, *behind], name=name)
+
+
+def noisy_network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int],
+    outputs: int,
+    *,
+    sigma: float,
+    activation: str = "relu",
+    convolutions: Convolutions | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> NoisyNetwork:
+    """A network as `network` makes it, whose dense layers are noisy; see `agents.noisy` for how it is called.
+
+    Args:
+        observation_space: As in `network`.
+        hidden_sizes: Units of the hidden noisy layers.
+        outputs: Units of the last one.
+        sigma: Size of the noise at first; see `NoisyDense`.
+        activation: Keras activation of the hidden layers.
+        convolutions: As in `network`.
+        behind: As in `network`.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: As in `network`.
+    """
+    _check(hidden_sizes, activation)
+    layers: list[keras.layers.Layer] = [
+        keras.Input(observation_space.shape),
+        *_features(observation_space, convolutions),
+    ]
+    for size in hidden_sizes:
+        layers += [NoisyDense(size, sigma), keras.layers.Activation(activation)]
+    return NoisyNetwork([*layers, NoisyDense(outputs, sigma), *behind], name=name)
 
 
 def critic_network(
@@ -142,12 +182,14 @@ def _check(hidden_sizes: Sequence[int], activation: str) -> None:
 
 
 def of_actions(values: Any, actions: Any) -> Any:
-    """The value of each row's action: [B, A] and [B] -> [B].
+    """What each row's action has: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
 
     A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
     """
     ops = keras.ops
     chosen = ops.expand_dims(actions, 1) == ops.arange(values.shape[1], dtype=actions.dtype)  # [B, A]
+    if len(values.shape) == 3:
+        chosen = ops.expand_dims(chosen, 2)
     return ops.sum(ops.where(chosen, values, 0.0), axis=1)
 
 
@@ -172,34 +214,45 @@ def _of_image(shape: tuple[int, ...], convolutions: Convolutions) -> list[keras.
 
 
 @keras.saving.register_keras_serializable("agents")
-class DuelingHead(keras.layers.Layer):
+class Dueling(keras.layers.Layer):
     """Action values as a state value plus advantages of mean zero (Wang et al. 2015, arXiv 1511.06581)."""
 
-    def __init__(self, n_actions: int, **kwargs: Any) -> None:
-        """Args: n_actions: number of actions."""
-        super().__init__(**kwargs)
-        self.n_actions = n_actions
-
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Makes one kernel for value and advantages together."""
-        self.kernel = self.add_weight(shape=(input_shape[-1], 1 + self.n_actions), initializer="glorot_uniform")
-        self.bias = self.add_weight(shape=(1 + self.n_actions,), initializer="zeros")
+        """Learns which axis the actions are, counted from the end."""
+        self._actions = 1 - len(input_shape)
 
-    def call(self, features: Any) -> Any:
-        """[B, F] -> [B, A]."""
-        both = keras.ops.matmul(features, self.kernel) + self.bias  # [B, 1 + A]
+    def call(self, both: Any) -> Any:
+        """[B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
         value, advantages = both[:, :1], both[:, 1:]
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
-    def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting: [..., F] -> [..., A]."""
-        both = features @ weights[0] + weights[1]
-        result: Array = both[..., :1] + both[..., 1:] - both[..., 1:].mean(axis=-1, keepdims=True)
+    def numpy_call(self, both: Array, weights: list[Array]) -> Array:
+        """The same in NumPy, for acting, whatever axes there are before."""
+        value, advantages = np.split(both, [1], axis=self._actions)
+        result: Array = value + advantages - advantages.mean(axis=self._actions, keepdims=True)
         return result
+
+
+@keras.saving.register_keras_serializable("agents")
+class Atoms(keras.layers.Layer):
+    """Several outputs of each action, side by side so far, on an axis of their own."""
+
+    def __init__(self, n_atoms: int, **kwargs: Any) -> None:
+        """Args: n_atoms: how many each has."""
+        super().__init__(**kwargs)
+        self.n_atoms = n_atoms
+
+    def call(self, outputs: Any) -> Any:
+        """[B, A * Z] -> [B, A, Z]."""
+        return keras.ops.reshape(outputs, (-1, outputs.shape[1] // self.n_atoms, self.n_atoms))
+
+    def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
+        """The same in NumPy: [..., A * Z] -> [..., A, Z]."""
+        return outputs.reshape(*outputs.shape[:-1], -1, self.n_atoms)
 
     def get_config(self) -> dict[str, Any]:
         """For saving."""
-        return {**super().get_config(), "n_actions": self.n_actions}
+        return {**super().get_config(), "n_atoms": self.n_atoms}
 
 
 @keras.saving.register_keras_serializable("agents")

@@ -14,28 +14,21 @@ from gymnasium import spaces
 from agents.backend import keras, ops
 from agents.config import hyperparameter
 from agents.environments.goals import Goals, goals_of
-from agents.errors import ConfigurationError, unknown_name
+from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
+from agents.learning import PRIORITIES
 from agents.network_config import NetworkConfig
 from agents.networks import critic_network, network
-from agents.replay import HindsightReplay, UniformReplay
-from agents.replay.hindsight import STRATEGIES
+from agents.replay import UniformReplay
+from agents.replay_config import ReplayConfig
 
 Array = np.ndarray[Any, Any]
 
-REPLAYS = ("uniform", "hindsight")
-
 
 @dataclass(frozen=True, kw_only=True)
-class OffPolicyConfig(NetworkConfig):
+class OffPolicyConfig(NetworkConfig, ReplayConfig):
     """Hyperparameters of every agent that learns from a replay."""
 
-    buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
-    learning_starts: int = hyperparameter(1_000, "Environment steps before the first update.", low=0)
-    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
-    train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
-    gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
-    n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
     gamma: float = hyperparameter(
         0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
     )
@@ -45,39 +38,6 @@ class OffPolicyConfig(NetworkConfig):
     target_update_interval: int = hyperparameter(
         1, "Gradient steps between updates of the target network.", low=1, search=(1, 100), log=True
     )
-    replay: str = hyperparameter(
-        "uniform", "Which replay: uniform; or hindsight, which also learns for goals that were reached by chance."
-    )
-    n_sampled_goal: int = hyperparameter(
-        4, "Hindsight: transitions with another goal for each one that keeps its own.", low=0, search=(2, 8)
-    )
-    goal_selection_strategy: str = hyperparameter(
-        "future", "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode)."
-    )
-    goal_function: str | None = hyperparameter(
-        None,
-        "Hindsight: module:function that gives rewards [M] and ends [M] for reached and wanted goals [M, G]; null: "
-        "the environment's compute_reward and compute_terminated.",
-    )
-
-    def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
-        super().__post_init__()
-        if self.buffer_size // self.n_envs <= self.n_step:
-            raise ConfigurationError(
-                f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
-            )
-        if self.replay not in REPLAYS:
-            raise unknown_name("replay", self.replay, REPLAYS)
-        if self.goal_selection_strategy not in STRATEGIES:
-            raise unknown_name("goal_selection_strategy", self.goal_selection_strategy, STRATEGIES)
-        if self.replay == "hindsight" and self.n_step > 1:
-            raise ConfigurationError(
-                f"n_step must be 1 with replay='hindsight' (rewards of several steps would have to be computed anew), "
-                f"got {self.n_step}."
-            )
-        if self.replay != "hindsight" and self.goal_function is not None:
-            raise ConfigurationError("goal_function needs replay='hindsight'.")
 
 
 class OffPolicyAgent(KerasAgent):
@@ -87,26 +47,31 @@ class OffPolicyAgent(KerasAgent):
     config: OffPolicyConfig
 
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
-        config = self.config
-        shared: dict[str, Any] = {
-            "buffer_size": config.buffer_size,
-            "batch_size": config.batch_size,
-            "learning_starts": config.learning_starts,
-            "train_freq": config.train_freq,
-            "gradient_steps": config.gradient_steps,
-            "n_step": config.n_step,
-            "gamma": config.gamma,
-            "n_envs": n_envs,
-            "rng": rng,
-        }
-        if config.replay == "uniform":
-            return UniformReplay(**shared)
-        return HindsightReplay(
-            goals=self.goals,
-            n_sampled_goal=config.n_sampled_goal,
-            strategy=config.goal_selection_strategy,
-            **shared,
-        )
+        if self.prioritized and self.strategy is not None:
+            raise ConfigurationError(
+                "replay is 'prioritized', but a strategy does not bring errors back from where rows are learned from: "
+                "leave out one of the two."
+            )
+        return self.config.make_replay(n_envs, rng, lambda: self.goals)
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether the replay wants to know errors, and gives weights."""
+        return self.config.replay == "prioritized"
+
+    def mean(self, batch: dict[str, Any], values: Any) -> Any:
+        """The mean of values [B] over a minibatch, weighted so that it is that of rows that are drawn uniformly."""
+        return ops.mean(batch["weights"] * values if self.prioritized else values)
+
+    def priorities(self, errors: Any) -> dict[str, Any]:
+        """What the loss tells the replay of the errors [B] >= 0 of its rows, where that wants to know."""
+        return {PRIORITIES: ops.stop_gradient(errors)} if self.prioritized else {}
+
+    def discounts(self, batch: dict[str, Any]) -> Any:
+        """How much the value of where the rewards lead counts, [B]."""
+        discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
+        going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
+        return discount * going
 
     @functools.cached_property
     def goals(self) -> Goals:
@@ -123,9 +88,7 @@ class OffPolicyAgent(KerasAgent):
 
     def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
         """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""
-        discount = self.live.gamma ** ops.cast(batch["lengths"], "float32")  # [B]
-        going = 1.0 - ops.cast(batch["terminated"], "float32")  # [B] a truncated episode still bootstraps
-        return ops.stop_gradient(batch["rewards"] + discount * going * next_values)
+        return ops.stop_gradient(batch["rewards"] + self.discounts(batch) * next_values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,14 +181,16 @@ class ContinuousAgent(OffPolicyAgent):
         return smallest
 
     def critic_losses(self, batch: dict[str, Any], targets: Any) -> Mapping[str, Any]:
-        """Mean squared errors of all critics, summed."""
+        """Mean squared errors of all critics, summed; a row's priority is the mean of its errors."""
         actions = self.flat_actions(batch)
         values = [self.value(critic, batch["observations"], actions) for critic in self.critics]
-        losses = [ops.mean(ops.square(value - targets)) for value in values]
+        losses = [self.mean(batch, ops.square(value - targets)) for value in values]
+        errors = [ops.abs(value - targets) for value in values]  # [B] each
         return {
             "critic": sum(losses[1:], losses[0]),
             "q_mean": ops.mean(values[0]),
-            "td_error": ops.mean(ops.abs(values[0] - targets)),
+            "td_error": ops.mean(errors[0]),
+            **self.priorities(sum(errors[1:], errors[0]) / len(errors)),
         }
 
     def flat_actions(self, batch: dict[str, Any]) -> Any:

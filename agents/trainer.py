@@ -288,9 +288,8 @@ class Trainer:
         for position, environment, episode_return, length in ended:
             run = self._present[position]
             if not self._episodes_reached(run, budget):  # several may end with the same step; a budget is exact
-                index, loss = len(run.history.returns), run.newest_loss
-                steps, member = run.env_steps, run.member
-                episode = Episode(index, steps, episode_return, length, loss, seconds, environment, member)
+                index, steps, loss = len(run.history.returns), run.env_steps, run.newest_loss
+                episode = Episode(index, steps, episode_return, length, loss, seconds, environment, run.member)
                 run.history.add(episode)
                 self.callbacks.call("on_episode_end", self, episode)
             self.callbacks.call("on_episode_begin", self, environment, run.member)
@@ -328,17 +327,18 @@ class Trainer:
     def _apply(self, batches: Batches) -> None:
         self.callbacks.call("on_update_begin", self)
         update = self.agent.update(batches)
+        if update.priorities is not None:
+            self.memory.learned(update.priorities)
         losses, finite = np.atleast_1d(update.loss).tolist(), np.atleast_1d(update.finite)
         tells = self.callbacks.wants("on_update_end")
         for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
             run.newest_loss = loss
             if tells:
                 self.callbacks.call("on_update_end", self, update.of(position, run.member))
-        if not finite.all():
-            for position in np.flatnonzero(~finite).tolist():
-                if not self._present[position].over:
-                    error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)
-                    self._failed({position: error})
+        for position in np.flatnonzero(~finite).tolist():
+            if not self._present[position].over:
+                error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)
+                self._failed({position: error})
 
     # When to end ----------------------------------------------------------------------------------------------
 

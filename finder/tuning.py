@@ -116,7 +116,7 @@ def whole_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]
         fixed: Names of those that are not searched.
     """
     told = {name: complement for complement, name in type(agent.config).complements().items()}
-    names = {name: told.get(name, name) for name in _searchable(type(agent.config).describe())}
+    names = {name: told.get(name, name) for name in _searchable(agent.config.that_count())}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.backend import keras, ops
+from agents.backend import keras
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import GaussianNoise, Noise, make_noise
@@ -94,7 +94,7 @@ class DDPG(ContinuousAgent):
     def actor_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         """The critic's value of what the actor does, to be raised."""
         actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]
-        return {"actor": -ops.mean(self.value(self.critics[0], batch["observations"], actions))}
+        return {"actor": -self.mean(batch, self.value(self.critics[0], batch["observations"], actions))}
 
     def extra_state(self) -> dict[str, Any]:
         return {"noise": self.noise.get_state()}

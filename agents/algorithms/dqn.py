@@ -1,7 +1,9 @@
 """Deep Q-learning: Mnih et al. 2015 ("Human-level control through deep reinforcement learning").
 
 With its usual parts as options: double Q-learning (van Hasselt et al. 2015, arXiv 1509.06461), the dueling network
-(Wang et al. 2015, arXiv 1511.06581) and n-step targets (Hessel et al. 2017, arXiv 1710.02298).
+(Wang et al. 2015, arXiv 1511.06581), n-step targets, prioritised replay (Schaul et al. 2015, arXiv 1511.05952), noisy
+networks (Fortunato et al. 2017, arXiv 1706.10295) and distributions of returns (Bellemare et al. 2017, arXiv
+1707.06887). All of them together are `agents.algorithms.rainbow`.
 """
 
 from __future__ import annotations
@@ -13,14 +15,27 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from gymnasium import spaces
 
+from agents.action_values import ActionValues, ScalarValues
 from agents.backend import keras, ops
+from agents.categorical_values import CategoricalValues
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
-from agents.exploration import AdaptiveEpsilonGreedy, Policy, greedy, make_policy
-from agents.networks import DuelingHead, network, of_actions
+from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
+from agents.networks import Dueling, network, noisy_network, of_actions
 from agents.off_policy import OffPolicyAgent, OffPolicyConfig
 
 Array = np.ndarray[Any, Any]
+
+_PASSES = 3
+"""Passes through networks in the loss: the online one's, the target's, and the one's that chooses for double DQN."""
+
+
+def _has_atoms(config: Any) -> bool:
+    return bool(config.n_atoms > 1)
+
+
+def _follows_epsilon(config: Any) -> bool:
+    return config.policy is None and not config.noisy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +52,41 @@ class DQNConfig(OffPolicyConfig):
         1.0, "Probability of a random action at first.", low=0.0, high=1.0, acting=True
     )
     exploration_final_eps: float = hyperparameter(
-        0.05, "The same at the end.", low=0.0, high=1.0, acting=True, search=(0.01, 0.2)
+        0.05,
+        "The same at the end.",
+        **{"low": 0.0, "high": 1.0, "acting": True, "search": (0.01, 0.2), "when": _follows_epsilon},
     )
     exploration_steps: int = hyperparameter(
         10_000,
         "Environment steps from the first to the final probability.",
-        low=1,
-        acting=True,
-        search=(1000, 50_000),
-        log=True,
+        **{"low": 1, "acting": True, "search": (1000, 50_000), "log": True, "when": _follows_epsilon},
     )
     policy: str | None = hyperparameter(
-        None, "Another exploration policy by name (see agents.exploration); null: the epsilon schedule.", acting=True
+        None,
+        "Another exploration policy by name (see agents.exploration); null: the epsilon schedule, or where the network "
+        "is noisy nothing but its noise.",
+        acting=True,
     )
     policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
     double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
     dueling: bool = hyperparameter(False, "Separate state value and advantages.")
+    noisy: bool = hyperparameter(False, "Noise on the weights, of a size that is learned, explores.")
+    noisy_sigma: float = hyperparameter(
+        0.5,
+        "Size of that noise at first, times the root of a layer's inputs.",
+        **{"above": 0.0, "search": (0.1, 1.0), "log": True, "when": lambda config: config.noisy},
+    )
+    n_atoms: int = hyperparameter(
+        1,
+        "Returns whose probabilities the network gives of each action (C51); 1: one number, the value.",
+        low=1,
+    )
+    v_min: float = hyperparameter(
+        -10.0, "The smallest of these returns, discounted as they are.", live=True, when=_has_atoms
+    )
+    v_max: float = hyperparameter(
+        10.0, "The largest of them; what is beyond counts as that.", live=True, when=_has_atoms
+    )
     max_grad_norm: float | None = hyperparameter(
         10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
     )
@@ -67,6 +101,8 @@ class DQNConfig(OffPolicyConfig):
                 f"exploration_final_eps must be at most exploration_initial_eps = {self.exploration_initial_eps:g}, "
                 f"got {self.exploration_final_eps:g}."
             )
+        if self.v_max <= self.v_min:
+            raise ConfigurationError(f"v_max must be more than v_min = {self.v_min:g}, got {self.v_max:g}.")
 
 
 class DQN(OffPolicyAgent):
@@ -86,27 +122,42 @@ class DQN(OffPolicyAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
-            raise ConfigurationError(f"DQN takes discrete actions, not {self.action_space}; PPO takes continuous ones.")
-        return {"q": self._network("q"), "target": self._network("target")}
+            name = type(self).__name__
+            raise ConfigurationError(
+                f"{name} takes discrete actions, not {self.action_space}; PPO takes continuous ones."
+            )
+        n_atoms = self.config.n_atoms
+        self.values: ActionValues = CategoricalValues(n_atoms) if n_atoms > 1 else ScalarValues()
+        online, target = self._network("q"), self._network("target")
+        self.n_noise: int = getattr(online, "n_noise", 0)
+        return {"q": online, "target": target}
 
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
-        head = DuelingHead(n_actions) if config.dueling else None
-        return network(self.observation_space, outputs=n_actions, head=head, name=name, **config.layers("q"))
+        outputs = (n_actions + config.dueling) * self.values.n_outputs
+        behind = [*self.values.layers(), *([Dueling()] if config.dueling else [])]
+        shared: dict[str, Any] = {"outputs": outputs, "behind": behind, "name": name, **config.layers("q")}
+        if config.noisy:
+            return noisy_network(self.observation_space, sigma=config.noisy_sigma, **shared)
+        return network(self.observation_space, **shared)
 
     def start(self) -> None:
         super().start()
+        self.policy = self._make_policy()
+
+    def _make_policy(self) -> Policy:
         config = self.config
-        self.policy: Policy = (
-            AdaptiveEpsilonGreedy(
-                config.exploration_initial_eps, config.exploration_final_eps, n_steps=config.exploration_steps
-            )
-            if config.policy is None
-            else make_policy(config.policy, **config.policy_kwargs)
+        if config.policy is not None:
+            return make_policy(config.policy, **config.policy_kwargs)
+        if config.noisy:
+            return Greedy()
+        return AdaptiveEpsilonGreedy(
+            config.exploration_initial_eps, config.exploration_final_eps, n_steps=config.exploration_steps
         )
 
     def act(self, observations: Array, explore: bool = True) -> Array:
-        values = self.infer("q", observations)  # [N, A]
+        noise = self._noise(len(observations), self.n_noise) if explore and self.config.noisy else None
+        values = self.values.expected(self.infer("q", observations, noise), self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
 
     def check_poolable(self) -> None:
@@ -120,19 +171,57 @@ class DQN(OffPolicyAgent):
         super().advance(env_steps)
         self.policy.step(env_steps)
 
+    # Noise ----------------------------------------------------------------------------------------------------
+
+    def _noise(self, n_rows: int, n: int) -> Array:
+        """Normal numbers, [n_rows, n] float32."""
+        return self.rng.standard_normal((n_rows, n)).astype(np.float32)
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds the noise of the networks in the loss.
+
+        It is drawn here, since the generators of TensorFlow give other numbers where XLA compiles them. As in the paper
+        all rows of a minibatch see the same noise, so each brings its share of it.
+        """
+        if not self.config.noisy:
+            return data
+        share = -(-_PASSES * self.n_noise // self.config.batch_size)
+        return {**data, "noise": self._noise(len(data["rewards"]), share)}
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if not self.config.noisy:
+            return batch
+        together = ops.reshape(batch["noise"], (1, -1))  # the shares of all rows, which each of them gets
+        return {**batch, "noise": together * ops.ones_like(batch["rewards"])[:, None]}
+
+    def noise_of_passes(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the networks are called with in the loss: independent noise [1, n_noise] for each of three passes."""
+        if not self.config.noisy:
+            return [{}] * _PASSES
+        n, noise = self.n_noise, batch["noise"][:1]
+        return [{"noise": noise[:, k * n : (k + 1) * n]} for k in range(_PASSES)]
+
+    # Learning -------------------------------------------------------------------------------------------------
+
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        values = self.networks["q"](batch["observations"], training=True)  # [B, A]
-        next_values = self.networks["target"](batch["next_observations"])  # [B, A]
-        if self.config.double:
-            chooser = self.networks["q"](batch["next_observations"])  # [B, A]
-            bootstrap = of_actions(next_values, ops.argmax(chooser, axis=1))  # [B]
-        else:
-            bootstrap = ops.max(next_values, axis=1)  # [B]
-        targets = self.bootstrapped(batch, bootstrap)  # [B]
-        chosen = of_actions(values, batch["actions"])  # [B]
-        errors = targets - chosen  # [B]
-        huber = ops.where(ops.abs(errors) <= 1.0, 0.5 * ops.square(errors), ops.abs(errors) - 0.5)
-        return {"default": ops.mean(huber), "q_mean": ops.mean(chosen), "td_error": ops.mean(ops.abs(errors))}
+        online, target, choosing = self.noise_of_passes(batch)
+        outputs = self.networks["q"](batch["observations"], training=True, **online)  # [B, A] or [B, A, Z]
+        successors = self.networks["target"](batch["next_observations"], **target)
+        chooser = self.networks["q"](batch["next_observations"], **choosing) if self.config.double else successors
+        rows = self.values.learn(
+            of_actions(outputs, batch["actions"]),
+            self.values.of_best(successors, chooser),
+            batch["rewards"],
+            self.discounts(batch),
+            lambda name: getattr(self.live, name),
+        )
+        return {
+            "default": self.mean(batch, rows.losses),
+            "q_mean": ops.mean(rows.values),
+            "td_error": ops.mean(rows.errors),
+            **rows.metrics,
+            **self.priorities(rows.priorities),
+        }
 
     def extra_state(self) -> dict[str, Any]:
         return {"policy": self.policy.get_state()}

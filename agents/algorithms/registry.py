@@ -16,6 +16,7 @@ ALGORITHMS = {
     "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
     "ppo": "agents.algorithms.ppo:PPO",
+    "rainbow": "agents.algorithms.rainbow:Rainbow",
     "sac": "agents.algorithms.sac:SAC",
     "td3": "agents.algorithms.td3:TD3",
 }

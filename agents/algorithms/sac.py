@@ -111,10 +111,10 @@ class SAC(ContinuousAgent):
         actions, log_probs = SquashedGaussian.draw(parameters, batch["noise"])
         values = self.smallest(self.critics, observations, actions)  # [B]
         temperature = self.temperature(observations)
-        told = {"actor": ops.mean(temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
+        told = {"actor": self.mean(batch, temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
         if not self.learns_temperature:
             return told
         target = getattr(self.live, "target_entropy", -float(self.n_dimensions))
         missing = ops.stop_gradient(log_probs + target)  # [B] > 0 where the entropy is too small
-        loss = -ops.mean(self.log_temperature(observations) * missing)
+        loss = -self.mean(batch, self.log_temperature(observations) * missing)
         return {**told, "temperature": loss, "ent_coef": ops.mean(temperature)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.backend import keras, tf
 from agents.errors import MembersFailedError
-from agents.inference import Forward, NumpyMirror, non_finite
+from agents.inference import Forward, NumpyMirror, evaluated, non_finite
 from agents.population.stacks import Stacks
 
 Array = np.ndarray[Any, Any]
@@ -41,11 +41,11 @@ class MemberInference:
         for name, mirror in self._mirrors.items():
             mirror.load_members([next(given) for _ in self.networks[name].weights])
 
-    def __call__(self, name: str, observations: Array) -> Array:
-        """[P, M, ...] -> [P, M, outputs]: every member's own rows through its own network."""
+    def __call__(self, name: str, observations: Array, noise: Array | None = None) -> Array:
+        """[P, M, ...] -> [P, M, outputs]: every member's own rows, and noise, through its own network."""
         if name in self._mirrors:
-            return self._mirrors[name](observations)
-        outputs: Array = self._compiled[name](tf.constant(0), observations).numpy()
+            return self._mirrors[name](observations, noise)
+        outputs: Array = self._compiled[name](tf.constant(0), observations, noise).numpy()
         return outputs
 
     def of_one(self, name: str, position: int) -> Forward:
@@ -65,8 +65,9 @@ class OneMember:
     def refresh(self) -> None:
         """Nothing to do: the compiled call reads the stacks themselves."""
 
-    def __call__(self, observations: Array) -> Array:
-        result: Array = self._compiled(self._position, observations[None]).numpy()[0]
+    def __call__(self, observations: Array, noise: Array | None = None) -> Array:
+        own = None if noise is None else noise[None]
+        result: Array = self._compiled(self._position, observations[None], own).numpy()[0]
         return result
 
 
@@ -85,28 +86,31 @@ class AllMembers:
     def refresh(self) -> None:
         """Nothing to do: the population loads new weights."""
 
-    def __call__(self, observations: Array) -> Array:
-        n_members, n_envs = self._inference.n_members, self._n_envs
-        shape = observations.shape[1:]
-        split = observations.reshape(-1, n_members, n_envs, *shape)  # [T, P, N, ...]
-        n_times = len(split)
-        by_member = np.moveaxis(split, 1, 0).reshape(n_members, n_times * n_envs, *shape)
-        outputs = self._inference(self._name, by_member)  # [P, T * N, outputs]
+    def __call__(self, observations: Array, noise: Array | None = None) -> Array:
+        n_members = self._inference.n_members
+        by_member = self._by_member(observations)
+        outputs = self._inference(self._name, by_member, None if noise is None else self._by_member(noise))
         if not outputs.max(initial=-np.inf) < np.inf:
             bad = [i for i in range(n_members) if not outputs[i].max() < np.inf]
             raise MembersFailedError({i: non_finite(self._name, by_member[i]) for i in bad})
-        shaped = outputs.reshape(n_members, n_times, n_envs, *outputs.shape[2:])
+        shaped = outputs.reshape(n_members, -1, self._n_envs, *outputs.shape[2:])
         return np.moveaxis(shaped, 0, 1).reshape(len(observations), *outputs.shape[2:])
+
+    def _by_member(self, rows: Array) -> Array:
+        """[T * P * N, ...] -> [P, T * N, ...]."""
+        n_members, shape = self._inference.n_members, rows.shape[1:]
+        split = rows.reshape(-1, n_members, self._n_envs, *shape)  # [T, P, N, ...]
+        return np.moveaxis(split, 1, 0).reshape(n_members, -1, *shape)
 
 
 def _compile(network: Any, stacks: Stacks) -> Any:
-    """A compiled call for the members from `first` on, as many as there are observations [P, M, ...]."""
+    """A compiled call for the members from `first` on, as many as there are observations [P, M, ...], and noise."""
     mapped = [(variable, stacks.stacks[stacks.index(variable)]) for variable in network.weights]
 
-    def run(first: Any, observations: Any) -> Any:
+    def run(first: Any, observations: Any, noise: Any) -> Any:
         def one(i: Any) -> Any:
             with keras.StatelessScope(state_mapping=[(variable, stack[first + i]) for variable, stack in mapped]):
-                return network(observations[i], training=False)
+                return evaluated(network, observations[i], None if noise is None else noise[i])
 
         return tf.map_fn(one, tf.range(tf.shape(observations)[0]), fn_output_signature=network.compute_dtype)
 

@@ -55,7 +55,7 @@ class MemberUpdate(CompiledCalls):
             batches: Of these members; see `Batches`.
 
         Returns:
-            Name -> [n, K] values of each gradient step, and the watched values [n, ...].
+            What the gradient steps told, name -> [n, K] or [n, K, B], and the watched values [n, ...].
         """
         data, indices, contiguous = batches
         flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in data.items()}
@@ -66,9 +66,8 @@ class MemberUpdate(CompiledCalls):
             inputs.insert(0, indices)
         all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
         history, watched = self._call(layout, indices.shape[1:], all_inputs)
-        values = np.moveaxis(history.numpy()[:n], 2, 0)  # [names, n, K]
         # Without copies: nobody writes to these tensors any more.
-        return dict(zip(self._steps.names, values, strict=True)), [np.from_dlpack(array)[:n] for array in watched]
+        return self._steps.told(history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables

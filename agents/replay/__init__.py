@@ -3,7 +3,17 @@
 from agents.replay.hindsight import HindsightReplay
 from agents.replay.join import join
 from agents.replay.memory import Batches, Memory, Transition
+from agents.replay.prioritized import PrioritizedReplay
 from agents.replay.rollout import RolloutMemory
 from agents.replay.uniform import UniformReplay
 
-__all__ = ["Batches", "HindsightReplay", "Memory", "RolloutMemory", "Transition", "UniformReplay", "join"]
+__all__ = [
+    "Batches",
+    "HindsightReplay",
+    "Memory",
+    "PrioritizedReplay",
+    "RolloutMemory",
+    "Transition",
+    "UniformReplay",
+    "join",
+]

@@ -67,7 +67,7 @@ class HindsightReplay(UniformReplay):
         super().cut(environments)
 
     def sample(self, n: int) -> dict[str, Array]:
-        slots, columns = self._places(n)
+        slots, columns = self._draw(n)
         chances = np.concatenate([rng.random((n, 2)) for rng in self._rngs])  # of another goal, and of which
         data = self._transitions(slots, columns, n)
         chosen = np.flatnonzero(chances[:, 0] < self._share)

@@ -9,6 +9,7 @@ import numpy as np
 
 from agents.replay.hindsight import HindsightReplay
 from agents.replay.memory import Array, Batches, Memory, Transition
+from agents.replay.prioritized import PrioritizedReplay
 from agents.replay.rollout import RolloutMemory
 from agents.replay.uniform import UniformReplay
 
@@ -18,7 +19,7 @@ def join(memories: Sequence[Memory]) -> Memory:
 
     The product's own are stored and sampled together; others are kept side by side.
     """
-    for kind in (RolloutMemory, UniformReplay, HindsightReplay):
+    for kind in (RolloutMemory, UniformReplay, PrioritizedReplay, HindsightReplay):
         if all(type(memory) is kind for memory in memories):
             return kind.of_members(memories)  # type: ignore[arg-type]
     return SideBySide(memories)
@@ -57,6 +58,10 @@ class SideBySide(Memory):
         columns = {name: np.stack([batches.data[name] for batches in each]) for name in each[0].data}
         indices = np.stack([batches.indices for batches in each])
         return Batches(columns, indices, contiguous=all(batches.contiguous for batches in each))
+
+    def learned(self, priorities: Array) -> None:
+        for memory, own in zip(self._memories, priorities, strict=True):
+            memory.learned(own)
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         for memory in self._memories if position is None else [self._memories[position]]:

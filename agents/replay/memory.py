@@ -82,6 +82,14 @@ class Memory(ABC):
     def batches(self, data: dict[str, Array]) -> Batches:
         """Splits what `take` gave (and the agent prepared) into minibatches."""
 
+    def learned(self, priorities: Array) -> None:  # noqa: B027 - most memories draw without looking
+        """Is told what the gradient steps on the newest data found, where the agent's loss names priorities.
+
+        Args:
+            priorities: [K, B], or [P, K, B]: how much there was to learn from each row of the minibatches, in their
+                order. The steps of one update may come in parts, one after the other.
+        """
+
     def bytes_when_full(self, transition: Transition) -> int:
         """How much memory it will take, in bytes, when it stores transitions like this one."""
         return sum(values.nbytes for values in transition)

@@ -99,16 +99,7 @@ class UniformReplay(Memory):
 
     def sample(self, n: int) -> dict[str, Array]:
         """Draws `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
-        return self._transitions(*self._places(n), n)
-
-    def _places(self, n: int) -> tuple[Array, Array]:
-        """Time slots and environments of `n` drawn transitions of each member, [P * n] each."""
-        stored = min(self._added, self.capacity)
-        oldest = self._added - stored
-        # The newest n_step - 1 slots have no complete future yet.
-        drawn = [self._draw(rng, stored - self.n_step + 1, n) for rng in self._rngs]
-        slots = (oldest + np.concatenate([age for age, _ in drawn])) % self.capacity
-        return slots, np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+        return self._transitions(*self._draw(n), n)
 
     def _transitions(self, slots: Array, environments: Array, n: int) -> dict[str, Array]:
         """The transitions that begin at these places, `n` of each member."""
@@ -136,7 +127,16 @@ class UniformReplay(Memory):
         stored = self._arrays[name]
         return stored.reshape(-1, *stored.shape[2:]).take(rows, axis=0)
 
-    def _draw(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
+    def _draw(self, n: int) -> tuple[Array, Array]:
+        """Time slots and environments of `n` transitions of each member, [P * n] each, member after member."""
+        # The newest n_step - 1 slots have no complete future yet.
+        n_slots = min(self._added, self.capacity) - self.n_step + 1
+        drawn = [self._draw_one(rng, n_slots, n) for rng in self._rngs]
+        oldest = max(0, self._added - self.capacity)
+        slots = (oldest + np.concatenate([age for age, _ in drawn])) % self.capacity
+        return slots, np.concatenate([i * self.n_envs + within for i, (_, within) in enumerate(drawn)])
+
+    def _draw_one(self, rng: np.random.Generator, n_slots: int, n: int) -> tuple[Array, Array]:
         """Ages of time slots and environments of one member, [n] each."""
         ages = rng.integers(0, n_slots, n)
         return ages, rng.integers(0, self.n_envs, n) if self.n_envs > 1 else np.zeros(n, np.int64)

@@ -205,6 +205,27 @@ class TestDQNWithEverything(AgentContract):
     }
 
 
+class TestPrioritizedDQN(TestDQN):
+    params = {**TestDQN.params, "replay": "prioritized", "n_step": 2, "n_envs": 2, "buffer_size": 40}  # noqa: RUF012
+    live = "priority_alpha"
+    live_value = 0.0
+
+
+class TestNoisyDQN(TestDQN):
+    params = {**TestDQN.params, "noisy": True, "double": True, "dueling": True, "gradient_steps": 2}  # noqa: RUF012
+
+
+class TestCategoricalDQN(TestDQN):
+    params = {**TestDQN.params, "n_atoms": 11, "v_min": 0.0, "v_max": 20.0}  # noqa: RUF012
+    live = "v_max"
+    live_value = 10.0
+
+
+class TestRainbow(TestDQN):
+    agent_class = "rainbow"
+    params = {**TestDQN.params, "n_envs": 2, "gradient_steps": 2, "buffer_size": 60}  # noqa: RUF012
+
+
 class TestPPO(AgentContract):
     agent_class = "ppo"
     params = {**SMALL, "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2}  # noqa: RUF012
@@ -242,6 +263,12 @@ class TestSAC(AgentContract):
 class TestSACWithAFixedTemperature(TestSAC):
     params = {**TestSAC.params, "ent_coef": 0.2, "n_step": 3, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
     live = "ent_coef"
+
+
+class TestPrioritizedSAC(TestSAC):
+    params = {**TestSAC.params, "replay": "prioritized", "gradient_steps": 2}  # noqa: RUF012
+    live = "priority_beta"
+    live_value = 1.0
 
 
 class TestDDPG(AgentContract):

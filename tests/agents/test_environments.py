@@ -166,14 +166,14 @@ def test_images_stay_bytes():
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Dict({"a": spaces.Discrete(2)}),
+        spaces.Dict({"a": spaces.Tuple([spaces.Discrete(2)])}),
         spaces.Tuple([spaces.Discrete(2)]),
         spaces.MultiDiscrete([2, 3]),
         spaces.Text(3),
     ],
 )
 def test_observations_that_no_network_takes(space):
-    with pytest.raises(ConfigurationError, match=r"'Counter' has the observation space .*Wrap the environment"):
+    with pytest.raises(ConfigurationError, match=r"'Counter('|\[).* has the observation space .*Wrap the environment"):
         EnvironmentSpec(Counter, {"observation_space": space}).spaces()
 
 

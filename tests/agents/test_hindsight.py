@@ -151,7 +151,7 @@ def test_what_is_no_goal_environment_says_what_is_missing():
 
     with pytest.raises(ConfigurationError, match=r"'Mute' has no compute_reward\(achieved_goal.*goal_function"):
         agents.make("dqn", EnvironmentSpec(Mute), replay="hindsight")
-    for name, told in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:function")):
+    for name, told in (("nowhere:f", "No module"), (f"{__name__}:nothing", "nothing"), ("f", "write module:name")):
         with pytest.raises(ConfigurationError, match=told):
             agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=name)
     with pytest.raises(ConfigurationError, match=r"gave shapes \(2,\) and \(2,\)"):

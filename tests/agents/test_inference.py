@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agents.distributions import GaussianHead
 from agents.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
-from agents.networks import DuelingHead, network
+from agents.networks import Atoms, Dueling, network, noisy_network
+from agents.noisy import NoisyDense, NoisyNetwork
 
 
 def randomised(model, seed=0):
@@ -38,19 +39,21 @@ def test_activations_are_keras_own(x, name):
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=3),
     activation=st.sampled_from(sorted(ACTIVATIONS)),
-    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian"]),
+    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian", "noisy", "atoms"]),
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
 def test_a_mirror_gives_the_networks_numbers(sizes, activation, head, rows, seed):
     heads = {
-        "dense": lambda: keras.layers.Dense(3, activation="tanh"),
-        "no bias": lambda: keras.layers.Dense(3, use_bias=False),
-        "dueling": lambda: DuelingHead(3),
-        "gaussian": lambda: GaussianHead(3),
+        "dense": lambda: [keras.layers.Dense(3, activation="tanh")],
+        "no bias": lambda: [keras.layers.Dense(3, use_bias=False)],
+        "dueling": lambda: [keras.layers.Dense(4), Dueling()],
+        "gaussian": lambda: [GaussianHead(3)],
+        "noisy": lambda: [NoisyDense(3)],
+        "atoms": lambda: [keras.layers.Dense(12), Atoms(4), Dueling()],
     }
     layers = [keras.layers.Dense(size, activation=activation) for size in sizes]
-    model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, heads[head]()]), seed)
+    model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, *heads[head]()]), seed)
     assert NumpyMirror.can_mirror(model)
     x = np.random.default_rng(seed).normal(size=(rows, 2, 2)).astype(np.float32)
     result = NumpyMirror(model)(x)
@@ -64,11 +67,41 @@ def test_activation_layers_are_mirrored():
     np.testing.assert_allclose(NumpyMirror(model)(x), model(x), rtol=1e-5)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=3),
+    activation=st.sampled_from(sorted(ACTIVATIONS)),
+    rows=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+)
+def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, rows, seed):
+    space, rng = spaces.Box(-1.0, 1.0, (4,), np.float32), np.random.default_rng(seed)
+    model = randomised(noisy_network(space, sizes, 3, sigma=0.5, activation=activation, behind=[Dueling()]), seed)
+    x = rng.normal(size=(rows, 4)).astype(np.float32)
+    noise = rng.normal(size=(rows, model.n_noise)).astype(np.float32)
+    mirror = make_forward(model)
+    assert isinstance(mirror, NumpyMirror)
+    for own in (None, noise):
+        result, expected = mirror(x, own), np.array(model(x, **({} if own is None else {"noise": own})))
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+def test_noise_reaches_networks_that_are_compiled():
+    model = randomised(NoisyNetwork([keras.Input((3,)), keras.layers.LayerNormalization(), NoisyDense(2)]))
+    forward, x = make_forward(model), np.array([[1.0, 2.0, 4.0]], np.float32)
+    assert isinstance(forward, CompiledForward)
+    noise = np.ones((1, model.n_noise), np.float32)
+    np.testing.assert_allclose(forward(x, noise), model(x, noise=noise), rtol=1e-5)
+    np.testing.assert_allclose(forward(x), model(x), rtol=1e-5)
+    assert not np.allclose(forward(x), forward(x, noise))
+
+
 # --- new weights
 
 
 def test_refresh_takes_the_networks_weights_and_load_the_given_ones():
-    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), DuelingHead(2)]))
+    model = randomised(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), NoisyDense(3), Dueling()]))
     mirror, x = NumpyMirror(model), np.ones((2, 3), np.float32)
     before = mirror(x)
     randomised(model, seed=1)

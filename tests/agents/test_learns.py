@@ -107,7 +107,7 @@ DQN = {
 
 A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
 CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
-SMALL = {"dqn": DQN, "ppo": PPO, "a2c": A2C, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
+SMALL = {"dqn": DQN, "rainbow": DQN, "ppo": PPO, "a2c": A2C, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
 
 
 def random_return(spec, n_episodes=300):
@@ -131,6 +131,12 @@ def random_return(spec, n_episodes=300):
         ("dqn", Bandit, {}, {"gamma": 0.0}, 3_000),
         ("dqn", Chain, {}, {"gamma": 0.9}, 6_000),
         ("dqn", Chain, {}, {"gamma": 0.9, "n_step": 3, "double": True, "dueling": True}, 6_000),
+        ("dqn", Chain, {}, {"gamma": 0.9, "replay": "prioritized"}, 6_000),
+        ("dqn", Chain, {}, {"gamma": 0.9, "noisy": True}, 6_000),
+        ("dqn", Chain, {}, {"gamma": 0.9, "n_atoms": 21, "v_min": 0.0, "v_max": 1.0}, 6_000),
+        ("rainbow", Identity, {}, {"gamma": 0.0, "v_min": 0.0, "v_max": 1.0}, 3_000),
+        ("rainbow", Bandit, {}, {"gamma": 0.0, "v_min": -2.0, "v_max": 2.0}, 3_000),
+        ("rainbow", Chain, {}, {"gamma": 0.9, "v_min": 0.0, "v_max": 1.0}, 6_000),
         ("ppo", Identity, {}, {"gamma": 0.5}, 5_000),
         ("ppo", Identity, {"continuous": True}, {"gamma": 0.0}, 16_000),
         ("ppo", Identity, {"continuous": True}, {"gamma": 0.0, "normalize_observations": True}, 16_000),
@@ -143,6 +149,7 @@ def random_return(spec, n_episodes=300):
         ("ddpg", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("td3", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("sac", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
+        ("sac", Identity, {"continuous": True}, {"gamma": 0.0, "replay": "prioritized"}, 4_000),
     ],
 )
 def test_learns(algorithm, environment, kwargs, params, env_steps):
@@ -161,6 +168,7 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
     [
         ("dqn", "q", {"target_update_interval": 10}, 1.0),
         ("dqn", "q", {"target_update_interval": 10, "n_step": 3}, 0.0),
+        ("dqn", "q", {"target_update_interval": 10, "replay": "prioritized"}, 1.0),
         ("ppo", "critic", {"learning_rate": 2e-2, "gae_lambda": 0.9}, 0.1),
     ],
 )

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.keras_agent import KerasAgent
-from agents.networks import DuelingHead
+from agents.networks import Dueling
 from agents.replay import Batches, RolloutMemory, Transition, UniformReplay
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -91,22 +91,19 @@ def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
 
 
 @pytest.mark.parametrize("numpy", [True, False])
-def test_dueling_head(numpy):
-    head = DuelingHead(2)
-    head.build((None, 3))
-    kernel = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]], np.float32)
-    features = np.array([[5.0, 1.0, 3.0]], np.float32)  # value 5, advantages 1 and 3
-    weights = [kernel, np.array([0.0, 0.0, 4.0], np.float32)]  # advantages 1 and 7, of mean 4
-    head.set_weights(weights)
-    result = head.numpy_call(features, weights) if numpy else head(features)
+def test_dueling(numpy):
+    both = np.array([[5.0, 1.0, 7.0]], np.float32)  # value 5, advantages 1 and 7 of mean 4
+    layer = Dueling()
+    layer.build(both.shape)
+    result = layer.numpy_call(both, []) if numpy else layer(both)
     np.testing.assert_allclose(result, [[5 - 3, 5 + 3]])
 
 
-def test_dueling_dqn_acts_by_its_head():
+def test_dueling_dqn_acts_by_its_values_and_advantages():
     agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True}))
-    assert isinstance(agent.networks["q"].layers[-1], DuelingHead)
-    assert isinstance(agent.networks["target"].layers[-1], DuelingHead)
-    assert agent.networks["q"].layers[-1] is not agent.networks["target"].layers[-1]
+    for name in ("q", "target"):
+        *_, dense, last = agent.networks[name].layers
+        assert (dense.units, type(last)) == (3, Dueling)
 
 
 # --- target networks

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import ConfigurationError
-from agents.replay import RolloutMemory, Transition, UniformReplay
+from agents.replay import PrioritizedReplay, RolloutMemory, Transition, UniformReplay
 
 N_ENVS = 2
 
@@ -181,6 +181,40 @@ class TestUniformNStep(MemoryContract):
         np.testing.assert_array_equal(data["next_observations"][:, 0], t + 3)
         expected = sum(0.99**k * (environments + 100 * (t + k)) for k in range(3))
         np.testing.assert_allclose(data["rewards"], expected, rtol=1e-6)
+
+
+class TestPrioritized(TestUniform):
+    def make(self, seed=0):
+        return prioritized(seed, learning_starts=2 * 3, train_freq=2, gradient_steps=3)
+
+    def advanced(self, memory):
+        while memory.due:
+            self.taught(memory, memory.take())
+        return memory
+
+    def continued(self, memory, t):
+        """With priorities that follow from what was drawn."""
+        result = []
+        for further in range(3 * self.fill):
+            memory.add(transition(t + further))
+            if memory.due:
+                result.append(memory.take())
+                self.taught(memory, result[-1])
+        assert result
+        return result
+
+    def taught(self, memory, data):
+        memory.learned(np.sqrt(1 + data["rewards"]).reshape(-1, memory.batch_size))
+
+
+class TestPrioritizedNStep(TestPrioritized, TestUniformNStep):
+    def make(self, seed=0):
+        return prioritized(seed, train_freq=4, n_step=3)
+
+
+def prioritized(seed, **params):
+    rng = np.random.default_rng(seed)
+    return PrioritizedReplay(buffer_size=2 * 10, batch_size=5, n_envs=N_ENVS, rng=rng, **params)
 
 
 # --- rollout

@@ -302,6 +302,8 @@ def test_a_constant_is_a_number_whatever_it_sees():
         ("td3", {"gradient_steps": 2}),
         ("sac", {}),
         ("sac", {"ent_coef": 0.1, "n_envs": 2}),
+        ("sac", {"replay": "prioritized", "n_step": 2}),
+        ("td3", {"replay": "prioritized", "gradient_steps": 2}),
         ("a2c", {}),
     ],
 )

@@ -72,6 +72,10 @@ CASES = [
     ("ppo", "image", "box", {}),
     ("dqn", "vector", "discrete", {"double": True, "dueling": True, "n_step": 3}),
     ("dqn", "image", "discrete", {"dueling": True, "n_envs": 3}),
+    ("rainbow", "image", "discrete", {}),
+    ("rainbow", "matrix", "discrete", {"jit_compile": True}),
+    ("rainbow", "discrete", "discrete", {"policy": "boltzmann", "n_atoms": 2, "gradient_steps": 4, "hidden_sizes": ()}),
+    ("dqn", "vector", "discrete", {"noisy": True, "activation": "gelu"}),
     ("dqn", "discrete", "discrete", {"policy": "softmax", "max_grad_norm": None, "gradient_steps": 4}),
     ("dqn", "vector", "discrete", {"policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 0.3}, "tau": 0.01}),
     ("ppo", "vector", "box", {"normalize_observations": True, "ent_coef": 0.01}),
@@ -87,7 +91,7 @@ CASES = [
 @pytest.mark.parametrize(("algorithm", "observation", "action", "params"), CASES)
 def test_200_steps(algorithm, observation, action, params):
     room = {"observation_space": OBSERVATIONS[observation], "action_space": ACTIONS[action]}
-    agent = agents.make(algorithm, Room, env_kwargs=room, **{**(DQN if algorithm == "dqn" else PPO), **params})
+    agent = agents.make(algorithm, Room, env_kwargs=room, **{**(PPO if algorithm == "ppo" else DQN), **params})
     before, updates = agent.get_state()["networks"], []
     watch = LambdaCallback(on_update_end=lambda trainer, update: updates.append(update))
     with Trainer(agent, callbacks=[watch]) as trainer:

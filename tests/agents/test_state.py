@@ -243,7 +243,7 @@ def test_a_reset_compiles_nothing():
 def test_an_agent_cannot_be_reset_to_another_structure():
     agent = dqn_with("adam")
     before = agent.get_state()
-    told = r"cannot be reset to double=True \(it has False\), hidden_sizes=\[4\] \(it has \[8\]\): build another one"
+    told = r"cannot be reset to hidden_sizes=\[4\] \(it has \[8\]\), double=True \(it has False\): build another one"
     with pytest.raises(ConfigurationError, match=told):
         agent.reset(0, {"hidden_sizes": [4], "double": True})
     with pytest.raises(ConfigurationError, match="gamma must be"):
@@ -418,8 +418,8 @@ def test_specs_of_nothing(agent, environment, message):
         (lambda: agents.make("dqn", "CartPole-v1", activation="rellu"), "Unknown activation 'rellu'.* relu"),
         (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
         (
-            lambda: agents.make("ppo", "CartPole-v1", **{"critic.learning_rate": 1.0}),
-            "Unknown optimizer 'critic' of PPO",
+            lambda: agents.make("ppo", "CartPole-v1", **{"critics.learning_rate": 1.0}),
+            "Unknown optimizer 'critics' of PPO",
         ),
         (lambda: agents.make("dqn", "CartPole-v1", policy="boltzman"), "Did you mean boltzmann"),
         (lambda: agents.make("dqn", "CartPole-v1", **{"optimizer.momentum": 0.9}), "of the optimizer 'adam'"),
