@@ -173,7 +173,7 @@ def test_images_stay_bytes():
     ],
 )
 def test_observations_that_no_network_takes(space):
-    with pytest.raises(ConfigurationError, match=r"'Counter('|\[).* has the observation space .*Wrap the environment"):
+    with pytest.raises(ConfigurationError, match=r"Counter.* has the observation space .*Wrap the environment"):
         EnvironmentSpec(Counter, {"observation_space": space}).spaces()
 
 
