@@ -1,8 +1,8 @@
 """Noisy networks: Fortunato et al. 2017, arXiv 1706.10295, with factorised Gaussian noise.
 
-The paper draws noise inside of its layers. Here it is an input of the network: normal numbers [N, n_noise] that whoever
-calls it draws from a stream of their own, so that the same seed gives the same noise wherever a network runs. Without
-them a network computes with the means of its weights.
+The paper draws noise inside of its layers. Here it is an input of the network, [N, n_noise], that whoever calls it
+draws from a stream of their own (`draw_noise`), so that the same seed gives the same noise wherever a network runs.
+Without it a network computes with the means of its weights.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ import numpy as np
 from agents.backend import keras, ops
 
 Array = np.ndarray[Any, Any]
+
+
+def draw_noise(rng: np.random.Generator, n_rows: int, n_noise: int) -> Array:
+    """Noise as networks take it, [n_rows, n_noise] float32: of normal numbers the roots, with their signs."""
+    normal = rng.standard_normal((n_rows, n_noise)).astype(np.float32)
+    noise: Array = np.copysign(np.sqrt(np.abs(normal)), normal)
+    return noise
 
 
 @keras.saving.register_keras_serializable("agents")
@@ -48,8 +55,7 @@ class NoisyDense(keras.layers.Layer):
         means = ops.matmul(inputs, self.kernel) + self.bias
         if noise is None:
             return means
-        scaled = ops.sign(noise) * ops.sqrt(ops.abs(noise))
-        of_inputs, of_outputs = scaled[:, : -self.units], scaled[:, -self.units :]
+        of_inputs, of_outputs = noise[:, : -self.units], noise[:, -self.units :]
         # The noise of a weight is the product of its input's and its output's, so no matrix of it is needed.
         return means + of_outputs * (ops.matmul(inputs * of_inputs, self.kernel_sigma) + self.bias_sigma)
 
@@ -59,8 +65,7 @@ class NoisyDense(keras.layers.Layer):
         means: Array = inputs @ kernel + bias
         if noise is None:
             return means
-        scaled = np.sign(noise) * np.sqrt(np.abs(noise))
-        of_inputs, of_outputs = scaled[..., : -self.units], scaled[..., -self.units :]
+        of_inputs, of_outputs = noise[..., : -self.units], noise[..., -self.units :]
         noisy: Array = means + of_outputs * ((inputs * of_inputs) @ kernel_sigma + bias_sigma)
         return noisy
 
@@ -75,7 +80,7 @@ class NoisyNetwork(keras.Sequential):
 
     @property
     def n_noise(self) -> int:
-        """Normal numbers that a row takes."""
+        """Numbers of noise that a row takes."""
         return sum(getattr(layer, "n_noise", 0) for layer in self.layers)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, noise: Any = None) -> Any:

@@ -22,6 +22,7 @@ from agents.config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
 from agents.networks import Dueling, network, noisy_network, of_actions
+from agents.noisy import draw_noise
 from agents.off_policy import OffPolicyAgent, OffPolicyConfig
 
 Array = np.ndarray[Any, Any]
@@ -156,7 +157,7 @@ class DQN(OffPolicyAgent):
         )
 
     def act(self, observations: Array, explore: bool = True) -> Array:
-        noise = self._noise(len(observations), self.n_noise) if explore and self.config.noisy else None
+        noise = draw_noise(self.rng, len(observations), self.n_noise) if explore and self.config.noisy else None
         values = self.values.expected(self.infer("q", observations, noise), self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)
 
@@ -173,10 +174,6 @@ class DQN(OffPolicyAgent):
 
     # Noise ----------------------------------------------------------------------------------------------------
 
-    def _noise(self, n_rows: int, n: int) -> Array:
-        """Normal numbers, [n_rows, n] float32."""
-        return self.rng.standard_normal((n_rows, n)).astype(np.float32)
-
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the noise of the networks in the loss.
 
@@ -186,7 +183,7 @@ class DQN(OffPolicyAgent):
         if not self.config.noisy:
             return data
         share = -(-_PASSES * self.n_noise // self.config.batch_size)
-        return {**data, "noise": self._noise(len(data["rewards"]), share)}
+        return {**data, "noise": draw_noise(self.rng, len(data["rewards"]), share)}
 
     def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
         if not self.config.noisy:

@@ -107,7 +107,15 @@ DQN = {
 
 A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
 CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
-SMALL = {"dqn": DQN, "rainbow": DQN, "ppo": PPO, "a2c": A2C, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
+SMALL = {
+    "dqn": DQN,
+    "rainbow": {**DQN, "jit_compile": False},
+    "ppo": PPO,
+    "a2c": A2C,
+    "ddpg": CONTINUOUS,
+    "td3": CONTINUOUS,
+    "sac": CONTINUOUS,
+}
 
 
 def random_return(spec, n_episodes=300):

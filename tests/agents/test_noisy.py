@@ -12,7 +12,7 @@ from agents.algorithms.dqn import DQN, DQNConfig
 from agents.errors import ConfigurationError
 from agents.exploration import EpsilonGreedy, Greedy
 from agents.networks import noisy_network
-from agents.noisy import NoisyDense, NoisyNetwork
+from agents.noisy import NoisyDense, NoisyNetwork, draw_noise
 from agents.population import Population
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -45,7 +45,7 @@ def test_a_noisy_layer(numpy):
     x = np.array([[1.0, 2.0]], np.float32)
     call = (lambda *a: made.numpy_call(a[0], made.get_weights(), *a[1:])) if numpy else made
     np.testing.assert_allclose(call(x), [[1 + 6 + 5, 2 + 8 + 6]])
-    noise = np.array([[4.0, -9.0, -1.0, 16.0]], np.float32)  # whose roots are 2, -3 and -1, 4
+    noise = np.array([[2.0, -3.0, -1.0, 4.0]], np.float32)
     # Weights get 2 * -1 and 2 * 4 | -3 * -1 and -3 * 4 times their sizes, biases -1 and 4.
     first = (1 - 0.2) + 2 * (3 + 0.9) + (5 - 0.5)
     second = (2 + 0.2 * 8) + 2 * (4 - 0.4 * 12) + (6 + 0.6 * 4)
@@ -86,7 +86,9 @@ def test_every_layer_gets_its_own_part_of_the_noise():
 def test_the_noise_of_weights_is_that_of_inputs_times_that_of_outputs():
     """Its variance is sigma^2 E|n| E|n'| = sigma^2 2 / pi for weights, and sigma^2 E|n| for biases."""
     made = layer()
-    noise = np.random.default_rng(0).normal(size=(200_000, 4)).astype(np.float32)
+    noise = draw_noise(np.random.default_rng(0), 200_000, 4)
+    assert noise.dtype == np.float32
+    np.testing.assert_allclose(noise[0] * np.abs(noise[0]), np.random.default_rng(0).standard_normal(4), rtol=1e-6)
     drawn = made.numpy_call(np.ones((1, 2), np.float32), made.get_weights(), noise)
     expected = [np.sqrt((0.1**2 + 0.3**2) * 2 / np.pi + 0.5**2 * np.sqrt(2 / np.pi)),
                 np.sqrt((0.2**2 + 0.4**2) * 2 / np.pi + 0.6**2 * np.sqrt(2 / np.pi))]  # fmt: skip

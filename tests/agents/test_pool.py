@@ -20,6 +20,7 @@ from processes import wait_until_alone
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, Pool, Trainer
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO
+from agents.algorithms.rainbow import Rainbow
 from agents.callbacks import LambdaCallback
 from agents.pool.processes import arrays_in, size_of
 from agents.population import Population
@@ -133,6 +134,7 @@ def trained(agent, params, pool, *, env_steps=300, env="CartPole-v1", seed=0):
     ("agent", "params", "env"),
     [
         (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3}, "CartPole-v1"),
+        (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3, "prioritized": True}, "CartPole-v1"),
         (GreedyPPO, {**SMALL_PPO, "normalize_observations": True}, "CartPole-v1"),
         (GreedyPPO, SMALL_PPO, "Pendulum-v1"),
     ],
@@ -192,8 +194,9 @@ def test_async_collectors_act_with_weights_of_one_chunk_before():
         (PPO, {**SMALL_PPO, "normalize_observations": True}, Pool(2)),
         (DQN, SMALL_DQN, Pool(2)),
         (DQN, SMALL_DQN, Pool(2, "async", chunk=7)),
+        (Rainbow, SMALL_DQN, Pool(2, "async", chunk=7)),
     ],
-    ids=["ppo", "dqn", "dqn-async"],
+    ids=["ppo", "dqn", "dqn-async", "rainbow-async"],
 )
 def test_a_resumed_run_is_the_run_that_was_never_stopped(agent, params, pool):
     def through(stop):

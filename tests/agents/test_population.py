@@ -26,7 +26,9 @@ SMALL = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
 
 def spec_of(algorithm: Any, environment: Any = "CartPole-v1", **params: Any) -> AgentSpec:
     small = (
-        SMALL_DQN if algorithm == "dqn" or (isinstance(algorithm, type) and issubclass(algorithm, DQN)) else SMALL_PPO
+        SMALL_DQN
+        if algorithm in ("dqn", "rainbow") or (isinstance(algorithm, type) and issubclass(algorithm, DQN))
+        else SMALL_PPO
     )
     return AgentSpec.of(algorithm, environment, {**small, **params})
 
@@ -85,7 +87,7 @@ DQN_MEMBERS = [
         ),
         ("dqn", DQN_MEMBERS, {"noisy": True, "double": True, "n_envs": 2}),
         ("dqn", [*DQN_MEMBERS[:2], {"seed": 1, "v_min": -1.0, "v_max": 5.0}], {"n_atoms": 11, "policy": "boltzmann"}),
-        ("rainbow", [*DQN_MEMBERS[:2], {"seed": 1, "v_max": 20.0}], {**SMALL_DQN, "n_atoms": 11, "gradient_steps": 2}),
+        ("rainbow", [*DQN_MEMBERS[:2], {"seed": 1, "v_max": 20.0}], {"n_atoms": 11, "gradient_steps": 2}),
         ("dqn", DQN_MEMBERS[1:], {"noisy": True, "dueling": True, "gradient_steps": 2, "policy": "epsilon-greedy"}),
         (
             "dqn",
