@@ -134,7 +134,7 @@ def trained(agent, params, pool, *, env_steps=300, env="CartPole-v1", seed=0):
     ("agent", "params", "env"),
     [
         (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3}, "CartPole-v1"),
-        (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3, "prioritized": True}, "CartPole-v1"),
+        (DQN, {**SMALL_DQN, **GREEDY, "n_step": 3, "replay": "prioritized"}, "CartPole-v1"),
         (GreedyPPO, {**SMALL_PPO, "normalize_observations": True}, "CartPole-v1"),
         (GreedyPPO, SMALL_PPO, "Pendulum-v1"),
     ],
