@@ -34,7 +34,6 @@ class ActorCriticConfig(AgentConfig):
     ent_coef: float = hyperparameter(
         0.0, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
     )
-    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
     max_grad_norm: float | None = hyperparameter(
         0.5,
         "Gradients are scaled down to this global norm; null switches it off.",
@@ -48,6 +47,13 @@ class ActorCriticConfig(AgentConfig):
         False, "Scale observations by their running mean and standard deviation."
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneLossConfig(ActorCriticConfig):
+    """Hyperparameters of actor-critics whose networks learn by one loss."""
+
+    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
 
 
 class ActorCritic(KerasAgent):

@@ -60,6 +60,7 @@ class Learnable:
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
+        opening: A step on all rows of an update, before its gradient steps: rows -> {name: scalar} of metrics; or None.
     """
 
     turns: Sequence[Turn]
@@ -72,6 +73,7 @@ class Learnable:
     gradient_steps: Any
     max_grad_norm: Any | None
     whole: Callable[[dict[str, Any]], dict[str, Any]]
+    opening: Callable[[dict[str, Any]], Losses] | None = None
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
@@ -85,8 +87,13 @@ class Learnable:
         """The turn of all optimizers, for what knows of one only.
 
         Raises:
-            ConfigurationError: They step in several.
+            ConfigurationError: They step in several, or the update has an opening.
         """
+        if self.opening is not None:
+            raise ConfigurationError(
+                "A strategy parts minibatches among replicas, and an update of this agent opens with a step that needs "
+                "all of its rows together: leave the strategy out."
+            )
         if len(self.turns) != 1:
             told = ", then ".join(" and ".join(turn.optimizers) for turn in self.turns)
             raise ConfigurationError(
@@ -108,13 +115,34 @@ class GradientSteps:
         self._parts = learnable
         self.names: tuple[str, ...] = ()
 
-    def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
-        """Makes `n_steps` gradient steps; gives what each of them gave, [K, names].
+    @property
+    def opens(self) -> bool:
+        """Whether an update has an opening."""
+        return self._parts.opening is not None
+
+    def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
+        """Makes `n_steps` gradient steps, and the opening before them; gives what each of them gave, [K, names].
 
         Args:
             n_steps: K.
             minibatch: k -> the columns of minibatch k.
+            rows: The columns of all rows, where there is an opening to be made.
         """
+        if rows is None:
+            return self._steps(n_steps, minibatch)
+        opening = self._open(rows)
+        history = self._steps(n_steps, minibatch)
+        self.names = (*opening, *self.names)
+        once = tf.stack(list(opening.values()))[None]  # [1, names]: the same at every gradient step of the update
+        return tf.concat([tf.tile(once, [n_steps, 1]), history], axis=1)
+
+    def _open(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Makes the opening; gives what it named."""
+        assert self._parts.opening is not None
+        told = _mapping(self._parts.opening(self._parts.whole(rows)))
+        return {name: _scalar(name, value) for name, value in told.items()}
+
+    def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
         if n_steps == 1:
             return self._step(minibatch(0))[None]
         array = tf.TensorArray(tf.float32, size=n_steps)
@@ -213,33 +241,40 @@ class CompiledCalls(ABC):
     """Functions, each compiled once for a layout and shape of its data: by XLA where it can, else as a plain graph.
 
     Args:
+        steps: The gradient steps that they make.
         jit_compile: Compile with XLA. When XLA cannot compile the loss, everything falls back to plain graphs.
         strict: Raise instead of falling back.
     """
 
-    def __init__(self, *, jit_compile: bool, strict: bool) -> None:
+    def __init__(self, steps: GradientSteps, *, jit_compile: bool, strict: bool) -> None:
+        self._steps = steps
         self._strict = strict
         self.jit_compile = jit_compile
-        self._compiled: dict[tuple[Any, ...], Any] = {}
+        self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
 
     @abstractmethod
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B]."""
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
+        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening."""
 
-    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
-        """Calls the function for these inputs; the last of them tells how many rows there are."""
-        key = (layout, shape, inputs[-1].shape)
+    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> tuple[tuple[str, ...], Any]:
+        """Calls the function for these inputs, the last of which tells how many rows there are.
+
+        Returns:
+            The names of what each gradient step gave, and what the function gives.
+        """
+        key = (layout, shape, inputs[-1].shape, opens)
         try:
             if key not in self._compiled:
-                self._compiled[key] = self._compile(layout, shape, inputs)
-            return self._compiled[key](*map(tf.constant, inputs))
+                self._compiled[key] = (self._compile(layout, shape, inputs, opens), self._steps.names)
+            function, names = self._compiled[key]
+            return names, function(*map(tf.constant, inputs))
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
             if not self.jit_compile or self._strict or not _is_compile_error(error):
                 raise
             log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
             self.jit_compile = False
             self._compiled.clear()
-            return self._call(layout, shape, inputs)
+            return self._call(layout, shape, inputs, opens)
 
 
 class CompiledUpdate(CompiledCalls):
@@ -255,22 +290,23 @@ class CompiledUpdate(CompiledCalls):
     def __init__(
         self, steps: GradientSteps, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
     ) -> None:
-        super().__init__(jit_compile=jit_compile, strict=strict)
-        self._steps = steps
+        super().__init__(steps, jit_compile=jit_compile, strict=strict)
         self._watched = watched
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
         """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
-        data, indices, contiguous = batches
+        opens = self._steps.opens and batches.begins
+        data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
         layout = layout_of(data, contiguous)
         columns = [pack(data, layout), *(data[name] for name in layout.images)]
         inputs = [indices, *columns] if not layout.contiguous else columns
-        values, watched = self._call(layout, indices.shape, inputs)
-        return dict(zip(self._steps.names, values.numpy().T, strict=True)), watched.numpy()
+        names, (values, watched) = self._call(layout, indices.shape, inputs, opens)
+        return dict(zip(names, values.numpy().T, strict=True)), watched.numpy()
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
-            history = self._steps.run(shape[0], minibatches(layout, shape, tensors))
+            rows = all_rows(layout, tensors) if opens else None
+            history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
             watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
             return history, tf.concat(watched, 0) if watched else tf.zeros([0])
 
@@ -307,6 +343,12 @@ def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) 
         return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
 
     return columns_of
+
+
+def all_rows(layout: Layout, tensors: Sequence[Any]) -> dict[str, Any]:
+    """The columns of all rows, while tracing; the arguments are those of `minibatches`."""
+    matrix, *images = tensors if layout.contiguous else tensors[1:]
+    return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
 
 
 def direct_call(function: Any) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ ALGORITHMS = {
     "ppo": "agents.algorithms.ppo:PPO",
     "sac": "agents.algorithms.sac:SAC",
     "td3": "agents.algorithms.td3:TD3",
+    "trpo": "agents.algorithms.trpo:TRPO",
 }
 """Name on the command line -> where the class is."""
 

@@ -233,6 +233,24 @@ class TestA2CContinuous(TestA2C):
     environment = "Pendulum-v1"
 
 
+class TestTRPO(TestPPO):
+    agent_class = "trpo"
+    live = "target_kl"
+    live_value = 1e-4
+
+
+class TestTRPONormalised(TestTRPO):
+    params = {**TestTRPO.params, "normalize_observations": True, "max_grad_norm": 0.5}  # noqa: RUF012
+    live = "cg_damping"
+    live_value = 2.0
+
+
+class TestTRPOContinuous(TestTRPO):
+    environment = "Pendulum-v1"
+    live = "cg_max_steps"
+    live_value = 1
+
+
 class TestSAC(AgentContract):
     agent_class = "sac"
     environment = "Pendulum-v1"

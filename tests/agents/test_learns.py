@@ -106,8 +106,9 @@ DQN = {
 
 
 A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
+TRPO = {"n_envs": 8, "n_steps": 32, "hidden_sizes": (32,), "target_kl": 0.05}
 CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
-SMALL = {"dqn": DQN, "ppo": PPO, "a2c": A2C, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
+SMALL = {"dqn": DQN, "ppo": PPO, "a2c": A2C, "trpo": TRPO, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
 
 
 def random_return(spec, n_episodes=300):
@@ -140,6 +141,10 @@ def random_return(spec, n_episodes=300):
         ("a2c", Identity, {"continuous": True}, {"gamma": 0.0}, 40_000),
         ("a2c", Bandit, {}, {"gamma": 0.0}, 10_000),
         ("a2c", Chain, {}, {"gamma": 0.95, "ent_coef": 0.01}, 20_000),
+        ("trpo", Identity, {}, {"gamma": 0.5}, 10_000),
+        ("trpo", Identity, {"continuous": True}, {"gamma": 0.0}, 20_000),
+        ("trpo", Bandit, {}, {"gamma": 0.0}, 10_000),
+        ("trpo", Chain, {}, {"gamma": 0.95}, 15_000),
         ("ddpg", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("td3", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("sac", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
