@@ -97,8 +97,8 @@ class Learnable:
         if len(self.turns) != 1:
             told = ", then ".join(" and ".join(turn.optimizers) for turn in self.turns)
             raise ConfigurationError(
-                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c); this one's step one "
-                f"after the other ({told}): leave the strategy out."
+                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c, acer); this one's "
+                f"step one after the other ({told}): leave the strategy out."
             )
         return self.turns[0]
 

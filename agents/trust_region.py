@@ -24,13 +24,13 @@ class Found(NamedTuple):
     accepted: Any  # bool: whether one was
 
 
-def conjugate_gradients(product: Product, b: Any, max_steps: Any, tolerance: float = 1e-10) -> Any:
+def conjugate_gradients(product: Product, b: Any, max_steps: int, tolerance: float = 1e-10) -> Any:
     """Solves A x = b without A (Hestenes and Stiefel 1952).
 
     Args:
         product: Multiplies with A, which is symmetric and positive definite.
         b: [n].
-        max_steps: Most multiplications, an integer.
+        max_steps: Most multiplications.
         tolerance: Squared length of b - A x at which x is good enough. Defaults to `1e-10`.
 
     Returns:
@@ -51,7 +51,7 @@ def conjugate_gradients(product: Product, b: Any, max_steps: Any, tolerance: flo
     return tf.while_loop(going, body, start, parallel_iterations=1)[1]
 
 
-def largest_step(gradient: Any, product: Product, limit: Any, max_steps: Any) -> Any:
+def largest_step(gradient: Any, product: Product, limit: Any, max_steps: int) -> Any:
     """The step that gains most within a distance, where the gain is linear and the distance quadratic.
 
     Args:
@@ -70,7 +70,7 @@ def largest_step(gradient: Any, product: Product, limit: Any, max_steps: Any) ->
 
 
 def line_search(
-    evaluate: Callable[[Any], tuple[Any, Any]], start: Any, step: Any, *, limit: Any, shrinking: Any, max_tries: Any
+    evaluate: Callable[[Any], tuple[Any, Any]], start: Any, step: Any, *, limit: Any, shrinking: Any, max_tries: int
 ) -> Found:
     """Shortens a step until the value is truly greater, within the distance.
 

@@ -15,6 +15,7 @@ from agents.errors import ConfigurationError, unknown_name
 
 ALGORITHMS = {
     "a2c": "agents.algorithms.a2c:A2C",
+    "acer": "agents.algorithms.acer:ACER",
     "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
     "ppo": "agents.algorithms.ppo:PPO",

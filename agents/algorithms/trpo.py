@@ -49,16 +49,14 @@ class TRPOConfig(ActorCriticConfig):
         search=(1e-3, 0.1),
         log=True,
     )
-    cg_max_steps: int = hyperparameter(15, "Most steps of conjugate gradients.", low=1, live=True)
+    cg_max_steps: int = hyperparameter(15, "Most steps of conjugate gradients.", low=1)
     cg_damping: float = hyperparameter(
         0.1, "Added to the diagonal of the Fisher matrix.", low=0.0, live=True, search=(0.01, 0.5), log=True
     )
     line_search_shrinking_factor: float = hyperparameter(
         0.8, "Factor by which a step becomes shorter that is not accepted.", above=0.0, high=0.99, live=True
     )
-    line_search_max_iter: int = hyperparameter(
-        10, "Steps that are tried before the policy stays as it is.", low=1, live=True
-    )
+    line_search_max_iter: int = hyperparameter(10, "Steps that are tried before the policy stays as it is.", low=1)
 
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
@@ -107,16 +105,14 @@ class TRPO(ActorCritic):
                 along = tf.reduce_sum(_gradient(divergence, start) * vector)
             return outer.gradient(along, start) + live.cg_damping * vector
 
-        step = largest_step(
-            _gradient(surrogate, start), fisher_product, live.target_kl, ops.cast(live.cg_max_steps, "int32")
-        )
+        step = largest_step(_gradient(surrogate, start), fisher_product, live.target_kl, self.config.cg_max_steps)
         found = line_search(
             lambda point: (surrogate(point), divergence(point)),
             start,
             step,
             limit=live.target_kl,
             shrinking=live.line_search_shrinking_factor,
-            max_tries=ops.cast(live.line_search_max_iter, "int32"),
+            max_tries=self.config.line_search_max_iter,
         )
         for variable, values in zip(variables, _parted(found.point, variables), strict=True):
             variable.assign(values)

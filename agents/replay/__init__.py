@@ -3,6 +3,7 @@
 from agents.replay.join import join
 from agents.replay.memory import Batches, Memory, Transition
 from agents.replay.rollout import RolloutMemory
+from agents.replay.trajectories import TrajectoryReplay
 from agents.replay.uniform import UniformReplay
 
-__all__ = ["Batches", "Memory", "RolloutMemory", "Transition", "UniformReplay", "join"]
+__all__ = ["Batches", "Memory", "RolloutMemory", "TrajectoryReplay", "Transition", "UniformReplay", "join"]

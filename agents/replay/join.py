@@ -9,6 +9,7 @@ import numpy as np
 
 from agents.replay.memory import Array, Batches, Memory, Transition
 from agents.replay.rollout import RolloutMemory
+from agents.replay.trajectories import TrajectoryReplay
 from agents.replay.uniform import UniformReplay
 
 
@@ -17,7 +18,7 @@ def join(memories: Sequence[Memory]) -> Memory:
 
     The product's own are stored and sampled together; others are kept side by side.
     """
-    for kind in (RolloutMemory, UniformReplay):
+    for kind in (RolloutMemory, TrajectoryReplay, UniformReplay):
         if all(type(memory) is kind for memory in memories):
             return kind.of_members(memories)  # type: ignore[arg-type]
     return SideBySide(memories)

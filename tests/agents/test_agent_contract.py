@@ -247,8 +247,18 @@ class TestTRPONormalised(TestTRPO):
 
 class TestTRPOContinuous(TestTRPO):
     environment = "Pendulum-v1"
-    live = "cg_max_steps"
-    live_value = 1
+    live = "gae_lambda"
+
+
+class TestACER(AgentContract):
+    agent_class = "acer"
+    params = {**SMALL, "n_envs": 2, "n_steps": 4, "replay_ratio": 2, "learning_starts": 20}  # noqa: RUF012
+
+
+class TestACERWithoutReplays(TestACER):
+    params = {**SMALL, "n_envs": 2, "n_steps": 8, "replay_ratio": 0, "optimizer": "rmsprop"}  # noqa: RUF012
+    live = "vf_coef"
+    live_value = 0.1
 
 
 class TestSAC(AgentContract):

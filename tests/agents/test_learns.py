@@ -107,8 +107,18 @@ DQN = {
 
 A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
 TRPO = {"n_envs": 8, "n_steps": 32, "hidden_sizes": (32,), "target_kl": 0.05}
+ACER = {"n_envs": 4, "n_steps": 10, "hidden_sizes": (32,), "learning_rate": 5e-3, "learning_starts": 100}
 CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
-SMALL = {"dqn": DQN, "ppo": PPO, "a2c": A2C, "trpo": TRPO, "ddpg": CONTINUOUS, "td3": CONTINUOUS, "sac": CONTINUOUS}
+SMALL = {
+    "acer": ACER,
+    "dqn": DQN,
+    "ppo": PPO,
+    "a2c": A2C,
+    "trpo": TRPO,
+    "ddpg": CONTINUOUS,
+    "td3": CONTINUOUS,
+    "sac": CONTINUOUS,
+}
 
 
 def random_return(spec, n_episodes=300):
@@ -145,6 +155,9 @@ def random_return(spec, n_episodes=300):
         ("trpo", Identity, {"continuous": True}, {"gamma": 0.0}, 20_000),
         ("trpo", Bandit, {}, {"gamma": 0.0}, 10_000),
         ("trpo", Chain, {}, {"gamma": 0.95}, 15_000),
+        ("acer", Identity, {}, {"gamma": 0.5}, 6_000),
+        ("acer", Bandit, {}, {"gamma": 0.0}, 6_000),
+        ("acer", Chain, {}, {"gamma": 0.95}, 10_000),
         ("ddpg", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("td3", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("sac", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
@@ -167,6 +180,8 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
         ("dqn", "q", {"target_update_interval": 10}, 1.0),
         ("dqn", "q", {"target_update_interval": 10, "n_step": 3}, 0.0),
         ("ppo", "critic", {"learning_rate": 2e-2, "gae_lambda": 0.9}, 0.1),
+        ("acer", "critic", {"n_steps": 1}, 1.0),
+        ("acer", "critic", {"n_steps": 8}, 0.0),
     ],
 )
 def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(

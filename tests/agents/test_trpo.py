@@ -47,7 +47,7 @@ def test_conjugate_gradients_solve(n, jit_compile):
 
 def test_the_first_conjugate_gradient_is_the_steepest():
     matrix, b = matrix_of(4), np.arange(1, 5, dtype=np.float32)
-    x = conjugate_gradients(product_with(matrix), tf.constant(b), tf.constant(1))
+    x = conjugate_gradients(product_with(matrix), tf.constant(b), 1)
     np.testing.assert_allclose(x, b * (b @ b) / (b @ matrix @ b), rtol=1e-5)
 
 
@@ -82,7 +82,7 @@ def test_without_a_gradient_there_is_no_step():
 
 
 def searched(evaluate, step=(4.0,), limit=100.0, max_tries=5, jit_compile=False):
-    numbers = {"limit": limit, "shrinking": tf.constant(0.5), "max_tries": tf.constant(max_tries)}
+    numbers = {"limit": limit, "shrinking": tf.constant(0.5), "max_tries": max_tries}
     found = compiled(lambda: line_search(evaluate, tf.zeros(1), tf.constant(step), **numbers), jit_compile)
     return float(found.point[0]), float(found.gain), float(found.distance), bool(found.accepted)
 
@@ -269,7 +269,7 @@ def test_members_are_those_agents_alone(jit_compile):
     spec = AgentSpec.of("trpo", "CartPole-v1", {**SMALL, "jit_compile": jit_compile})
     members = [
         {"seed": 0, "target_kl": 0.05, "cg_damping": 0.5},
-        {"seed": 1, "cg_max_steps": 2, "line_search_max_iter": 2, "line_search_shrinking_factor": 0.5},
+        {"seed": 1, "gamma": 0.9, "line_search_shrinking_factor": 0.5},
         {"seed": 1, "learning_rate": 1e-2, "ent_coef": 0.1, "gae_lambda": 0.5},
     ]
     population = Population(spec, members)
