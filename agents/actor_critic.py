@@ -38,7 +38,6 @@ class ActorCriticConfig(NetworkConfig):
     ent_coef: float = hyperparameter(
         0.0, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
     )
-    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
     max_grad_norm: float | None = hyperparameter(
         0.5,
         "Gradients are scaled down to this global norm; null switches it off.",
@@ -72,6 +71,13 @@ class ActorCriticConfig(NetworkConfig):
     def structure(self) -> dict[str, Any]:
         """See `AgentConfig.structure`: one optimizer for both networks is another one than two that look alike."""
         return super().structure() | {"n_optimizers": 2 if self.separate else 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneLossConfig(ActorCriticConfig):
+    """Hyperparameters of actor-critics whose networks learn by one loss."""
+
+    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
 
 
 class ActorCritic(KerasAgent):

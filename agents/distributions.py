@@ -49,6 +49,12 @@ class Categorical:
         log_probs = ops.log_softmax(logits)
         return -ops.sum(ops.exp(log_probs) * log_probs, axis=1)
 
+    @staticmethod
+    def divergence(logits: Any, others: Any) -> Any:
+        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        log_probs = ops.log_softmax(logits)  # [B, A]
+        return ops.sum(ops.exp(log_probs) * (log_probs - ops.log_softmax(others)), axis=1)
+
 
 class DiagonalGaussian:
     """Independent normal actions. Parameters are [N, 2 D]: means, then logarithms of standard deviations."""
@@ -83,6 +89,15 @@ class DiagonalGaussian:
         """[B] entropies in nats."""
         _, log_std = ops.split(parameters, 2, axis=1)
         return ops.sum(log_std + 0.5 + _LOG_SQRT_2PI, axis=1)
+
+    @staticmethod
+    def divergence(parameters: Any, others: Any) -> Any:
+        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        mean, log_std = ops.split(parameters, 2, axis=1)
+        other_mean, other_log_std = ops.split(others, 2, axis=1)
+        distance = ops.square((mean - other_mean) * ops.exp(-other_log_std))  # [B, D]
+        narrowing = log_std - other_log_std
+        return ops.sum(0.5 * (ops.exp(2.0 * narrowing) + distance - 1.0) - narrowing, axis=1)
 
 
 class SquashedGaussian:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -115,6 +115,17 @@ class KerasAgent(Agent):
         """
         return [Turn(list(self._optimizers), self.loss)]
 
+    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
+        """A step on all rows of an update at once, before its gradient steps; none unless overridden.
+
+        For what no optimizer does: the step of a policy within a trust region, say. It is traced into the compiled
+        update, as losses are, and assigns what it moves.
+
+        Returns:
+            All rows of the update, after `whole` -> scalars to be recorded, by name; or None.
+        """
+        return None
+
     def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
         """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
 
@@ -187,6 +198,7 @@ class KerasAgent(Agent):
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
         config: Any = self.config
+        opening = self.opening()
         return Learnable(
             turns=[replace(turn, loss=guarded(self, turn.loss)) for turn in self.turns()],
             variables=self._variables,
@@ -203,6 +215,7 @@ class KerasAgent(Agent):
             gradient_steps=self._gradient_steps,
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
             whole=self.whole,
+            opening=None if opening is None else guarded(self, opening),
         )
 
     def compilation(self) -> dict[str, bool]:

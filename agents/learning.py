@@ -63,6 +63,7 @@ class Learnable:
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
+        opening: A step on all rows of an update, before its gradient steps: rows -> {name: scalar} of metrics; or None.
     """
 
     turns: Sequence[Turn]
@@ -75,6 +76,7 @@ class Learnable:
     gradient_steps: Any
     max_grad_norm: Any | None
     whole: Callable[[dict[str, Any]], dict[str, Any]]
+    opening: Callable[[dict[str, Any]], Losses] | None = None
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
@@ -88,13 +90,18 @@ class Learnable:
         """The turn of all optimizers, for what knows of one only.
 
         Raises:
-            ConfigurationError: They step in several.
+            ConfigurationError: They step in several, or the update has an opening.
         """
+        if self.opening is not None:
+            raise ConfigurationError(
+                "A strategy parts minibatches among replicas, and an update of this agent opens with a step that needs "
+                "all of its rows together: leave the strategy out."
+            )
         if len(self.turns) != 1:
             told = ", then ".join(" and ".join(turn.optimizers) for turn in self.turns)
             raise ConfigurationError(
-                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c); this one's step one "
-                f"after the other ({told}): leave the strategy out."
+                f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c, acer); this one's "
+                f"step one after the other ({told}): leave the strategy out."
             )
         return self.turns[0]
 
@@ -111,13 +118,34 @@ class GradientSteps:
         self._parts = learnable
         self.names: tuple[str, ...] = ()
 
-    def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
-        """Makes `n_steps` gradient steps; gives what each of them gave, [K, W], for `told`.
+    @property
+    def opens(self) -> bool:
+        """Whether an update has an opening."""
+        return self._parts.opening is not None
+
+    def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
+        """Makes `n_steps` gradient steps, and the opening before them; gives what each of them gave, [K, W], for `told`.
 
         Args:
             n_steps: K.
             minibatch: k -> the columns of minibatch k.
+            rows: The columns of all rows, where there is an opening to be made.
         """
+        if rows is None:
+            return self._steps(n_steps, minibatch)
+        opening = self._open(rows)
+        history = self._steps(n_steps, minibatch)
+        self.names = (*opening, *self.names)
+        once = tf.stack(list(opening.values()))[None]  # [1, names]: the same at every gradient step of the update
+        return tf.concat([tf.tile(once, [n_steps, 1]), history], axis=1)
+
+    def _open(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Makes the opening; gives what it named."""
+        assert self._parts.opening is not None
+        told = _mapping(self._parts.opening(self._parts.whole(rows)))
+        return {name: _scalar(name, value) for name, value in told.items()}
+
+    def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
         if n_steps == 1:
             return self._step(minibatch(0))[None]
         array = tf.TensorArray(tf.float32, size=n_steps)
@@ -142,12 +170,6 @@ class GradientSteps:
         priorities = [told.pop(PRIORITIES)] if PRIORITIES in told else []
         self.names = tuple(told)
         return tf.concat([tf.stack(list(told.values())), *priorities], 0)
-
-    def told(self, history: Array) -> dict[str, Array]:
-        """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
-        n = len(self.names)
-        values = dict(zip(self.names, np.moveaxis(history[..., :n], -1, 0), strict=True))
-        return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values
 
     def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
         """Has the optimizers of a turn make their steps, where they are due; gives what its loss named."""
@@ -231,33 +253,40 @@ class CompiledCalls(ABC):
     """Functions, each compiled once for a layout and shape of its data: by XLA where it can, else as a plain graph.
 
     Args:
+        steps: The gradient steps that they make.
         jit_compile: Compile with XLA. When XLA cannot compile the loss, everything falls back to plain graphs.
         strict: Raise instead of falling back.
     """
 
-    def __init__(self, *, jit_compile: bool, strict: bool) -> None:
+    def __init__(self, steps: GradientSteps, *, jit_compile: bool, strict: bool) -> None:
+        self._steps = steps
         self._strict = strict
         self.jit_compile = jit_compile
-        self._compiled: dict[tuple[Any, ...], Any] = {}
+        self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
 
     @abstractmethod
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B]."""
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
+        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening."""
 
-    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
-        """Calls the function for these inputs; the last of them tells how many rows there are."""
-        key = (layout, shape, inputs[-1].shape)
+    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> tuple[tuple[str, ...], Any]:
+        """Calls the function for these inputs, the last of which tells how many rows there are.
+
+        Returns:
+            The names of what each gradient step gave, and what the function gives.
+        """
+        key = (layout, shape, inputs[-1].shape, opens)
         try:
             if key not in self._compiled:
-                self._compiled[key] = self._compile(layout, shape, inputs)
-            return self._compiled[key](*map(tf.constant, inputs))
+                self._compiled[key] = (self._compile(layout, shape, inputs, opens), self._steps.names)
+            function, names = self._compiled[key]
+            return names, function(*map(tf.constant, inputs))
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
             if not self.jit_compile or self._strict or not _is_compile_error(error):
                 raise
             log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
             self.jit_compile = False
             self._compiled.clear()
-            return self._call(layout, shape, inputs)
+            return self._call(layout, shape, inputs, opens)
 
 
 class CompiledUpdate(CompiledCalls):
@@ -273,22 +302,23 @@ class CompiledUpdate(CompiledCalls):
     def __init__(
         self, steps: GradientSteps, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
     ) -> None:
-        super().__init__(jit_compile=jit_compile, strict=strict)
-        self._steps = steps
+        super().__init__(steps, jit_compile=jit_compile, strict=strict)
         self._watched = watched
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
         """Returns (what the gradient steps told, flat values of the watched variables)."""
-        data, indices, contiguous = batches
+        opens = self._steps.opens and batches.begins
+        data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
         layout = layout_of(data, contiguous)
         columns = [pack(data, layout), *(data[name] for name in layout.images)]
         inputs = [indices, *columns] if not layout.contiguous else columns
-        values, watched = self._call(layout, indices.shape, inputs)
-        return self._steps.told(values.numpy()), watched.numpy()
+        names, (values, watched) = self._call(layout, indices.shape, inputs, opens)
+        return told(names, values.numpy()), watched.numpy()
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
-            history = self._steps.run(shape[0], minibatches(layout, shape, tensors))
+            rows = all_rows(layout, tensors) if opens else None
+            history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
             watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
             return history, tf.concat(watched, 0) if watched else tf.zeros([0])
 
@@ -297,6 +327,13 @@ class CompiledUpdate(CompiledCalls):
         # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
         jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
         return direct_call(tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs))
+
+
+def told(names: Sequence[str], history: Array) -> dict[str, Array]:
+    """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
+    n = len(names)
+    values = dict(zip(names, np.moveaxis(history[..., :n], -1, 0), strict=True))
+    return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values
 
 
 def specs_of(inputs: Inputs) -> list[Any]:
@@ -325,6 +362,12 @@ def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) 
         return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
 
     return columns_of
+
+
+def all_rows(layout: Layout, tensors: Sequence[Any]) -> dict[str, Any]:
+    """The columns of all rows, while tracing; the arguments are those of `minibatches`."""
+    matrix, *images = tensors if layout.contiguous else tensors[1:]
+    return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
 
 
 def direct_call(function: Any) -> Callable[..., Any]:

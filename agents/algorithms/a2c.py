@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, ActorCriticConfig
+from agents.actor_critic import ActorCritic, OneLossConfig
 from agents.backend import ops
 from agents.config import hyperparameter
 from agents.replay import RolloutMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class A2CConfig(ActorCriticConfig):
+class A2CConfig(OneLossConfig):
     """Hyperparameters of A2C: one gradient step on each short rollout."""
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(

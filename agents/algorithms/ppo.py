@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, ActorCriticConfig
+from agents.actor_critic import ActorCritic, OneLossConfig
 from agents.backend import ops
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
@@ -21,7 +21,7 @@ from agents.replay import RolloutMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
+class PPOConfig(OneLossConfig):
     """Hyperparameters of PPO. The defaults suit small tasks: short rollouts in 8 copies, many epochs."""
 
     batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))

@@ -13,12 +13,14 @@ from agents.loading import file_of, loaded
 
 ALGORITHMS = {
     "a2c": "agents.algorithms.a2c:A2C",
+    "acer": "agents.algorithms.acer:ACER",
     "ddpg": "agents.algorithms.ddpg:DDPG",
     "dqn": "agents.algorithms.dqn:DQN",
     "ppo": "agents.algorithms.ppo:PPO",
     "rainbow": "agents.algorithms.rainbow:Rainbow",
     "sac": "agents.algorithms.sac:SAC",
     "td3": "agents.algorithms.td3:TD3",
+    "trpo": "agents.algorithms.trpo:TRPO",
 }
 """Name on the command line -> where the class is."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend import keras, tf
-from agents.learning import CompiledCalls, GradientSteps, Inputs, direct_call, minibatches, specs_of
+from agents.learning import CompiledCalls, GradientSteps, Inputs, all_rows, direct_call, minibatches, specs_of, told
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded
 from agents.replay import Batches
@@ -42,9 +42,8 @@ class MemberUpdate(CompiledCalls):
         jit_compile: bool,
         strict: bool = False,
     ) -> None:
-        super().__init__(jit_compile=jit_compile, strict=strict)
+        super().__init__(steps, jit_compile=jit_compile, strict=strict)
         self.watched = watched
-        self._steps = steps
         self._stacks = stacks
 
     def __call__(self, n: int, batches: Batches) -> tuple[dict[str, Array], list[Array]]:
@@ -57,7 +56,8 @@ class MemberUpdate(CompiledCalls):
         Returns:
             What the gradient steps told, name -> [n, K] or [n, K, B], and the watched values [n, ...].
         """
-        data, indices, contiguous = batches
+        opens = self._steps.opens and batches.begins
+        data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
         flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in data.items()}
         layout = layout_of(flat, contiguous)
         columns = [pack(flat, layout), *(flat[name] for name in layout.images)]
@@ -65,11 +65,11 @@ class MemberUpdate(CompiledCalls):
         if not contiguous:
             inputs.insert(0, indices)
         all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
-        history, watched = self._call(layout, indices.shape[1:], all_inputs)
+        names, (history, watched) = self._call(layout, indices.shape[1:], all_inputs, opens)
         # Without copies: nobody writes to these tensors any more.
-        return self._steps.told(history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
+        return told(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs) -> Any:
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, list[Any]]:
@@ -84,7 +84,9 @@ class MemberUpdate(CompiledCalls):
             def body(i: Any, history: Any, *arrays: Any) -> tuple[Any, ...]:
                 for variable, values in zip(variables, before, strict=True):
                     variable.assign(values[i])
-                values = self._steps.run(shape[0], minibatches(layout, shape, [tensor[i] for tensor in tensors]))
+                own = [tensor[i] for tensor in tensors]
+                rows = all_rows(layout, own) if opens else None
+                values = self._steps.run(shape[0], minibatches(layout, shape, own), rows)
                 stored = [array.write(i, v.value) for v, array in zip(variables, arrays, strict=True)]
                 return (i + 1, history.write(i, values), *stored)
 

@@ -5,6 +5,7 @@ from agents.replay.join import join
 from agents.replay.memory import Batches, Memory, Transition
 from agents.replay.prioritized import PrioritizedReplay
 from agents.replay.rollout import RolloutMemory
+from agents.replay.trajectories import TrajectoryReplay
 from agents.replay.uniform import UniformReplay
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Memory",
     "PrioritizedReplay",
     "RolloutMemory",
+    "TrajectoryReplay",
     "Transition",
     "UniformReplay",
     "join",

@@ -11,6 +11,7 @@ from agents.replay.hindsight import HindsightReplay
 from agents.replay.memory import Array, Batches, Memory, Transition
 from agents.replay.prioritized import PrioritizedReplay
 from agents.replay.rollout import RolloutMemory
+from agents.replay.trajectories import TrajectoryReplay
 from agents.replay.uniform import UniformReplay
 
 
@@ -19,7 +20,7 @@ def join(memories: Sequence[Memory]) -> Memory:
 
     The product's own are stored and sampled together; others are kept side by side.
     """
-    for kind in (RolloutMemory, UniformReplay, PrioritizedReplay, HindsightReplay):
+    for kind in (RolloutMemory, TrajectoryReplay, UniformReplay, PrioritizedReplay, HindsightReplay):
         if all(type(memory) is kind for memory in memories):
             return kind.of_members(memories)  # type: ignore[arg-type]
     return SideBySide(memories)

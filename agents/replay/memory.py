@@ -36,13 +36,22 @@ class Batches(NamedTuple):
     data: dict[str, Array]  # each [M, ...], or [P, M, ...]
     indices: Array  # [K, B] int32, or [P, K, B]
     contiguous: bool = False  # whether the minibatches are simply the rows in order
+    begins: bool = True  # whether an update begins with these
+    update: Batches | None = None  # the whole update, where these are its first minibatch alone
 
     def of_step(self, k: int) -> Batches:
         """Minibatch k alone."""
         rows = self.indices[..., k, :]  # [B] or [P, B]
         at = rows if rows.ndim == 1 else (np.arange(len(rows))[:, None], rows)
         data = {name: values[at] for name, values in self.data.items()}
-        return Batches(data, in_order(1, rows.shape[-1], rows.shape[:-1]), contiguous=True)
+        indices = in_order(1, rows.shape[-1], rows.shape[:-1])
+        return Batches(data, indices, contiguous=True, begins=k == 0, update=self if k == 0 else None)
+
+    def with_all_rows(self) -> Batches:
+        """The same minibatches, among all rows of the update that begins with them."""
+        if self.update is None:
+            return self
+        return Batches(self.update.data, self.update.indices[..., :1, :])
 
 
 def in_order(n_steps: int, batch_size: int, members: tuple[int, ...] = ()) -> Array:

@@ -254,6 +254,34 @@ class TestA2CContinuous(TestA2C):
     environment = "Pendulum-v1"
 
 
+class TestTRPO(TestPPO):
+    agent_class = "trpo"
+    live = "target_kl"
+    live_value = 1e-4
+
+
+class TestTRPONormalised(TestTRPO):
+    params = {**TestTRPO.params, "normalize_observations": True, "max_grad_norm": 0.5}  # noqa: RUF012
+    live = "cg_damping"
+    live_value = 2.0
+
+
+class TestTRPOContinuous(TestTRPO):
+    environment = "Pendulum-v1"
+    live = "gae_lambda"
+
+
+class TestACER(AgentContract):
+    agent_class = "acer"
+    params = {**SMALL, "n_envs": 2, "n_steps": 4, "replay_ratio": 2, "learning_starts": 20}  # noqa: RUF012
+
+
+class TestACERWithoutReplays(TestACER):
+    params = {**SMALL, "n_envs": 2, "n_steps": 8, "replay_ratio": 0, "optimizer": "rmsprop"}  # noqa: RUF012
+    live = "vf_coef"
+    live_value = 0.1
+
+
 class TestSAC(AgentContract):
     agent_class = "sac"
     environment = "Pendulum-v1"

@@ -54,6 +54,20 @@ def test_gaussian_entropy():
     np.testing.assert_allclose(DiagonalGaussian.entropy(PARAMETERS), expected, rtol=1e-5)
 
 
+def test_divergences():
+    others = np.array([[1.0, 1.0, 0.5], [29.0, -28.0, 1.0], [1e4, 1e4, -1e4]], np.float32)
+    expected = [stats.entropy(one, other) for one, other in zip(softmax(LOGITS), softmax(others), strict=True)]
+    np.testing.assert_allclose(Categorical.divergence(LOGITS, others), expected, rtol=1e-5, atol=1e-6)
+    one, other = np.array([[0.5, -0.3]], np.float32), np.array([[1.0, 0.4]], np.float32)  # of one dimension
+    x = np.linspace(-12, 12, 100_001)
+    p, q = (stats.norm(mean, np.exp(log_std)) for mean, log_std in (one[0], other[0]))
+    expected = np.trapezoid(p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), x)
+    assert float(DiagonalGaussian.divergence(one, other)[0]) == pytest.approx(expected, rel=1e-5)
+    twice = [np.repeat(parameters, 2, axis=1) for parameters in (one, other)]  # dimensions are independent
+    assert float(DiagonalGaussian.divergence(*twice)[0]) == pytest.approx(2 * expected, rel=1e-5)
+    np.testing.assert_array_equal(DiagonalGaussian.divergence(PARAMETERS, PARAMETERS), np.zeros(2))
+
+
 def test_gaussian_draws_by_its_density():
     parameters = np.tile(PARAMETERS[:1], (5_000, 1))
     drawn = DiagonalGaussian.sample(parameters, np.random.default_rng(0))

@@ -106,12 +106,16 @@ DQN = {
 
 
 A2C = {"hidden_sizes": (32,), "n_steps": 8, "learning_rate": 5e-3}
+TRPO = {"n_envs": 8, "n_steps": 32, "hidden_sizes": (32,), "target_kl": 0.05}
+ACER = {"n_envs": 4, "n_steps": 10, "hidden_sizes": (32,), "learning_rate": 5e-3, "learning_starts": 100}
 CONTINUOUS = {"hidden_sizes": (32, 32), "batch_size": 64, "buffer_size": 10_000, "learning_rate": 3e-3, "n_envs": 4}
 SMALL = {
+    "acer": ACER,
     "dqn": DQN,
     "rainbow": {**DQN, "jit_compile": False},
     "ppo": PPO,
     "a2c": A2C,
+    "trpo": TRPO,
     "ddpg": CONTINUOUS,
     "td3": CONTINUOUS,
     "sac": CONTINUOUS,
@@ -154,6 +158,13 @@ def random_return(spec, n_episodes=300):
         ("a2c", Identity, {"continuous": True}, {"gamma": 0.0}, 40_000),
         ("a2c", Bandit, {}, {"gamma": 0.0}, 10_000),
         ("a2c", Chain, {}, {"gamma": 0.95, "ent_coef": 0.01}, 20_000),
+        ("trpo", Identity, {}, {"gamma": 0.5}, 10_000),
+        ("trpo", Identity, {"continuous": True}, {"gamma": 0.0}, 20_000),
+        ("trpo", Bandit, {}, {"gamma": 0.0}, 10_000),
+        ("trpo", Chain, {}, {"gamma": 0.95}, 15_000),
+        ("acer", Identity, {}, {"gamma": 0.5}, 6_000),
+        ("acer", Bandit, {}, {"gamma": 0.0}, 6_000),
+        ("acer", Chain, {}, {"gamma": 0.95}, 10_000),
         ("ddpg", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("td3", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
         ("sac", Identity, {"continuous": True}, {"gamma": 0.0}, 4_000),
@@ -178,6 +189,8 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
         ("dqn", "q", {"target_update_interval": 10, "n_step": 3}, 0.0),
         ("dqn", "q", {"target_update_interval": 10, "replay": "prioritized"}, 1.0),
         ("ppo", "critic", {"learning_rate": 2e-2, "gae_lambda": 0.9}, 0.1),
+        ("acer", "critic", {"n_steps": 1}, 1.0),
+        ("acer", "critic", {"n_steps": 8}, 0.0),
     ],
 )
 def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import ConfigurationError
-from agents.replay import PrioritizedReplay, RolloutMemory, Transition, UniformReplay
+from agents.replay import PrioritizedReplay, RolloutMemory, TrajectoryReplay, Transition, UniformReplay, join
 
 N_ENVS = 2
 
@@ -217,6 +217,13 @@ def prioritized(seed, **params):
     return PrioritizedReplay(buffer_size=2 * 10, batch_size=5, n_envs=N_ENVS, rng=rng, **params)
 
 
+class TestTrajectories(MemoryContract):
+    def make(self, seed=0):
+        return TrajectoryReplay(
+            n_steps=4, buffer_size=2 * 4 * 2, replay_ratio=3, n_envs=N_ENVS, rng=np.random.default_rng(seed)
+        )
+
+
 # --- rollout
 
 
@@ -386,3 +393,129 @@ def test_a_rollout_ends_at_a_cut():
     data = memory.take()
     assert data["truncated"].tolist() == [[False, False], [True, False], [False, False], [False, False]]
     assert data["terminated"].tolist() == [[False, False], [False, True], [False, False], [False, False]]
+
+
+# --- trajectories
+
+
+def trajectories(seed=0, **kwargs):
+    shared = {"n_steps": 3, "buffer_size": 2 * 3 * N_ENVS, "replay_ratio": 2, "n_envs": N_ENVS}
+    return TrajectoryReplay(**{**shared, "rng": np.random.default_rng(seed), **kwargs})
+
+
+def updates_of(memory, n, add=transition, n_steps=3):
+    """The minibatches of so many rollouts: observations as [K, N, T, 2] each."""
+    result = []
+    for t in range(n * n_steps):
+        memory.add(add(t))
+        if memory.due:
+            data = memory.take()
+            batches = memory.batches({**data, "probabilities": np.repeat(data["rewards"][..., None], 3, axis=2)})
+            assert batches.contiguous
+            shape = (*batches.indices.shape[:-1], N_ENVS, n_steps)
+            result.append(
+                {name: v.reshape(*shape, *v.shape[batches.indices.ndim - 1 :]) for name, v in batches.data.items()}
+            )
+    return result
+
+
+def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
+    updates = updates_of(trajectories(), 5)
+    for number, update in enumerate(updates):
+        seen = update["observations"]  # [K, N, T, 2]
+        assert seen.shape == (3, N_ENVS, 3, 2)
+        np.testing.assert_array_equal(
+            seen[0, :, :, 1], [[0, 0, 0], [1, 1, 1]]
+        )  # its own, environment after environment
+        np.testing.assert_array_equal(seen[0, :, :, 0], np.tile(3 * number + np.arange(3), (2, 1)))
+        t, environments = seen[..., 0], seen[..., 1]
+        np.testing.assert_array_equal(np.diff(t), 1)  # in time order
+        np.testing.assert_array_equal(np.diff(environments), 0)
+        assert (t[:, :, 0] % 3 == 0).all()
+        assert t.min() >= 3 * (number - 1)  # two rollouts are kept
+        np.testing.assert_array_equal(update["probabilities"], np.repeat(update["rewards"][..., None], 3, axis=-1))
+        np.testing.assert_array_equal(update["rewards"], 100 * t + environments)
+
+
+def test_all_trajectories_are_drawn():
+    drawn = [update["observations"][1:, :, 0] for update in updates_of(trajectories(replay_ratio=500), 3)[1:]]
+    for number, starts in enumerate(drawn):
+        keys = [(3 * (number + k), environment) for k in range(2) for environment in range(2)]
+        shares = [(starts == key).all(axis=-1).mean() for key in keys]
+        np.testing.assert_allclose(shares, 0.25, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "minibatches"),
+    [
+        ({}, [3, 3, 3, 3]),
+        ({"learning_starts": 6}, [1, 3, 3, 3]),
+        ({"learning_starts": 17}, [1, 1, 3, 3]),
+        ({"learning_starts": 18}, [1, 1, 1, 3]),
+        ({"replay_ratio": 0}, [1, 1, 1, 1]),
+    ],
+)
+def test_when_trajectories_are_replayed(kwargs, minibatches):
+    assert [len(update["rewards"]) for update in updates_of(trajectories(**kwargs), 4)] == minibatches
+
+
+def test_members_draw_the_trajectories_that_they_draw_alone():
+    """Also where some leave: every number tells whose it is."""
+    alone = [updates_of(trajectories(seed), 4) for seed in range(3)]
+    memory = join([trajectories(seed) for seed in range(3)])
+
+    def of(members):
+        def add(t):
+            parts = [transition(t)._replace(actions=np.full(N_ENVS, member)) for member in members]
+            return Transition(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
+
+        return add
+
+    together = updates_of(memory, 2, of(range(3)))
+    state = memory.get_state()
+    memory.keep([2, 0])
+    left = updates_of(memory, 2, lambda t: of([2, 0])(t + 6))
+    for number, update in enumerate(together):
+        for member in range(3):
+            np.testing.assert_array_equal(update["observations"][member], alone[member][number]["observations"])
+            assert (update["actions"][member] == member).all()
+    for number, update in enumerate(left):
+        for position, member in enumerate([2, 0]):
+            np.testing.assert_array_equal(update["observations"][position], alone[member][2 + number]["observations"])
+            assert (update["actions"][position] == member).all()
+    again = join([trajectories(9) for _ in range(3)])
+    again.set_state(state)
+    for update in updates_of(again, 1, lambda t: of(range(3))(t + 6)):
+        for member in range(3):
+            np.testing.assert_array_equal(update["observations"][member], alone[member][2]["observations"])
+
+
+@pytest.mark.parametrize("other", [{"buffer_size": 100}, {"n_steps": 2}, {"n_envs": 1}])
+def test_the_state_of_trajectories_of_another_size_is_refused(other):
+    memory = trajectories()
+    updates_of(memory, 5)
+    with pytest.raises(ConfigurationError, match="of another size"):
+        trajectories(**other).set_state(memory.get_state())
+
+
+def test_a_replay_too_small_for_a_rollout():
+    with pytest.raises(ConfigurationError, match=r"at least n_envs \* n_steps = 6, got 5"):
+        trajectories(buffer_size=5)
+
+
+def test_memory_of_trajectories_is_estimated():
+    memory = trajectories(buffer_size=6_000, n_actions=3)
+    estimate = memory.bytes_when_full(transition(0))
+    updates_of(memory, 1)
+    stored = sum(values.nbytes for values in memory._ring.values())
+    assert stored <= estimate <= 1.5 * stored
+
+
+def test_trajectories_end_at_a_cut():
+    memory = trajectories()
+    memory.add(transition(0))
+    memory.cut([1])
+    for t in (1, 2):
+        memory.add(transition(t))
+    truncated = memory.batches(memory.take()).data["truncated"]
+    assert truncated[:6].tolist() == [False, False, False, True, False, False]

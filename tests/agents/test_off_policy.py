@@ -305,11 +305,12 @@ def test_a_constant_is_a_number_whatever_it_sees():
         ("sac", {"replay": "prioritized", "n_step": 2}),
         ("td3", {"replay": "prioritized", "gradient_steps": 2}),
         ("a2c", {}),
+        ("trpo", {"n_envs": 2, "n_steps": 15}),
     ],
 )
 def test_members_are_those_agents_alone(name, params):
     small = {"hidden_sizes": (8,), "jit_compile": False, **params}
-    if name != "a2c":
+    if name not in ("a2c", "trpo"):
         small |= {"learning_starts": 20, "batch_size": 8}
     members = [{"seed": 3, "learning_rate": 1e-2}, {"seed": 4, "gamma": 0.5}]
     spec = AgentSpec.of(name, "Pendulum-v1", small)

@@ -65,11 +65,18 @@ DQN = {
     "buffer_size": 150,
 }
 PPO = {**SMALL, "n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 1}
+ACER = {**SMALL, "n_envs": 2, "n_steps": 10, "replay_ratio": 1, "learning_starts": 50}
+OWN = {"dqn": DQN, "rainbow": DQN, "ppo": PPO, "trpo": PPO, "acer": ACER}
 CASES = [
     *[("dqn", kind, "discrete", {}) for kind in OBSERVATIONS],
     *[("ppo", kind, "discrete", {}) for kind in OBSERVATIONS],
     *[("ppo", "vector", kind, {}) for kind in ("box", "matrix", "unbounded")],
     ("ppo", "image", "box", {}),
+    *[("trpo", "image", kind, {}) for kind in ("discrete", "box")],
+    ("trpo", "discrete", "matrix", {"normalize_observations": True, "normalize_advantages": False}),
+    ("trpo", "matrix", "unbounded", {"ent_coef": 0.01, "max_grad_norm": 0.5, "batch_size": 7, "jit_compile": True}),
+    *[("acer", kind, "discrete", {}) for kind in ("image", "matrix", "discrete")],
+    ("acer", "vector", "discrete", {"replay_ratio": 0, "max_grad_norm": None, "optimizer": "muon"}),
     ("dqn", "vector", "discrete", {"double": True, "dueling": True, "n_step": 3}),
     ("dqn", "image", "discrete", {"dueling": True, "n_envs": 3}),
     ("rainbow", "image", "discrete", {}),
@@ -91,7 +98,7 @@ CASES = [
 @pytest.mark.parametrize(("algorithm", "observation", "action", "params"), CASES)
 def test_200_steps(algorithm, observation, action, params):
     room = {"observation_space": OBSERVATIONS[observation], "action_space": ACTIONS[action]}
-    agent = agents.make(algorithm, Room, env_kwargs=room, **{**(PPO if algorithm == "ppo" else DQN), **params})
+    agent = agents.make(algorithm, Room, env_kwargs=room, **{**OWN[algorithm], **params})
     before, updates = agent.get_state()["networks"], []
     watch = LambdaCallback(on_update_end=lambda trainer, update: updates.append(update))
     with Trainer(agent, callbacks=[watch]) as trainer:

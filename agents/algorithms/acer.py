@@ -1,0 +1,231 @@
+"""Actor-critic with experience replay: Wang et al. 2016, arXiv 1611.01224, for discrete actions.
+
+Each rollout is learned from as it comes, and trajectories of older ones after it: by Retrace, by importance weights
+that are truncated, with a correction for what that leaves out, and within a trust region around an average policy. The
+statistics of the policy, which the trust region is about, are its probabilities.
+
+Choices of our own: actor and critic share no layers, since on small tasks the error of the action values, which is the
+larger one, would shape what the policy sees; a truncated episode bootstraps from its final observation; the entropy
+bonus is outside of the trust region; the number of replays is fixed (see `TrajectoryReplay`); and the optimizer is Adam
+where the paper has RMSprop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.backend import keras, ops
+from agents.config import hyperparameter
+from agents.distributions import Categorical
+from agents.errors import ConfigurationError
+from agents.keras_agent import KerasAgent
+from agents.network_config import NetworkConfig
+from agents.networks import network, of_actions
+from agents.replay import TrajectoryReplay
+from agents.retrace import retrace
+
+Array = np.ndarray[Any, Any]
+
+_SMALLEST = 1e-6
+"""Probabilities that are divided by count at least as much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ACERConfig(NetworkConfig):
+    """Hyperparameters of ACER. The defaults suit small tasks: few copies, so that updates are many."""
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        5e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    )
+    n_envs: int = hyperparameter(4, "Copies of the environment that are stepped together.", low=1)
+    n_steps: int = hyperparameter(20, "Steps of each copy a rollout.", low=1, search=(5, 10, 20, 50))
+    gamma: float = hyperparameter(
+        0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
+    )
+    replay_ratio: int = hyperparameter(
+        4, "Minibatches of older trajectories that are learned from after each rollout.", low=0, search=(1, 2, 4, 8)
+    )
+    buffer_size: int = hyperparameter(50_000, "Transitions kept for replays; whole rollouts are.", low=1)
+    learning_starts: int = hyperparameter(1_000, "Environment steps before the first replays.", low=0)
+    importance_c: float = hyperparameter(
+        10.0, "Importance weights count up to this.", above=0.0, live=True, search=(1.0, 20.0)
+    )
+    delta: float = hyperparameter(
+        1.0,
+        "How far a gradient step may lead the policy from the average one: the trust region.",
+        above=0.0,
+        live=True,
+        search=(0.1, 2.0),
+    )
+    tau: float = hyperparameter(
+        0.01,
+        "Share of the newest policy that the average policy takes at each update of it.",
+        above=0.0,
+        high=1.0,
+        live=True,
+        search=(0.001, 0.1),
+        log=True,
+    )
+    target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the average policy.", low=1)
+    ent_coef: float = hyperparameter(
+        0.01, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
+    )
+    vf_coef: float = hyperparameter(
+        0.5, "Weight of the error of the action values.", low=0.0, live=True, search=(0.2, 1.0)
+    )
+    max_grad_norm: float | None = hyperparameter(
+        10.0,
+        "Gradients are scaled down to this global norm; null switches it off.",
+        above=0.0,
+        live=True,
+        search=(0.5, 20.0),
+    )
+    activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.buffer_size < self.n_envs * self.n_steps:
+            raise ConfigurationError(
+                f"buffer_size must be at least n_envs * n_steps = {self.n_envs * self.n_steps}, got {self.buffer_size}."
+            )
+
+
+class ACER(KerasAgent):
+    """ACER for discrete actions. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not discrete.
+    """
+
+    config_class = ACERConfig
+    config: ACERConfig
+    target_networks: ClassVar[Mapping[str, str]] = {"average": "actor"}
+
+    @property
+    def rowwise(self) -> bool:
+        return True
+
+    def build(self) -> Mapping[str, keras.Model]:
+        space = self.action_space
+        if not isinstance(space, spaces.Discrete):
+            raise ConfigurationError(
+                f"ACER takes discrete actions, not {space}: its critic gives a value for each of them. PPO, TRPO and "
+                f"A2C take continuous ones."
+            )
+        return {
+            "actor": self._network("actor", "actor", int(space.n), 0.01),
+            "critic": self._network("critic", "critic", int(space.n), 1.0),
+            "average": self._network("average", "actor", int(space.n), 0.01),
+        }
+
+    def _network(self, name: str, like: str, n_actions: int, output_scale: float) -> keras.Sequential:
+        shared: dict[str, Any] = {"output_scale": output_scale, "name": name, **self.config.layers(like)}
+        return network(self.observation_space, outputs=n_actions, **shared)
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        logits = self.infer("actor", observations)  # [N, A]
+        return Categorical.sample(logits, self.rng) if explore else Categorical.mode(logits)
+
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> TrajectoryReplay:
+        config = self.config
+        return TrajectoryReplay(
+            n_steps=config.n_steps,
+            buffer_size=config.buffer_size,
+            replay_ratio=config.replay_ratio,
+            learning_starts=config.learning_starts,
+            n_envs=n_envs,
+            n_actions=int(cast("spaces.Discrete", self.action_space).n),
+            rng=rng,
+        )
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds the probabilities of all actions under the policy that acted, [T, N, A]."""
+        observations = data["observations"]
+        logits = self.infer("actor", observations.reshape(-1, *observations.shape[2:]))  # [T * N, A]
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities = weights / weights.sum(axis=1, keepdims=True)
+        return {**data, "probabilities": probabilities.reshape(*data["rewards"].shape, -1).astype(np.float32)}
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Adds what the actions were worth by Retrace, which looks along trajectories; each has `n_steps` rows."""
+        observations = ops.concatenate([batch["observations"], batch["next_observations"]])  # [2 B, ...]
+        policy = ops.softmax(self.networks["actor"](observations))  # [2 B, A]
+        values = self.networks["critic"](observations)  # [2 B, A]
+        next_values = ops.split(ops.sum(policy * values, axis=1), 2)[1]  # [B]
+        actions = batch["actions"]
+        behaviour = ops.maximum(of_actions(batch["probabilities"], actions), _SMALLEST)  # [B]
+        now, taken = (of_actions(ops.split(each, 2)[0], actions) for each in (policy, values))  # [B] each
+
+        def in_time(column: Any) -> Any:
+            return ops.transpose(ops.reshape(column, (-1, self.config.n_steps)))  # [T, N]
+
+        columns = {"taken": taken, "next_values": next_values, "ratios": now / behaviour}
+        columns |= {name: batch[name] for name in ("rewards", "terminated", "truncated")}
+        targets = retrace(**{name: in_time(values) for name, values in columns.items()}, gamma=self.live.gamma)
+        return {**batch, "targets": ops.reshape(ops.transpose(targets), (-1,))}
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        observations, actions, targets = batch["observations"], batch["actions"], batch["targets"]
+        logits = self.networks["actor"](observations, training=True)  # [B, A]
+        values = self.networks["critic"](observations, training=True)  # [B, A]
+        average = self.networks["average"](observations)  # [B, A]
+        policy = ops.softmax(logits)
+        gradient = policy_gradient(
+            policy, batch["probabilities"], actions, values, targets, importance_c=self.live.importance_c
+        )
+        bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.live.delta)
+        # Linear in the probabilities, so that its gradient is the one that was bounded.
+        policy_loss = -ops.mean(ops.sum(ops.stop_gradient(bounded) * policy, axis=1))
+        value_loss = ops.mean(ops.square(targets - of_actions(values, actions)))
+        entropy = ops.mean(Categorical.entropy(logits))
+        return {
+            "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl_of_average": ops.mean(Categorical.divergence(average, logits)),
+            "bounded_fraction": ops.mean(ops.cast(ops.any(bounded != gradient, axis=1), "float32")),
+        }
+
+
+def policy_gradient(policy: Any, behaviour: Any, actions: Any, values: Any, targets: Any, *, importance_c: Any) -> Any:
+    """The gradient of what a policy gains with respect to its probabilities, [B, A].
+
+    The action that was taken counts by its importance weight up to `importance_c`; what is lost by that is made good
+    from the values of all actions.
+
+    Args:
+        policy: [B, A] probabilities.
+        behaviour: [B, A] probabilities under the policy that acted.
+        actions: [B] what it did.
+        values: [B, A] of all actions.
+        targets: [B] what the action was worth.
+        importance_c: Where importance weights are truncated.
+    """
+    floored = ops.maximum(policy, _SMALLEST)
+    ratios = policy / ops.maximum(behaviour, _SMALLEST)  # [B, A]
+    state_values = ops.sum(policy * values, axis=1, keepdims=True)  # [B, 1]
+    gains = ops.minimum(ratios, importance_c) * (targets[:, None] - state_values) / floored
+    taken = ops.expand_dims(actions, 1) == ops.arange(policy.shape[1], dtype=actions.dtype)  # [B, A]
+    corrections = ops.relu(1.0 - importance_c * behaviour / floored) * (values - state_values)
+    return ops.where(taken, gains, 0.0) + corrections
+
+
+def within_trust_region(gradient: Any, policy: Any, average: Any, *, delta: Any) -> Any:
+    """The gradient that is nearest among those that lead the policy not too fast from the average one, [B, A].
+
+    Args:
+        gradient: [B, A] with respect to the probabilities.
+        policy: [B, A] probabilities.
+        average: [B, A] those of the average policy.
+        delta: Most that the divergence of the policy from the average one may grow by, to first order.
+    """
+    away = -average / ops.maximum(policy, _SMALLEST)  # [B, A] the gradient of that divergence
+    too_fast = ops.sum(away * gradient, axis=1, keepdims=True) - delta
+    return gradient - ops.relu(too_fast) / ops.sum(ops.square(away), axis=1, keepdims=True) * away

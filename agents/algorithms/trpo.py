@@ -1,0 +1,157 @@
+"""Trust region policy optimisation: Schulman et al. 2015, arXiv 1502.05477, with generalised advantages (1506.02438).
+
+Each rollout moves the policy once, by a natural gradient as long as the trust region allows; then the critic learns
+from it by its optimizer. Choices that the paper leaves open follow Stable-Baselines3's contributions: damping of the
+Fisher matrix, advantages normalised within a rollout, a step that is accepted where the surrogate truly improves. Where
+they measure the divergence of the old policy from the new one, we take that of the paper, the new from the old.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agents.actor_critic import ActorCritic, ActorCriticConfig
+from agents.backend import keras, ops, tf
+from agents.config import hyperparameter
+from agents.errors import ConfigurationError
+from agents.replay import RolloutMemory
+from agents.trust_region import largest_step, line_search
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRPOConfig(ActorCriticConfig):
+    """Hyperparameters of TRPO. Optimizer, learning rate, minibatches and epochs are those of the critic alone."""
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        1e-3,
+        "Step size of the critic's optimizer; that of the policy follows from target_kl.",
+        above=0.0,
+        live=True,
+        search=(1e-5, 1e-1),
+        log=True,
+    )
+    batch_size: int = hyperparameter(128, "Rows a minibatch of the critic.", low=1, search=(32, 64, 128, 256))
+    n_epochs: int = hyperparameter(10, "Times that the critic learns from a rollout.", low=1, search=(3, 20))
+    max_grad_norm: float | None = hyperparameter(
+        None, "The critic's gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
+    )
+    normalize_advantages: bool = hyperparameter(True, "Scale advantages within each rollout.")
+    separate_rates: ClassVar[tuple[str, ...]] = ()
+
+    target_kl: float = hyperparameter(
+        0.01,
+        "Largest divergence of the new policy from the old one, in nats.",
+        above=0.0,
+        live=True,
+        search=(1e-3, 0.1),
+        log=True,
+    )
+    cg_max_steps: int = hyperparameter(15, "Most steps of conjugate gradients.", low=1)
+    cg_damping: float = hyperparameter(
+        0.1, "Added to the diagonal of the Fisher matrix.", low=0.0, live=True, search=(0.01, 0.5), log=True
+    )
+    line_search_shrinking_factor: float = hyperparameter(
+        0.8, "Factor by which a step becomes shorter that is not accepted.", above=0.0, high=0.99, live=True
+    )
+    line_search_max_iter: int = hyperparameter(10, "Steps that are tried before the policy stays as it is.", low=1)
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.normalize_advantages and self.n_steps * self.n_envs < 2:
+            raise ConfigurationError(
+                "normalize_advantages needs rollouts of at least two rows (one row less its own mean is zero): raise "
+                "n_steps or n_envs, or switch it off."
+            )
+
+
+class TRPO(ActorCritic):
+    """TRPO for discrete and continuous actions. See `Agent` for the arguments.
+
+    The actor has no optimizer: the opening of each update moves it.
+    """
+
+    config_class = TRPOConfig
+    config: TRPOConfig
+
+    def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
+        return {"critic": ("critic",)}
+
+    def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
+        config = self.config
+        return RolloutMemory(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
+
+    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+        return self.policy_step
+
+    def policy_step(self, rows: dict[str, Any]) -> Mapping[str, Any]:
+        """Moves the actor along the natural gradient of the surrogate, as far as the divergence may go."""
+        live, variables = self.live, self.networks["actor"].trainable_variables
+        start = tf.concat([tf.reshape(variable.value, [-1]) for variable in variables], 0)  # [n]
+        old = tf.stop_gradient(self._policy(start, rows))  # [M, A] or [M, 2 D]
+
+        def surrogate(point: Any) -> Any:
+            return self.surrogate(self._policy(point, rows), rows)
+
+        def divergence(point: Any) -> Any:
+            return ops.mean(self.distribution.divergence(old, self._policy(point, rows)))
+
+        def fisher_product(vector: Any) -> Any:
+            with tf.GradientTape() as outer:
+                outer.watch(start)
+                along = tf.reduce_sum(_gradient(divergence, start) * vector)
+            return outer.gradient(along, start) + live.cg_damping * vector
+
+        step = largest_step(_gradient(surrogate, start), fisher_product, live.target_kl, self.config.cg_max_steps)
+        found = line_search(
+            lambda point: (surrogate(point), divergence(point)),
+            start,
+            step,
+            limit=live.target_kl,
+            shrinking=live.line_search_shrinking_factor,
+            max_tries=self.config.line_search_max_iter,
+        )
+        for variable, values in zip(variables, _parted(found.point, variables), strict=True):
+            variable.assign(values)
+        return {
+            "kl": found.distance,
+            "surrogate_improvement": found.gain,
+            "line_search_success": ops.cast(found.accepted, "float32"),
+            "entropy": ops.mean(self.distribution.entropy(self._policy(found.point, rows))),
+        }
+
+    def _policy(self, point: Any, rows: dict[str, Any]) -> Any:
+        """What the actor gives where its variables are those of a point [n]; random layers stand still."""
+        variables = self.networks["actor"].trainable_variables
+        mapping = list(zip(variables, _parted(point, variables), strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return self.networks["actor"](rows["observations"], training=False)
+
+    def surrogate(self, parameters: Any, rows: dict[str, Any]) -> Any:
+        """What a policy with these parameters [M, ...] would gain, as seen from the one that acted."""
+        ratio = ops.exp(self.distribution.log_prob(parameters, rows["actions"]) - rows["log_probs"])
+        entropy = ops.mean(self.distribution.entropy(parameters))
+        return ops.mean(ratio * rows["advantages"]) + self.live.ent_coef * entropy
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
+        value_loss = ops.mean(ops.square(values - batch["returns"]))
+        return {"critic": value_loss, "value_loss": value_loss}
+
+
+def _gradient(function: Callable[[Any], Any], point: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(point)
+        value = function(point)
+    return tape.gradient(value, point)
+
+
+def _parted(point: Any, variables: Sequence[Any]) -> list[Any]:
+    """A point [n] as values of variables."""
+    parts = tf.split(point, [math.prod(variable.shape) for variable in variables])
+    return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]

@@ -1,0 +1,380 @@
+"""ACER: Retrace, its gradient and its trust region, against small examples worked out by hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import AgentSpec, Trainer
+from agents.algorithms.acer import ACER, ACERConfig, policy_gradient, within_trust_region
+from agents.errors import ConfigurationError
+from agents.population import Population
+from agents.replay import Batches
+from agents.retrace import retrace
+
+PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
+TWO = spaces.Discrete(2)
+
+
+def column(*values, dtype=np.float32):
+    """[T, 1] from one environment's values."""
+    return np.array(values, dtype)[:, None]
+
+
+# --- Retrace, by hand: gamma 0.5, so that products are exact
+
+NEVER = column(False, False, False, dtype=bool)
+MIDDLE = column(False, True, False, dtype=bool)
+TRAJECTORY = {
+    "rewards": column(1, 2, 3),
+    "taken": column(10, 20, 30),
+    "next_values": column(24, 32, 40),
+    "ratios": column(0.125, 0.5, 8),
+    "terminated": NEVER,
+    "truncated": NEVER,
+}
+
+
+def targets(gamma=0.5, **changes):
+    return np.array(retrace(**{**TRAJECTORY, **changes}, gamma=gamma))[:, 0].tolist()
+
+
+def test_retrace_without_an_end():
+    # The last: 3 + 20 = 23. What comes of it counts fully, 23 - 30 = -7: 2 + (32 - 7) / 2 = 14.5. Of that one half,
+    # (14.5 - 20) / 2 = -2.75: 1 + (24 - 2.75) / 2.
+    assert targets() == [1 + (24 - 2.75) / 2, 14.5, 23]
+
+
+def test_a_termination_ends_the_bootstrap_and_the_sum():
+    assert targets(terminated=MIDDLE) == [1 + (24 + (2 - 20) / 2) / 2, 2, 23]
+
+
+def test_a_truncation_ends_the_sum_but_bootstraps():
+    assert targets(truncated=MIDDLE) == [1 + (24 + (18 - 20) / 2) / 2, 2 + 32 / 2, 23]
+
+
+def test_a_termination_at_the_time_limit_is_a_termination():
+    assert targets(terminated=MIDDLE, truncated=MIDDLE) == targets(terminated=MIDDLE)
+
+
+def test_the_value_of_a_terminal_state_is_never_looked_at():
+    assert np.isfinite(targets(terminated=MIDDLE, next_values=column(24, np.nan, 40))).all()
+
+
+def test_without_the_way_there_is_one_step():
+    assert targets(ratios=column(0, 0, 0)) == [1 + 12, 2 + 16, 3 + 20]
+
+
+@st.composite
+def pieces(draw):
+    n_steps, n_envs, seed = draw(st.integers(1, 9)), draw(st.integers(1, 3)), draw(st.integers(0, 2**32))
+    rng = np.random.default_rng(seed)
+    shape = (n_steps, n_envs)
+    numbers = {name: rng.normal(size=shape).astype(np.float32) for name in ("rewards", "taken", "next_values")}
+    flags = {name: rng.random(shape) < 0.2 for name in ("terminated", "truncated")}
+    return numbers | flags | {"ratios": rng.lognormal(size=shape).astype(np.float32)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=pieces(), gamma=st.floats(0, 1))
+def test_retrace_is_the_sum_of_its_paper(data, gamma):
+    result = np.array(retrace(**data, gamma=gamma))
+    n_steps, n_envs = data["rewards"].shape
+    for n in range(n_envs):
+        for t in range(n_steps):
+            expected, trace = float(data["taken"][t, n]), 1.0
+            for k in range(t, n_steps):  # equations 3 and 4 of 1606.02647
+                if k > t:
+                    trace *= gamma * min(1.0, data["ratios"][k, n])
+                bootstrap = 0.0 if data["terminated"][k, n] else gamma * data["next_values"][k, n]
+                expected += trace * (data["rewards"][k, n] + bootstrap - data["taken"][k, n])
+                if data["terminated"][k, n] or data["truncated"][k, n]:
+                    break
+            assert result[t, n] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_retrace_is_compiled(jit_compile):
+    compiled = tf.function(lambda: retrace(**TRAJECTORY, gamma=0.5), jit_compile=jit_compile, autograph=False)
+    assert compiled().numpy()[:, 0].tolist() == targets()
+
+
+# --- the gradient of the policy
+
+
+def gradient(policy, behaviour, action, values, *, target, importance_c):
+    rows = (np.array([row], np.float32) for row in (policy, behaviour))
+    arrays = [*rows, np.array([action]), np.array([values], np.float32), np.array([target], np.float32)]
+    return np.array(policy_gradient(*map(keras.ops.convert_to_tensor, arrays), importance_c=importance_c))[0]
+
+
+def test_on_policy_it_is_that_of_the_advantage():
+    # The state is worth 0.25 * 4 + 0.75 * 8 = 7, and the action gave 9: 2, over its probability.
+    assert gradient((0.25, 0.75), (0.25, 0.75), 0, (4, 8), target=9, importance_c=10.0).tolist() == [8, 0]
+
+
+def test_what_truncation_leaves_out_is_made_good():
+    # Action 0 is 4 times as probable now, and counts twice: (9 - 5) * 2 / 0.5. Left out is 1 - 2 / 4 of its value less
+    # that of the state, 4 - 5 (4 / 2 + 6 / 2 = 5). Action 1 is less probable than it was: nothing is left out.
+    assert gradient((0.5, 0.5), (0.125, 0.875), 0, (4, 6), target=9, importance_c=2.0).tolist() == [
+        (9 - 5) * 2 / 0.5 - 0.5,
+        0,
+    ]
+    # The other was taken: it counts 4 / 7, and the correction of action 0 is there all the same.
+    assert gradient((0.5, 0.5), (0.125, 0.875), 1, (4, 6), target=9, importance_c=2.0) == pytest.approx(
+        [-0.5, (9 - 5) * (4 / 7) / 0.5]
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), importance_c=st.floats(0.1, 5))
+def test_it_is_right_in_the_mean_wherever_weights_are_truncated(seed, importance_c):
+    """Where targets are the values, both parts together are the gradient of the policy's value (equation 7)."""
+    rng = np.random.default_rng(seed)
+    policy, behaviour = rng.dirichlet(np.full(3, 3.0), 2)
+    values = rng.normal(size=3)
+    mean = sum(
+        behaviour[action]
+        * gradient(policy, behaviour, action, values, target=values[action], importance_c=importance_c)
+        for action in range(3)
+    )
+    np.testing.assert_allclose(mean, values - policy @ values, rtol=1e-3, atol=1e-4)
+
+
+def test_actions_that_are_never_taken_do_no_harm():
+    assert np.isfinite(gradient((1, 0), (0, 1), 0, (1, 2), target=3, importance_c=10.0)).all()
+    assert np.isfinite(gradient((1, 0), (1, 0), 1, (1, 2), target=3, importance_c=10.0)).all()
+
+
+# --- the trust region
+
+
+def bounded(gradient, policy, average, delta):
+    arrays = (np.array([row], np.float32) for row in (gradient, policy, average))
+    return np.array(within_trust_region(*map(keras.ops.convert_to_tensor, arrays), delta=delta))[0]
+
+
+def test_the_trust_region():
+    # The divergence grows by k = (-0.5 / 0.25, -0.5 / 0.75) = (-2, -2 / 3) times the gradient.
+    policy, average = (0.25, 0.75), (0.5, 0.5)
+    assert bounded((3, 0), policy, average, 1.0).tolist() == [3, 0]  # towards the average: -6
+    assert bounded((-0.5, 0), policy, average, 1.0).tolist() == [-0.5, 0]  # by 1
+    # By 4, which is 3 too much: less 3 k / |k|^2, where |k|^2 = 4 + 4 / 9.
+    np.testing.assert_allclose(
+        bounded((-2, 0), policy, average, 1.0), np.array([-2, 0]) - 3 / (40 / 9) * np.array([-2, -2 / 3]), rtol=1e-5
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), delta=st.floats(0.01, 2))
+def test_what_is_bounded_is_on_the_edge_and_the_nearest_there(seed, delta):
+    rng = np.random.default_rng(seed)
+    policy, average = rng.dirichlet(np.full(3, 3.0), 2)
+    raw = 10 * rng.normal(size=3)
+    away = -average / policy
+    result = bounded(raw, policy, average, delta)
+    assert away @ result <= delta + 1e-2
+    if away @ raw > delta:
+        assert away @ result == pytest.approx(delta, abs=1e-2)
+    np.testing.assert_allclose(np.cross(result - raw, away) / (away @ away), 0, atol=1e-3)
+
+
+# --- losses
+
+PLAIN = {"jit_compile": False, "hidden_sizes": (), "max_grad_norm": None, "gamma": 0.5, "optimizer": "sgd"}
+SMALL = {
+    "hidden_sizes": (8,),
+    "jit_compile": False,
+    "n_envs": 2,
+    "n_steps": 5,
+    "replay_ratio": 2,
+    "learning_starts": 15,
+}
+
+
+def acer(**params):
+    """Both actions equally probable, also to the average; values are x0 and 2 x1."""
+    agent = ACER(PLANE, TWO, ACERConfig.from_dict({**PLAIN, "n_steps": 2, "n_envs": 1, "ent_coef": 0.0, **params}))
+    for name in ("actor", "average"):
+        agent.networks[name].set_weights([np.zeros((2, 2)), np.zeros(2)])
+    agent.networks["critic"].set_weights([np.diag([1.0, 2.0]), np.zeros(2)])
+    return agent
+
+
+# Two trajectories of two steps. Of observations (4, 4) and (8, 8) the values are (4, 8) and (8, 16), so they are worth
+# 6 and 12.
+ROWS = {
+    "observations": np.array([[4, 4], [8, 8], [4, 4], [8, 8]], np.float32),
+    "actions": np.array([0, 1, 0, 1], np.int32),
+    "rewards": np.array([1, 2, 1, 2], np.float32),
+    "next_observations": np.array([[8, 8], [4, 4], [8, 8], [4, 4]], np.float32),
+    "terminated": np.array([False, False, False, True]),
+    "truncated": np.zeros(4, bool),
+    "probabilities": np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.25, 0.75]], np.float32),
+}
+# The first: 2 + 6 / 2 = 5, which is 11 less than 16: 1 + (12 - 11) / 2. The second is 2 at its end, 14 less than 16, of
+# which two thirds come back.
+TARGETS = [1.5, 5, 1 + (12 - 14 * 2 / 3) / 2, 2]
+
+
+def tensors(rows):
+    return {name: keras.ops.convert_to_tensor(values) for name, values in rows.items()}
+
+
+def test_targets_go_along_each_trajectory():
+    np.testing.assert_allclose(acer().whole(tensors(ROWS))["targets"], TARGETS, rtol=1e-6)
+
+
+def loss_of(agent, rows=ROWS):
+    return {name: float(value) for name, value in agent.loss(agent.whole(tensors(rows))).items()}
+
+
+def test_the_loss():
+    loss = loss_of(acer(delta=1000.0, vf_coef=0.25, ent_coef=0.1))
+    weights = np.array([1, 1, 1, 2 / 3])
+    policy_loss = -(weights * (np.array(TARGETS) - [6, 12, 6, 12])).mean()
+    value_loss = ((np.array(TARGETS) - [4, 16, 4, 16]) ** 2).mean()
+    assert loss["policy_loss"] == pytest.approx(policy_loss)
+    assert loss["value_loss"] == pytest.approx(value_loss)
+    assert loss["entropy"] == pytest.approx(np.log(2))
+    assert loss["default"] == pytest.approx(policy_loss + 0.25 * value_loss - 0.1 * np.log(2))
+    assert loss["kl_of_average"] == pytest.approx(0, abs=1e-6)
+    assert loss["bounded_fraction"] == 0.0
+
+
+def test_the_loss_within_the_trust_region():
+    # k = (-1, -1). A gradient g of one action leads away by -g: those below -1 are bounded.
+    loss = loss_of(acer(delta=1.0))
+    gradients = 2 * np.array([1, 1, 1, 2 / 3]) * (np.array(TARGETS) - [6, 12, 6, 12])
+    too_fast = np.maximum(-gradients - 1, 0)
+    assert loss["policy_loss"] == pytest.approx(-(gradients / 2 + too_fast / 2).mean())
+    assert loss["bounded_fraction"] == 1.0
+
+
+def test_a_gradient_step():
+    agent = acer(delta=1000.0, vf_coef=0.25, learning_rate=0.1, tau=0.5)
+    agent.update(Batches(ROWS, np.arange(4, dtype=np.int32)[None]))
+    errors = np.array([4, 16, 4, 16]) - TARGETS
+    _, bias = agent.networks["critic"].get_weights()
+    by_action = np.array([errors[[0, 2]].sum(), errors[[1, 3]].sum()]) / 4
+    np.testing.assert_allclose(bias, -0.1 * 0.25 * 2 * by_action, rtol=1e-5)
+    # The derivative of an action's probability with respect to its logit is a quarter, and to the other's minus that.
+    gradients = 2 * np.array([1, 1, 1, 2 / 3]) * (np.array(TARGETS) - [6, 12, 6, 12])
+    up = 0.1 * 0.25 * (gradients * [1, -1, 1, -1]).mean()
+    _, bias = agent.networks["actor"].get_weights()
+    np.testing.assert_allclose(bias, [up, -up], rtol=1e-5)
+    np.testing.assert_allclose(agent.networks["average"].get_weights()[1], [up / 2, -up / 2], rtol=1e-5)
+
+
+def test_it_prepares_the_probabilities_of_all_actions():
+    agent = acer()
+    agent.networks["actor"].set_weights([np.zeros((2, 2)), np.log([0.2, 0.8])])
+    agent.refresh()
+    data = {"observations": np.zeros((3, 2, 2), np.float32), "rewards": np.zeros((3, 2), np.float32)}
+    probabilities = agent.prepare(data)["probabilities"]
+    assert (probabilities.shape, probabilities.dtype) == ((3, 2, 2), np.float32)
+    np.testing.assert_allclose(probabilities, np.tile([0.2, 0.8], (3, 2, 1)), rtol=1e-5)
+
+
+def test_what_is_replayed_was_prepared_when_it_was_new():
+    agent = ACER(PLANE, TWO, ACERConfig.from_dict({**SMALL, "buffer_size": 20}))
+    memory = agent.make_memory(2, np.random.default_rng(0))
+    assert memory.n_actions == 2
+    for rollouts in range(3):
+        agent.networks["actor"].set_weights([np.zeros((2, 8)), np.zeros(8), np.zeros((8, 2)), np.array([rollouts, 0])])
+        agent.refresh()
+        data = {name: np.zeros((5, 2, *values.shape[1:]), values.dtype) for name, values in ROWS.items()}
+        batches = memory.batches(agent.prepare(data))
+    of_minibatches = batches.data["probabilities"][:, 0].reshape(3, 2, 5)  # [K, N, T]
+    now, before = 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(of_minibatches[0], now, rtol=1e-5)
+    replayed = of_minibatches[1:].ravel()
+    assert np.isclose(replayed, before, rtol=1e-5).any()
+    assert (np.isclose(replayed, before, rtol=1e-5) | np.isclose(replayed, now, rtol=1e-5)).all()
+
+
+# --- members
+
+
+@pytest.mark.parametrize("params", [{}, {"jit_compile": True, "replay_ratio": 1}, {"replay_ratio": 0}])
+def test_members_are_those_agents_alone(params):
+    spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60, **params})
+    members = [
+        {"seed": 0, "learning_rate": 1e-2, "gamma": 0.9, "importance_c": 1.5},
+        {"seed": 1, "delta": 0.1, "ent_coef": 0.1},
+        {"seed": 1, "tau": 0.5, "vf_coef": 0.1},
+    ]
+    population = Population(spec, members)
+    with Trainer(population) as together:
+        together.train(env_steps=150)
+    for position, member in enumerate(members):
+        params = {name: value for name, value in member.items() if name != "seed"}
+        alone = spec.with_params(params).build(member["seed"])
+        with Trainer(alone) as trainer:
+            trainer.train(env_steps=150)
+        assert together.runs[position].history.returns == trainer.history.returns
+        own = population.extract(position)
+        for name, network in alone.networks.items():
+            for ours, theirs in zip(own.networks[name].weights, network.weights, strict=True):
+                np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_run_goes_on_from_its_state(together):
+    spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60})
+
+    def made():
+        return Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]) if together else spec.build(0))
+
+    straight = made()
+    straight.train(env_steps=144)  # in the middle of a rollout
+    state = straight.get_state()
+    straight.train(env_steps=60)
+    other = made()
+    other.set_state(state)
+    other.train(env_steps=60)
+    agents = [each.agent.extract(1) if together else each.agent for each in (straight, other)]
+    assert straight.history.returns == other.history.returns
+    for one, two in zip(*(agent.state_variables() for agent in agents), strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_nothing_is_compiled_for_another_number_of_replays():
+    agent = AgentSpec.of("acer", "CartPole-v1", SMALL).build(0)
+    with Trainer(agent) as trainer:
+        trainer.train(env_steps=200)
+    assert len(agent._update._compiled) == 2  # before the first replays, and with them
+
+
+def test_images():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    agent = ACER(space, TWO, ACERConfig(hidden_sizes=(8,), n_steps=2, jit_compile=False))
+    images = np.random.default_rng(0).integers(0, 256, (4, 36, 36, 1)).astype(np.uint8)
+    rows = {**ROWS, "observations": images, "next_observations": images[::-1]}
+    assert agent.update(Batches(rows, np.arange(4, dtype=np.int32)[None])).finite
+
+
+# --- what is refused
+
+
+def test_continuous_actions_are_refused():
+    with pytest.raises(ConfigurationError, match=r"ACER takes discrete actions, not Box.*a value for each.*PPO, TRPO"):
+        ACER(PLANE, spaces.Box(-1.0, 1.0, (1,), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"buffer_size": 159}, r"buffer_size must be at least n_envs \* n_steps = 160, got 159"),
+        ({"replay_ratio": -1}, "replay_ratio must be >= 0, got -1"),
+        ({"importance_c": 0.0}, r"importance_c must be > 0, got 0\.0"),
+        ({"delta": 0.0}, r"delta must be > 0, got 0\.0"),
+        ({"tau": 1.5}, r"tau must be > 0 and <= 1, got 1\.5"),
+    ],
+)
+def test_values_that_are_none(params, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ACERConfig.from_dict({"n_envs": 8, "n_steps": 20, **params})

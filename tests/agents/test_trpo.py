@@ -1,0 +1,336 @@
+"""TRPO: conjugate gradients and line searches against NumPy, its steps against small examples worked out by hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+import agents
+from agents import AgentSpec, Trainer
+from agents.algorithms.trpo import TRPO, TRPOConfig
+from agents.distributed import DistributedSteps
+from agents.errors import ConfigurationError
+from agents.population import Population
+from agents.replay import Batches
+from agents.trust_region import conjugate_gradients, largest_step, line_search
+
+PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
+TWO = spaces.Discrete(2)
+PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+# --- conjugate gradients
+
+
+def matrix_of(n, seed=0):
+    """A symmetric positive definite one."""
+    root = np.random.default_rng(seed).normal(size=(n, n)).astype(np.float32)
+    return root @ root.T + np.eye(n, dtype=np.float32)
+
+
+def product_with(matrix):
+    return lambda vector: tf.linalg.matvec(tf.constant(matrix), vector)
+
+
+def compiled(function, jit_compile):
+    """What a function gives as a graph; its conditions are tensors there."""
+    return tf.function(function, jit_compile=jit_compile, autograph=False)()
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_conjugate_gradients_solve(n, jit_compile):
+    matrix, b = matrix_of(n), np.arange(1, n + 1, dtype=np.float32)
+    x = compiled(lambda: conjugate_gradients(product_with(matrix), tf.constant(b), 3 * n), jit_compile)
+    np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-3, atol=1e-4)
+
+
+def test_the_first_conjugate_gradient_is_the_steepest():
+    matrix, b = matrix_of(4), np.arange(1, 5, dtype=np.float32)
+    x = conjugate_gradients(product_with(matrix), tf.constant(b), 1)
+    np.testing.assert_allclose(x, b * (b @ b) / (b @ matrix @ b), rtol=1e-5)
+
+
+def test_conjugate_gradients_end_where_they_are_good_enough():
+    products = []
+
+    def product(vector):
+        products.append(vector)
+        return 2.0 * vector
+
+    x = conjugate_gradients(product, tf.constant([1.0, 3.0]), 10)
+    np.testing.assert_allclose(x, [0.5, 1.5])
+    assert len(products) == 1
+    np.testing.assert_array_equal(conjugate_gradients(product, tf.zeros(2), 10), [0, 0])
+    assert len(products) == 1
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_the_largest_step_is_as_long_as_it_may_be(jit_compile):
+    matrix, gradient = matrix_of(5), np.array([1.0, -2.0, 0.5, 0.0, 3.0], np.float32)
+    step = compiled(lambda: largest_step(tf.constant(gradient), product_with(matrix), 0.02, 20), jit_compile).numpy()
+    assert 0.5 * step @ matrix @ step == pytest.approx(0.02, rel=1e-4)
+    natural = np.linalg.solve(matrix, gradient)
+    np.testing.assert_allclose(step / np.linalg.norm(step), natural / np.linalg.norm(natural), rtol=1e-3, atol=1e-4)
+
+
+def test_without_a_gradient_there_is_no_step():
+    np.testing.assert_array_equal(largest_step(tf.zeros(3), product_with(matrix_of(3)), 0.02, 20), np.zeros(3))
+
+
+# --- line searches
+
+
+def searched(evaluate, step=(4.0,), limit=100.0, max_tries=5, jit_compile=False):
+    numbers = {"limit": limit, "shrinking": tf.constant(0.5), "max_tries": max_tries}
+    found = compiled(lambda: line_search(evaluate, tf.zeros(1), tf.constant(step), **numbers), jit_compile)
+    return float(found.point[0]), float(found.gain), float(found.distance), bool(found.accepted)
+
+
+def hill(point):
+    """Of height 5 at 1.5, and 2.75 at 0; as far as it is squared."""
+    return 5.0 - tf.reduce_sum(tf.square(point - 1.5)), tf.reduce_sum(tf.square(point))
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_a_line_search_takes_the_first_step_that_improves_within_the_distance(jit_compile):
+    shared = {"jit_compile": jit_compile}
+    assert searched(hill, **shared) == (2.0, 2.25 - 0.25, 4.0, True)  # at 4 it is lower than at 0
+    assert searched(hill, limit=4.0, **shared) == (2.0, 2.0, 4.0, True)
+    assert searched(hill, limit=3.9, **shared) == (1.0, 2.0, 1.0, True)
+    assert searched(hill, limit=0.2, max_tries=4, **shared) == (0.0, 0.0, 0.0, False)
+    assert searched(hill, limit=0.2, max_tries=6, **shared) == (0.25, 2.25 - 1.5625, 0.0625, True)
+
+
+def test_a_line_search_accepts_no_step_that_improves_nothing():
+    assert searched(lambda point: (tf.constant(1.0), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
+    assert searched(lambda point: (-tf.reduce_sum(point), tf.constant(0.0))) == (0.0, 0.0, 0.0, False)
+    assert searched(hill, step=(np.nan,)) == (0.0, 0.0, 0.0, False)
+
+
+# --- steps of the policy
+
+PLAIN = {"jit_compile": False, "hidden_sizes": (), "normalize_advantages": False, "optimizer": "sgd"}
+ALL = np.arange(2, dtype=np.int32)[None]
+
+
+def trpo(space=TWO, **params):
+    """Both actions equally probable, or a standard normal one; the value is 1 everywhere."""
+    agent = TRPO(PLANE, space, TRPOConfig.from_dict({**PLAIN, "learning_rate": 0.25, **params}))
+    actor = agent.networks["actor"]
+    actor.set_weights([np.zeros_like(weight) for weight in actor.get_weights()])
+    agent.networks["critic"].set_weights([np.zeros((2, 1)), np.ones(1)])
+    return agent
+
+
+# Nothing is seen, so that only biases count.
+ROWS = {
+    "observations": np.zeros((2, 2), np.float32),
+    "actions": np.array([0, 1], np.int32),
+    "log_probs": np.log(np.array([0.5, 0.5], np.float32)),
+    "advantages": np.array([1, -1], np.float32),
+    "returns": np.array([2, 4], np.float32),
+}
+
+
+def once(values):
+    """The one value of a metric that is the same at every gradient step."""
+    assert len(set(values.tolist())) == 1
+    return float(values[0])
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_a_step_between_two_actions(jit_compile):
+    # The gradient is (1, -1) / 2, and the Fisher matrix times (1, -1) is half of it; with 0.1 on its diagonal a step
+    # (t, -t) is 0.6 t^2 long.
+    agent = trpo(target_kl=0.06, cg_damping=0.1, jit_compile=jit_compile)
+    update = agent.update(Batches(ROWS, ALL))
+    t = np.sqrt(0.06 / 0.6)
+    kernel, bias = agent.networks["actor"].get_weights()
+    np.testing.assert_allclose(bias, [t, -t], rtol=1e-4)
+    np.testing.assert_array_equal(kernel, np.zeros((2, 2)))
+    metrics = {name: once(values) for name, values in update.metrics.items()}
+    assert metrics["kl"] == pytest.approx(np.log(np.cosh(t)), rel=1e-3)
+    assert metrics["surrogate_improvement"] == pytest.approx(np.tanh(t), rel=1e-3)
+    assert metrics["line_search_success"] == 1.0
+    p = 1 / (1 + np.exp(-2 * t))
+    assert metrics["entropy"] == pytest.approx(-p * np.log(p) - (1 - p) * np.log(1 - p), rel=1e-4)
+    # The critic: errors -1 and -3, of which the mean square is 5, and 0.25 times the gradient -4.
+    assert update.losses["critic"].tolist() == update.metrics["value_loss"].tolist() == [5.0]
+    assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)
+
+
+def test_a_step_of_a_normal_action():
+    # The gradient in the mean is 1, and 0 in the deviation; the Fisher matrix is 1 there.
+    rows = {
+        **ROWS,
+        "actions": np.array([[1], [-1]], np.float32),
+        "log_probs": np.full(2, -0.5 - 0.5 * np.log(2 * np.pi), np.float32),
+    }
+    agent = trpo(PUSH, target_kl=0.02, cg_damping=0.5)
+    update = agent.update(Batches(rows, ALL))
+    t = np.sqrt(2 * 0.02 / 1.5)
+    _, mean, log_std = agent.networks["actor"].get_weights()
+    np.testing.assert_allclose([mean[0], log_std[0]], [t, 0], rtol=1e-4, atol=1e-6)
+    assert once(update.metrics["kl"]) == pytest.approx(t**2 / 2, rel=1e-3)
+    assert once(update.metrics["surrogate_improvement"]) == pytest.approx(np.sinh(t) * np.exp(-(t**2) / 2), rel=1e-3)
+
+
+def test_a_policy_that_cannot_improve_stays_as_it_is():
+    agent = trpo()
+    before = agent.networks["actor"].get_weights()
+    update = agent.update(Batches({**ROWS, "advantages": np.zeros(2, np.float32)}, ALL))
+    for one, other in zip(before, agent.networks["actor"].get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert [once(update.metrics[name]) for name in ("kl", "surrogate_improvement", "line_search_success")] == [0, 0, 0]
+    assert agent.networks["critic"].get_weights()[1] == pytest.approx(2.0)  # the critic learns all the same
+
+
+def test_a_step_that_goes_too_far_is_shortened():
+    # From probabilities 0.9 and 0.1 towards the rare one, the divergence grows faster than the square of the step.
+    tries = {}
+    for max_iter in (1, 10):
+        agent = trpo(target_kl=0.5, cg_damping=0.0, line_search_max_iter=max_iter)
+        kernel, _ = agent.networks["actor"].get_weights()
+        agent.networks["actor"].set_weights([kernel, np.log([0.9, 0.1])])
+        rows = {**ROWS, "log_probs": np.log([0.9, 0.1]).astype(np.float32), "advantages": np.array([-1, 9], np.float32)}
+        update = agent.update(Batches(rows, ALL))
+        tries[max_iter] = (once(update.metrics["line_search_success"]), once(update.metrics["kl"]))
+    assert tries[1] == (0.0, 0.0)
+    assert tries[10][0] == 1.0
+    assert 0.2 < tries[10][1] <= 0.5
+
+
+def test_the_entropy_may_count():
+    agent = trpo(ent_coef=1.0)
+    kernel, _ = agent.networks["actor"].get_weights()
+    agent.networks["actor"].set_weights([kernel, np.array([1.0, 0.0])])
+    agent.update(Batches({**ROWS, "advantages": np.zeros(2, np.float32)}, ALL))
+    first, second = agent.networks["actor"].get_weights()[1]
+    assert first - second < 1.0
+
+
+def test_advantages_are_normalised_over_all_rows_of_an_update():
+    rows = {
+        **{name: np.concatenate([values, values]) for name, values in ROWS.items()},
+        "advantages": np.array([7, 3, 7, 3], np.float32),  # of mean 5 and spread 2
+    }
+    single = np.arange(4, dtype=np.int32)[:, None]  # each row a minibatch
+    normalised, told = trpo(normalize_advantages=True), trpo()
+    updates = [
+        agent.update(Batches({**rows, "advantages": values}, single))
+        for agent, values in ((normalised, rows["advantages"]), (told, np.array([1, -1, 1, -1], np.float32)))
+    ]
+    for name in updates[0].metrics:
+        np.testing.assert_allclose(updates[0].metrics[name], updates[1].metrics[name], rtol=1e-5)
+    assert once(updates[0].metrics["surrogate_improvement"]) > 0
+
+
+# --- the opening of an update
+
+
+def weights_of(agent):
+    return [weight.numpy() for network in agent.networks.values() for weight in network.weights]
+
+
+SMALL = {"hidden_sizes": (8,), "jit_compile": False, "n_envs": 2, "n_steps": 16, "batch_size": 12, "n_epochs": 2}
+
+
+class EveryStep(agents.Callback):
+    every_gradient_step = True
+
+    def __init__(self):
+        self.updates = []
+
+    def on_update_end(self, trainer, update):
+        self.updates.append(update)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_gradient_steps_one_at_a_time_open_the_update_once(together):
+    spec = AgentSpec.of("trpo", "CartPole-v1", SMALL)
+    whole = spec.build(0)
+    with Trainer(whole) as trainer:
+        trainer.train(env_steps=64)
+    watch = EveryStep()
+    single = Population(spec, [{"seed": 0}, {"seed": 1}]) if together else spec.build(0)
+    with Trainer(single, callbacks=[watch]) as trainer:
+        trainer.train(env_steps=64)
+    own = [update for update in watch.updates if update.member == 0]
+    assert ["kl" in update.metrics for update in own] == [True, False, False, False] * 2
+    assert all("value_loss" in update.metrics for update in own)
+    one = single.extract(0) if together else single
+    for ours, theirs in zip(weights_of(one), weights_of(whole), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_members_are_those_agents_alone(jit_compile):
+    spec = AgentSpec.of("trpo", "CartPole-v1", {**SMALL, "jit_compile": jit_compile})
+    members = [
+        {"seed": 0, "target_kl": 0.05, "cg_damping": 0.5},
+        {"seed": 1, "gamma": 0.9, "line_search_shrinking_factor": 0.5},
+        {"seed": 1, "learning_rate": 1e-2, "ent_coef": 0.1, "gae_lambda": 0.5},
+    ]
+    population = Population(spec, members)
+    with Trainer(population) as together:
+        together.train(env_steps=160)
+    for position, member in enumerate(members):
+        params = {name: value for name, value in member.items() if name != "seed"}
+        alone = spec.with_params(params).build(member["seed"])
+        with Trainer(alone) as trainer:
+            trainer.train(env_steps=160)
+        assert together.runs[position].history.returns == trainer.history.returns
+        for ours, theirs in zip(weights_of(population.extract(position)), weights_of(alone), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_images():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    agent = TRPO(space, TWO, TRPOConfig(hidden_sizes=(8,), batch_size=2, jit_compile=False))
+    images = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 1)).astype(np.uint8)
+    rows = {**ROWS, "observations": images}
+    update = agent.update(Batches(rows, ALL))
+    assert update.finite
+    assert once(update.metrics["line_search_success"]) == 1.0
+
+
+def test_random_layers_stand_still_while_the_policy_moves():
+    class Dropped(TRPO):
+        def build(self):
+            made = dict(super().build())
+            made["actor"] = keras.Sequential([keras.Input((2,)), keras.layers.Dropout(0.5), keras.layers.Dense(2)])
+            return made
+
+    agent = Dropped(PLANE, TWO, TRPOConfig.from_dict(PLAIN))
+    rows = {**ROWS, "observations": np.ones((2, 2), np.float32)}
+    rows["log_probs"] = agent.distribution.log_prob_numpy(
+        agent.networks["actor"](rows["observations"]).numpy(), rows["actions"]
+    )
+    update = agent.update(Batches(rows, ALL))
+    assert 0.001 < once(update.metrics["kl"]) <= 0.01
+
+
+# --- what is refused
+
+
+def test_a_strategy_is_refused():
+    with pytest.raises(ConfigurationError, match="opens with a step that needs all of its rows together: leave the"):
+        DistributedSteps(trpo().learnable(), None)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"target_kl": 0.0}, r"target_kl must be > 0, got 0\.0"),
+        ({"cg_max_steps": 0}, "cg_max_steps must be >= 1, got 0"),
+        ({"cg_damping": -0.1}, r"cg_damping must be >= 0, got -0\.1"),
+        ({"line_search_shrinking_factor": 1.0}, r"line_search_shrinking_factor must be > 0 and <= 0\.99, got 1\.0"),
+        ({"line_search_max_iter": 0}, "line_search_max_iter must be >= 1, got 0"),
+        ({"vf_coef": 0.5}, "Unknown hyperparameter 'vf_coef' of trpo"),
+        ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs rollouts of at least two rows"),
+    ],
+)
+def test_values_that_are_none(params, message):
+    with pytest.raises(ConfigurationError, match=message):
+        TRPOConfig.from_dict(params)
