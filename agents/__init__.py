@@ -13,15 +13,22 @@ if TYPE_CHECKING:
     from agents.agent import UpdateMetrics as UpdateMetrics
     from agents.callbacks import Callback as Callback
     from agents.callbacks import Episode as Episode
+    from agents.callbacks import Evaluation as Evaluation
     from agents.callbacks import LambdaCallback as LambdaCallback
     from agents.callbacks import Progress as Progress
     from agents.callbacks import StopAtReturn as StopAtReturn
+    from agents.checkpoint_file import load_agent as load_agent
+    from agents.checkpoint_file import load_weights as load_weights
+    from agents.checkpoint_file import resume as resume
+    from agents.checkpoints import Checkpoints as Checkpoints
     from agents.config import AgentConfig as AgentConfig
     from agents.config import hyperparameter as hyperparameter
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
     from agents.evaluation import evaluate as evaluate
+    from agents.evaluations import Evaluate as Evaluate
+    from agents.intervals import Every as Every
     from agents.keras_agent import KerasAgent as KerasAgent
     from agents.named import Publish as Publish
     from agents.named import reach as reach
@@ -39,11 +46,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "agents.agent": ("Agent", "UpdateMetrics"),
-    "agents.callbacks": ("Callback", "Episode", "LambdaCallback", "Progress", "StopAtReturn"),
+    "agents.callbacks": ("Callback", "Episode", "Evaluation", "LambdaCallback", "Progress", "StopAtReturn"),
+    "agents.checkpoint_file": ("load_agent", "load_weights", "resume"),
+    "agents.checkpoints": ("Checkpoints",),
     "agents.config": ("AgentConfig", "hyperparameter"),
     "agents.environments": ("EnvironmentSpec",),
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
+    "agents.evaluations": ("Evaluate",),
+    "agents.intervals": ("Every",),
     "agents.keras_agent": ("KerasAgent",),
     "agents.named": ("Publish", "reach"),
     "agents.networks": ("network",),
@@ -60,10 +71,14 @@ __all__ = [
     "AgentConfig",
     "AgentSpec",
     "Callback",
+    "Checkpoints",
     "ConfigurationError",
     "Counter",
     "EnvironmentSpec",
     "Episode",
+    "Evaluate",
+    "Evaluation",
+    "Every",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
@@ -78,9 +93,12 @@ __all__ = [
     "UpdateMetrics",
     "evaluate",
     "hyperparameter",
+    "load_agent",
+    "load_weights",
     "make",
     "network",
     "reach",
+    "resume",
     "serve_shared",
     "shared",
 ]
