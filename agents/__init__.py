@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     from agents.errors import NonFiniteError as NonFiniteError
     from agents.evaluation import evaluate as evaluate
     from agents.evaluations import Evaluate as Evaluate
+    from agents.history_file import HistoryFile as HistoryFile
+    from agents.history_file import read_evaluations as read_evaluations
+    from agents.history_file import read_history as read_history
+    from agents.interrupts import StopOnSignals as StopOnSignals
     from agents.intervals import Every as Every
     from agents.keras_agent import KerasAgent as KerasAgent
     from agents.named import Publish as Publish
     from agents.named import reach as reach
     from agents.networks import network as network
     from agents.optimizers import OptimizerSpec as OptimizerSpec
+    from agents.plateaus import EarlyStop as EarlyStop
+    from agents.plateaus import ReduceOnPlateau as ReduceOnPlateau
     from agents.pool import Pool as Pool
     from agents.replay import RolloutMemory as RolloutMemory
     from agents.replay import UniformReplay as UniformReplay
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from agents.shared_objects import shared as shared
     from agents.spec import AgentSpec as AgentSpec
     from agents.spec import make as make
+    from agents.tensorboard import TensorBoard as TensorBoard
     from agents.trainer import Trainer as Trainer
 
 _HOME = {
@@ -54,15 +61,19 @@ _HOME = {
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
     "agents.evaluations": ("Evaluate",),
+    "agents.history_file": ("HistoryFile", "read_evaluations", "read_history"),
+    "agents.interrupts": ("StopOnSignals",),
     "agents.intervals": ("Every",),
     "agents.keras_agent": ("KerasAgent",),
     "agents.named": ("Publish", "reach"),
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
+    "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
     "agents.pool": ("Pool",),
     "agents.replay": ("RolloutMemory", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
+    "agents.tensorboard": ("TensorBoard",),
     "agents.trainer": ("Trainer",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -74,11 +85,13 @@ __all__ = [
     "Checkpoints",
     "ConfigurationError",
     "Counter",
+    "EarlyStop",
     "EnvironmentSpec",
     "Episode",
     "Evaluate",
     "Evaluation",
     "Every",
+    "HistoryFile",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
@@ -86,8 +99,11 @@ __all__ = [
     "Pool",
     "Progress",
     "Publish",
+    "ReduceOnPlateau",
     "RolloutMemory",
     "StopAtReturn",
+    "StopOnSignals",
+    "TensorBoard",
     "Trainer",
     "UniformReplay",
     "UpdateMetrics",
@@ -98,6 +114,8 @@ __all__ = [
     "make",
     "network",
     "reach",
+    "read_evaluations",
+    "read_history",
     "resume",
     "serve_shared",
     "shared",

@@ -151,15 +151,15 @@ class CallbackList:
 
     def call_each(self, event: str, *arguments: Any) -> None:
         """Tells everybody who listens to the event, also those after one that raises; what it raised comes then."""
-        errors = []
+        errors: list[Exception] = []
         for listener in self._listeners[event]:
             try:
                 listener(*arguments)
             except Exception as error:  # noqa: BLE001 - raised again below
                 self.error = error
                 errors.append(error)
-        for error in errors:
-            raise error
+        if errors:
+            raise errors[0]
 
     def get_state(self) -> dict[str, dict[str, Any]]:
         """What each of them must know again, by its name; those that need nothing are left out."""

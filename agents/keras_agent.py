@@ -74,6 +74,7 @@ class KerasAgent(Agent):
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
         self.team: Team | None = None
+        self._gradient_norms = False
         self._born = self._weights_digest()
         self.start()
 
@@ -170,8 +171,7 @@ class KerasAgent(Agent):
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
         """Tells losses and metrics apart in what the loss named."""
-        losses = {name: values.pop(name) for name in self._optimizers}
-        return UpdateMetrics(losses, values)
+        return UpdateMetrics({name: values.pop(name) for name in self._optimizers}, values)
 
     def _compile_update(self) -> Update:
         watched = self.forwards.watched()
@@ -180,6 +180,10 @@ class KerasAgent(Agent):
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
         return CompiledUpdate(steps, watched, **self.compilation())
+
+    def tell_gradient_norms(self) -> None:
+        """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
+        self._gradient_norms, self._update = True, self._update if self._gradient_norms else None
 
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
@@ -200,6 +204,7 @@ class KerasAgent(Agent):
             gradient_steps=self._gradient_steps,
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
             whole=self.whole,
+            gradient_norms=self._gradient_norms,
         )
 
     def compilation(self) -> dict[str, bool]:
@@ -388,9 +393,7 @@ class KerasAgent(Agent):
         self.config = config
         self._assign_numbers()
         self.rng.bit_generator.state = state["rng"]
-        self.seed = state["seed"]
-        self.env_steps = state["env_steps"]
-        self.gradient_steps = state["gradient_steps"]
+        self.seed, self.env_steps, self.gradient_steps = state["seed"], state["env_steps"], state["gradient_steps"]
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
         self.forwards.refresh()

@@ -60,6 +60,7 @@ class Learnable:
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
+        gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are told as metrics.
     """
 
     turns: Sequence[Turn]
@@ -72,6 +73,7 @@ class Learnable:
     gradient_steps: Any
     max_grad_norm: Any | None
     whole: Callable[[dict[str, Any]], dict[str, Any]]
+    gradient_norms: bool = False
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
@@ -140,21 +142,25 @@ class GradientSteps:
         return tf.stack(list(told.values()))
 
     def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
-        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named."""
+        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named, and norms."""
         names: list[str] = []
 
         def step() -> list[Any]:
-            losses, gradients = self._gradients(turn, minibatch)
+            told, gradients = self._gradients(turn, minibatch)
             for name, own in gradients.items():
-                self._apply(name, own)
-            names[:] = losses
-            return list(losses.values())
+                told |= self._apply(name, own)
+            names[:] = told
+            return list(told.values())
+
+        def wait() -> list[Any]:
+            losses = list(self._losses(turn, minibatch).values())
+            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no gradients, no norms
 
         if turn.every == 1:
             values = step()
         else:
             is_due = tf.equal((self._parts.gradient_steps.value + 1) % turn.every, 0)
-            values = tf.cond(is_due, step, lambda: list(self._losses(turn, minibatch).values()))
+            values = tf.cond(is_due, step, wait)
         return dict(zip(names, values, strict=True))
 
     def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
@@ -182,14 +188,20 @@ class GradientSteps:
             gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return losses, gradients
 
-    def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> None:
-        """Makes an optimizer's step, which sums up what so many replicas give it."""
+    def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
+        """Makes an optimizer's step, which sums up what so many replicas give it; gives its norms, where wanted."""
         parts = self._parts
+        norms = {}
+        if parts.gradient_norms:
+            norms[f"gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
         if parts.max_grad_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
+        if parts.gradient_norms:
+            norms[f"clipped_gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
         with parts.numbers[name].in_place():
             optimizer = parts.optimizers[name]
             optimizer.apply([each / copies for each in gradients] if copies > 1 else gradients, parts.variables[name])
+        return norms
 
     def _update_targets(self) -> None:
         parts = self._parts

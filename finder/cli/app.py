@@ -17,6 +17,7 @@ from finder.cli import machines, searches, studies
 from finder.cli import replay as replay_command
 from finder.cli import run as run_command
 from finder.cli import show as show_command
+from finder.cli import train as train_command
 from finder.cli.console import errors, say_error
 from studies.errors import StudyError
 
@@ -31,12 +32,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_SEARCH, _MACHINES, _LOOK, _COMPARE = "Search", "Many machines", "Look", "Compare"
+_SEARCH, _TRAIN, _MACHINES, _LOOK, _COMPARE = "Search", "Train", "Many machines", "Look", "Compare"
 app.command("lr", rich_help_panel=_SEARCH)(searches.lr)
 app.command("opt", rich_help_panel=_SEARCH)(searches.opt)
 app.command("agents", rich_help_panel=_SEARCH)(searches.agents)
 app.command("tune", rich_help_panel=_SEARCH)(searches.tune)
 app.command("run", rich_help_panel=_SEARCH)(run_command.run)
+app.command("train", rich_help_panel=_TRAIN)(train_command.train)
 app.command("submit", rich_help_panel=_MACHINES)(machines.submit)
 app.command("worker", rich_help_panel=_MACHINES)(machines.worker)
 app.command("serve", rich_help_panel=_MACHINES)(machines.serve)
