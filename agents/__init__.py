@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from agents.optimizers import OptimizerSpec as OptimizerSpec
     from agents.plateaus import EarlyStop as EarlyStop
     from agents.plateaus import ReduceOnPlateau as ReduceOnPlateau
+    from agents.playing import PlayedEpisode as PlayedEpisode
+    from agents.playing import play as play
     from agents.pool import Pool as Pool
     from agents.replay import RolloutMemory as RolloutMemory
     from agents.replay import UniformReplay as UniformReplay
@@ -69,6 +71,7 @@ _HOME = {
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
     "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
+    "agents.playing": ("PlayedEpisode", "play"),
     "agents.pool": ("Pool",),
     "agents.replay": ("RolloutMemory", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
@@ -96,6 +99,7 @@ __all__ = [
     "LambdaCallback",
     "NonFiniteError",
     "OptimizerSpec",
+    "PlayedEpisode",
     "Pool",
     "Progress",
     "Publish",
@@ -113,6 +117,7 @@ __all__ = [
     "load_weights",
     "make",
     "network",
+    "play",
     "reach",
     "read_evaluations",
     "read_history",

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import cloudpickle
+
 from agents import state_file
 from agents.agent import Agent
 from agents.callbacks import require_alone
@@ -95,12 +97,12 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
         if contents == "weights":
             state, in_episodes = {"agent": weights_of(agent)}, False
         else:
-            state = {
-                "trainer": trainer.get_state(environments=environments),
-                "callbacks": trainer.callbacks.get_state(),
-            }
-            collector = state["trainer"]["collector"]
-            in_episodes = not collector["started"] or collector.get("environments") is not None
+            whole = trainer.get_state(environments=environments)
+            collector = whole["collector"] = dict(whole["collector"])
+            in_episodes = not collector["started"] or collector["environments"] is not None
+            # By themselves: who only wants the agent needs no module of the environments.
+            collector["environments"] = cloudpickle.dumps(collector["environments"])
+            state = {"trainer": whole, "callbacks": trainer.callbacks.get_state()}
         header = CheckpointHeader(
             algorithm=type(agent).__name__,
             environment=trainer.environment.label,
@@ -206,7 +208,12 @@ def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
         raise ConfigurationError(
             f"{path} holds weights only: no training goes on from it. Start a new one from its weights instead."
         )
-    trainer.set_state(state["trainer"])
+    whole = state["trainer"]
+    try:
+        whole["collector"]["environments"] = cloudpickle.loads(whole["collector"]["environments"])
+    except Exception as error:
+        raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
+    trainer.set_state(whole)
     trainer.callbacks.set_state(state["callbacks"])
     return header
 

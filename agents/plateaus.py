@@ -9,11 +9,12 @@ something is done, and patience begins anew. Looks before `from_step` environmen
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.agent import Agent
 from agents.callbacks import Callback, Episode, Evaluation, require_alone
+from agents.config import AgentConfig
 from agents.errors import ConfigurationError
 from agents.judging import JudgedBy, check_judge
 
@@ -119,13 +120,7 @@ class ReduceOnPlateau(Patient):
 
     def on_train_begin(self, trainer: Trainer) -> None:
         super().on_train_begin(trainer)
-        agent: Agent = trainer.agent
-        for name in agent.optimizers:
-            if isinstance(agent.optimizer_spec(name).learning_rate, Mapping):
-                raise ConfigurationError(
-                    f"The optimizer {name!r} follows a learning-rate schedule, which ReduceOnPlateau cannot lower: "
-                    f"give it a number, or leave ReduceOnPlateau out."
-                )
+        refuse_schedules(trainer.agent.config, list(trainer.agent.optimizers))
 
     def run_out(self, trainer: Trainer) -> None:
         agent: Agent = trainer.agent
@@ -151,3 +146,13 @@ class EarlyStop(Patient):
     def run_out(self, trainer: Trainer) -> None:
         what = "evaluations" if self.judged_by == "evaluation" else f"times {self.window} episodes"
         trainer.stop(f"no better than a mean return of {self.best:g} for {self.patience} {what}")
+
+
+def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
+    """Raises `ConfigurationError` where one of these optimizers follows a schedule, which nobody can lower."""
+    for name in optimizers:
+        if isinstance(config.optimizer_spec(name).learning_rate, Mapping):
+            raise ConfigurationError(
+                f"The optimizer {name!r} follows a learning-rate schedule, which ReduceOnPlateau cannot lower: give it "
+                f"a number, or leave ReduceOnPlateau out."
+            )

@@ -14,7 +14,7 @@ from agents.errors import ConfigurationError
 from agents.evaluations import Evaluate
 from agents.history_file import HistoryFile
 from agents.judging import JudgedBy
-from agents.plateaus import EarlyStop, ReduceOnPlateau
+from agents.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
 
@@ -131,7 +131,10 @@ def check_settings(settings: RunSettings) -> None:
             f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
             f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
         )
-    settings.agent_spec().environment.spaces()
+    spec = settings.agent_spec()
+    if settings.plateau is not None:
+        refuse_schedules(spec.config, ["default", *spec.config.optimizers])
+    spec.environment.spaces()
 
 
 def left_to_do(folder: RunFolder) -> bool:

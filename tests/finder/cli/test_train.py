@@ -54,7 +54,7 @@ def begin(finder: Any, *words: str) -> subprocess.Popen[str]:
         [sys.executable, "-c", RUN, "train", *words],
         cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_for(lambda: (finder.folder / "running").exists(), process)
+    wait_for((finder.folder / "running").exists, process)
     (finder.folder / "slow").unlink()
     return process
 
