@@ -54,7 +54,7 @@ class Callback:
     """Override what you need; every method gets the trainer. Methods that are not overridden cost nothing."""
 
     last: bool = False
-    """Whether it is told of everything after the callbacks that are not, because it keeps what these did."""
+    """Whether it is told of everything after the callbacks that are not, because it keeps or shows what these did."""
 
     every_gradient_step: bool = False
     """Whether `on_update_begin` and `on_update_end` are wanted around every single gradient step."""
@@ -209,6 +209,8 @@ class Progress(Callback):
         stream: Where to. Defaults to standard error.
         window: Episodes that the mean is taken over. Defaults to 100.
     """
+
+    last = True
 
     def __init__(self, every_seconds: float = 5.0, stream: TextIO | None = None, window: int = 100) -> None:
         self.every_seconds = every_seconds

@@ -26,6 +26,8 @@ class StopOnSignals(Callback):
         on_first: Called with the first signal's number.
     """
 
+    last = True  # once it hears signals, nobody may refuse to begin
+
     def __init__(self, on_first: Callable[[int], None] | None = None) -> None:
         self.received: int | None = None
         """The signal that has come, or None."""

@@ -71,7 +71,7 @@ class LongRun:
         )
         own = [*_callbacks(folder), HistoryFile(folder.path), self.checkpoints]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed)
-        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*callbacks, *own])
+        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks])
         self.went_on_from: CheckpointHeader | None = None
         """The checkpoint that it went on from, None for a run that begins."""
 
@@ -137,9 +137,8 @@ def check_settings(settings: RunSettings) -> None:
     spec.environment.spaces()
 
 
-def left_to_do(folder: RunFolder) -> bool:
-    """Whether a run has something left of its budget."""
-    settings = folder.settings
+def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
+    """Whether a run has something left of a budget."""
     there = header_of(find(folder.path))
     steps_left = settings.env_steps is None or there.env_steps < settings.env_steps
     episodes_left = settings.episodes is None or there.episodes < settings.episodes

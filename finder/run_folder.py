@@ -163,13 +163,8 @@ class RunFolder:
         """Where its log for TensorBoard is."""
         return self.path / "tensorboard"
 
-    def changed(self, settings: RunSettings) -> None:
-        """Goes on with other settings."""
-        self.settings = settings
-        self._write()
-
     def ended(self, result: Mapping[str, Any] | None) -> None:
-        """Notes how it has ended, or that it goes on."""
+        """Notes how it has ended, or that it goes on; and its settings as they are by now."""
         self.result = result
         self._write()
 

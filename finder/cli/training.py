@@ -16,10 +16,12 @@ from finder.cli.console import errors, say_error
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.session import INTERRUPTED
 from finder.cli.train_words import budget_text, conclude, say_begin, say_stopped, say_went_on
+from studies.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agents.checkpoint_file import CheckpointHeader
     from finder.cli.parameters import Output
     from finder.run_folder import RunFolder
 
@@ -35,6 +37,7 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
     Returns:
         The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
     """
+    from agents.interrupts import REASON
     from finder.long_run import RunResult, left_to_do
     from finder.run_folder import RunFolder
 
@@ -44,17 +47,23 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
             f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot go on. Start a new "
             f"one from them: --start-from {path}"
         )
-    if budget:
-        folder.changed(replace(folder.settings, **budget))
-    interrupted = folder.result is None or folder.result["reason"] == "interrupted"
-    if not left_to_do(folder) or not (budget or interrupted):
-        if folder.result is None:
-            raise ConfigurationError(f"Its budget ({budget_text(folder.settings)}) is used up: give more --env-steps.")
-        if not output.quiet:
-            errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
-        conclude(folder, RunResult(**folder.result), output)
-        return 0
-    return run(folder, None, output, goes_on=True)
+    settings = replace(folder.settings, **budget)
+    left = left_to_do(folder, settings)
+    if budget and not left:
+        raise ConfigurationError(
+            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see what it came "
+            f"to: finder train --resume {path}"
+        )
+    interrupted = folder.result is None or folder.result["reason"] == REASON
+    if left and (budget or interrupted):
+        folder.settings = settings
+        return run(folder, None, output, goes_on=True)
+    if folder.result is None:
+        raise ConfigurationError(f"Its budget ({budget_text(settings)}) is used up: give more --env-steps.")
+    if not output.quiet:
+        errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
+    conclude(folder, RunResult(**folder.result), output)
+    return 0
 
 
 def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, goes_on: bool) -> int:
@@ -69,7 +78,7 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
     Returns:
         The exit code; see `go_on`.
     """
-    from agents.interrupts import StopOnSignals
+    from agents.interrupts import REASON, StopOnSignals
     from finder.cli.train_progress import training_progress
 
     def say_stopping(_: int) -> None:
@@ -95,31 +104,40 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
         try:
             result = training.train()
         except KeyboardInterrupt:
-            say_stopped(folder, training.result("interrupted")._replace(env_steps=_steps_kept(folder)))
+            if not output.quiet:
+                say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
             return INTERRUPTED if signals.received is None else 128 + signals.received
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
             return _say_failed(folder, error)
-    if signals.received is not None:
-        say_stopped(folder, result)
+    if result.reason == REASON and signals.received is not None:
+        if not output.quiet:
+            say_stopped(folder, result)
         return 128 + signals.received
     conclude(folder, result, output)
     return 0
 
 
-def _steps_kept(folder: RunFolder) -> int:
+def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
     from agents.checkpoint_file import find, header_of
 
-    return header_of(find(folder.path)).env_steps
+    path = find(folder.path)
+    return path, header_of(path)
+
+
+def _where(folder: RunFolder) -> str:
+    """How far a run has come, in words."""
+    header = _newest(folder)[1]
+    return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
 
 
 def _say_failed(folder: RunFolder, error: Exception) -> int:
-    from agents.checkpoint_file import find
     from agents.errors import NonFiniteError
 
     if not isinstance(error, NonFiniteError):  # which says all there is to say
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
-    hint = f"The newest checkpoint, after {_steps_kept(folder):,} environment steps, is {find(folder.path)}"
+    path, header = _newest(folder)
+    hint = f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"
     say_error(f"the training failed: {type(error).__name__}: {error}", hint)
     return 1

@@ -180,6 +180,10 @@ class TestGoingOn:
         again = finder("train", "--resume", "run")
         assert (again.code, again.out) == (0, first.out)
         assert "Nothing left to train; showing what it came to." in again.err
+        less = finder("train", "--resume", "run", "--steps", "50")
+        assert less.code == 2
+        assert "Nothing is left to train of 50 environment steps: it has made 200 environment steps and" in less.err
+        assert finder("train", "--resume", "run").out == first.out
         further = finder("train", "--resume", "run", "--steps", "400", "--json")
         assert further.json["env_steps"] == 400
         assert finder("train", *PPO, "--steps", "400", "--folder", "whole").code == 0
