@@ -79,7 +79,7 @@ class Checkpoints(Callback):
         self._evaluated = False
         self._ended = False
         self._best = float("-inf")
-        self._at: int | None = None  # environment steps of the newest one of this process
+        self._at = (-1, -1)  # environment and gradient steps of the newest one of this process
         self._written, self._cost = time.monotonic(), 0.0
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -115,7 +115,8 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: Trainer) -> None:
         error = trainer.callbacks.error
-        if (self._ended or error is not None) and self._at != trainer.env_steps:
+        now = (trainer.env_steps, trainer.agent.gradient_steps)  # an update may have followed the newest checkpoint
+        if (self._ended or error is not None) and self._at != now:
             self.write(trainer)
         if error is not None:
             error.add_note(f"The training is kept in {self.newest}.")
@@ -133,7 +134,7 @@ class Checkpoints(Callback):
         value = self.value(trainer)
         path = self.folder / f"{trainer.env_steps:012d}{SUFFIX}"
         write(path, trainer, "weights" if self.weights_only else "everything", value, self.judged_by)
-        self.newest, self._at = path, trainer.env_steps
+        self.newest, self._at = path, (trainer.env_steps, trainer.agent.gradient_steps)
         self._best = self._best if value is None else max(self._best, value)
         self._remove_surplus()
         self._written = time.monotonic()

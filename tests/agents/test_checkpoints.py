@@ -77,6 +77,13 @@ def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path:
     assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
 
 
+def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path) -> None:
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=32)])
+    trainer.train(env_steps=64)
+    assert same(agents.load_agent(tmp_path).get_state(), trainer.agent.get_state())
+    assert files.header_of(files.find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
+
+
 class Worth(Checkpoints):
     """Is told what the training is worth after so many steps."""
 

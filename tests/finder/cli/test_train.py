@@ -139,7 +139,7 @@ class TestGoingOn:
     @pytest.mark.real
     @pytest.mark.parametrize("agent", [PPO, DQN], ids=["ppo", "dqn"])
     def test_killed_in_the_middle_it_ends_as_if_nothing_had_happened(self, finder: Any, agent: tuple[str, ...]) -> None:
-        words = (*agent, "--steps", "3000", "--evaluate-every", "500", "--evaluate-episodes", "1", "--early-stop", "50")
+        words = (*agent, "--steps", "3000", "--evaluate-every", "500", "--evaluate-episodes", "2", "--early-stop", "50")
         assert finder("train", *words, "--folder", "whole", "--quiet").code == 0
         (finder.folder / "running").unlink()
         process = begin(finder, *words, "--folder", "killed", "--checkpoint-every", "150")
