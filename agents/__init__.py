@@ -13,20 +13,35 @@ if TYPE_CHECKING:
     from agents.agent import UpdateMetrics as UpdateMetrics
     from agents.callbacks import Callback as Callback
     from agents.callbacks import Episode as Episode
+    from agents.callbacks import Evaluation as Evaluation
     from agents.callbacks import LambdaCallback as LambdaCallback
     from agents.callbacks import Progress as Progress
     from agents.callbacks import StopAtReturn as StopAtReturn
+    from agents.checkpoint_file import load_agent as load_agent
+    from agents.checkpoint_file import load_weights as load_weights
+    from agents.checkpoint_file import resume as resume
+    from agents.checkpoints import Checkpoints as Checkpoints
     from agents.config import AgentConfig as AgentConfig
     from agents.config import hyperparameter as hyperparameter
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
     from agents.evaluation import evaluate as evaluate
+    from agents.evaluations import Evaluate as Evaluate
+    from agents.history_file import HistoryFile as HistoryFile
+    from agents.history_file import read_evaluations as read_evaluations
+    from agents.history_file import read_history as read_history
+    from agents.interrupts import StopOnSignals as StopOnSignals
+    from agents.intervals import Every as Every
     from agents.keras_agent import KerasAgent as KerasAgent
     from agents.named import Publish as Publish
     from agents.named import reach as reach
     from agents.networks import network as network
     from agents.optimizers import OptimizerSpec as OptimizerSpec
+    from agents.plateaus import EarlyStop as EarlyStop
+    from agents.plateaus import ReduceOnPlateau as ReduceOnPlateau
+    from agents.playing import PlayedEpisode as PlayedEpisode
+    from agents.playing import play as play
     from agents.pool import Pool as Pool
     from agents.replay import PrioritizedReplay as PrioritizedReplay
     from agents.replay import RolloutMemory as RolloutMemory
@@ -36,23 +51,33 @@ if TYPE_CHECKING:
     from agents.shared_objects import shared as shared
     from agents.spec import AgentSpec as AgentSpec
     from agents.spec import make as make
+    from agents.tensorboard import TensorBoard as TensorBoard
     from agents.trainer import Trainer as Trainer
 
 _HOME = {
     "agents.agent": ("Agent", "UpdateMetrics"),
-    "agents.callbacks": ("Callback", "Episode", "LambdaCallback", "Progress", "StopAtReturn"),
+    "agents.callbacks": ("Callback", "Episode", "Evaluation", "LambdaCallback", "Progress", "StopAtReturn"),
+    "agents.checkpoint_file": ("load_agent", "load_weights", "resume"),
+    "agents.checkpoints": ("Checkpoints",),
     "agents.config": ("AgentConfig", "hyperparameter"),
     "agents.environments": ("EnvironmentSpec",),
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
+    "agents.evaluations": ("Evaluate",),
+    "agents.history_file": ("HistoryFile", "read_evaluations", "read_history"),
+    "agents.interrupts": ("StopOnSignals",),
+    "agents.intervals": ("Every",),
     "agents.keras_agent": ("KerasAgent",),
     "agents.named": ("Publish", "reach"),
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
+    "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
+    "agents.playing": ("PlayedEpisode", "play"),
     "agents.pool": ("Pool",),
     "agents.replay": ("PrioritizedReplay", "RolloutMemory", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
+    "agents.tensorboard": ("TensorBoard",),
     "agents.trainer": ("Trainer",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -61,28 +86,44 @@ __all__ = [
     "AgentConfig",
     "AgentSpec",
     "Callback",
+    "Checkpoints",
     "ConfigurationError",
     "Counter",
+    "EarlyStop",
     "EnvironmentSpec",
     "Episode",
+    "Evaluate",
+    "Evaluation",
+    "Every",
+    "HistoryFile",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
     "OptimizerSpec",
+    "PlayedEpisode",
     "Pool",
     "PrioritizedReplay",
     "Progress",
     "Publish",
+    "ReduceOnPlateau",
     "RolloutMemory",
     "StopAtReturn",
+    "StopOnSignals",
+    "TensorBoard",
     "Trainer",
     "UniformReplay",
     "UpdateMetrics",
     "evaluate",
     "hyperparameter",
+    "load_agent",
+    "load_weights",
     "make",
     "network",
+    "play",
     "reach",
+    "read_evaluations",
+    "read_history",
+    "resume",
     "serve_shared",
     "shared",
 ]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from agents.agent import UpdateMetrics
+from agents.agent import Agent, UpdateMetrics
 from agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,8 +36,25 @@ class Episode(NamedTuple):
     member: int = 0  # which member of a population
 
 
+class Evaluation(NamedTuple):
+    """How good the agent was at one moment of its training; see `agents.evaluations.Evaluate`."""
+
+    env_steps: int  # environment steps of training by then
+    n_training_episodes: int  # episodes of training that had ended by then
+    mean_return: float
+    std_return: float  # sample standard deviation; NaN of a single episode
+    min_return: float
+    max_return: float
+    n_episodes: int  # episodes that were played for it
+    is_best: bool  # its mean is above those of all evaluations before it
+    metrics: dict[str, float]  # what else a function of the user's told
+
+
 class Callback:
     """Override what you need; every method gets the trainer. Methods that are not overridden cost nothing."""
+
+    last: bool = False
+    """Whether it is told of everything after the callbacks that are not, because it keeps or shows what these did."""
 
     every_gradient_step: bool = False
     """Whether `on_update_begin` and `on_update_end` are wanted around every single gradient step."""
@@ -75,6 +93,16 @@ class Callback:
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         """An update was made; in a population it is told of each member (`update.member`)."""
 
+    def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """The agent was evaluated, by a callback that does so now and then."""
+
+    def get_state(self) -> dict[str, Any]:
+        """What it must know again when a training goes on in another process, as plain values."""
+        return {}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `get_state` was called."""
+
 
 EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
@@ -92,10 +120,16 @@ class LambdaCallback(Callback):
 
 
 class CallbackList:
-    """Calls, for every event, the callbacks that care about it, in order."""
+    """Calls, for every event, the callbacks that care about it, in order.
+
+    Attributes:
+        callbacks: In the order in which they are told.
+        error: What one of them raised, or None.
+    """
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
-        self.callbacks = list(callbacks)
+        self.callbacks = sorted(callbacks, key=lambda callback: callback.last)
+        self.error: Exception | None = None
         self._listeners = {
             event: [getattr(callback, event) for callback in self.callbacks if _listens(callback, event)]
             for event in EVENTS
@@ -109,7 +143,58 @@ class CallbackList:
     def call(self, event: str, *arguments: Any) -> None:
         """Tells everybody who listens to the event."""
         for listener in self._listeners[event]:
-            listener(*arguments)
+            try:
+                listener(*arguments)
+            except Exception as error:
+                self.error = error
+                raise
+
+    def call_each(self, event: str, *arguments: Any) -> None:
+        """Tells everybody who listens to the event, also those after one that raises; what it raised comes then."""
+        errors: list[Exception] = []
+        for listener in self._listeners[event]:
+            try:
+                listener(*arguments)
+            except Exception as error:  # noqa: BLE001 - raised again below
+                self.error = error
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def get_state(self) -> dict[str, dict[str, Any]]:
+        """What each of them must know again, by its name; those that need nothing are left out."""
+        return {name: state for name, callback in self._named() if (state := callback.get_state())}
+
+    def set_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Gives each its own back; one that was not there begins afresh."""
+        for name, callback in self._named():
+            if name in state:
+                callback.set_state(state[name])
+
+    def _named(self) -> list[tuple[str, Callback]]:
+        """Their classes' names, with a number behind the second of a class."""
+        seen: Counter[str] = Counter()
+        named = []
+        for callback in self.callbacks:
+            name = type(callback).__name__
+            seen[name] += 1
+            named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
+        return named
+
+
+def require_alone(trainer: Trainer, what: str) -> Agent:
+    """The agent of a trainer, for callbacks that know of one.
+
+    Args:
+        trainer: The trainer.
+        what: The callback, for the message.
+
+    Raises:
+        ConfigurationError: It trains a population.
+    """
+    if not isinstance(trainer.agent, Agent):
+        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has a population.")
+    return trainer.agent
 
 
 def _listens(callback: Callback, event: str) -> bool:
@@ -117,7 +202,7 @@ def _listens(callback: Callback, event: str) -> bool:
 
 
 class Progress(Callback):
-    """Prints a line now and then: time, steps, episodes, steps a second, mean and best return.
+    """Prints a line now and then: time, steps, episodes, steps a second, mean and best return, learning rate.
 
     Args:
         every_seconds: Seconds between lines. Defaults to 5.
@@ -125,36 +210,54 @@ class Progress(Callback):
         window: Episodes that the mean is taken over. Defaults to 100.
     """
 
+    last = True
+
     def __init__(self, every_seconds: float = 5.0, stream: TextIO | None = None, window: int = 100) -> None:
         self.every_seconds = every_seconds
         self.stream = stream
         self.window = window
         self._next = 0.0
+        self._began = (0.0, 0)  # seconds and steps when this training began or went on
 
     def on_train_begin(self, trainer: Trainer) -> None:
         self._next = time.monotonic() + self.every_seconds
+        self._began = (trainer.wall_seconds, sum(run.env_steps for run in trainer.runs))
 
     def on_step_end(self, trainer: Trainer) -> None:
         if time.monotonic() >= self._next:
-            self._print(trainer)
+            self.show(trainer)
             self._next = time.monotonic() + self.every_seconds
 
     def on_train_end(self, trainer: Trainer) -> None:
-        self._print(trainer)
+        self.show(trainer)
 
-    def _print(self, trainer: Trainer) -> None:
-        seconds = max(trainer.wall_seconds, 1e-9)
+    def show(self, trainer: Trainer) -> None:
+        """Prints a line."""
+        print(self.line(trainer), file=self.stream or sys.stderr, flush=True)
+
+    def line(self, trainer: Trainer) -> str:
+        """What is to be told at this moment."""
         runs = trainer.runs
         steps, episodes = sum(run.env_steps for run in runs), sum(len(run.history.returns) for run in runs)
+        seconds = trainer.wall_seconds
+        speed = (steps - self._began[1]) / max(seconds - self._began[0], 1e-9)
         means = [run.history.mean_return(self.window) for run in runs if run.history.returns]
         mean = f"{sum(means) / len(means):.1f}" if means else "-"
         best = f"{max(max(run.history.returns) for run in runs if run.history.returns):.1f}" if means else "-"
-        print(
-            f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  "
-            f"{steps / seconds:>8,.0f} steps/s  mean return {mean}  best {best}",
-            file=self.stream or sys.stderr,
-            flush=True,
+        return (
+            f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  {speed:>8,.0f} steps/s  "
+            f"mean return {mean}  best {best}{_rates_text(trainer)}"
         )
+
+
+def _rates_text(trainer: Trainer) -> str:
+    """The learning rates in force; nothing for a population, whose members have their own."""
+    agent = trainer.agent
+    if not isinstance(agent, Agent):
+        return ""
+    rates = {name: agent.get_learning_rate(name) for name in agent.optimizers}
+    named = (f"{name} {rate:.3g}" if len(rates) > 1 else f"{rate:.3g}" for name, rate in rates.items())
+    return f"  learning rate {', '.join(named)}" if rates else ""
 
 
 class StopAtReturn(Callback):

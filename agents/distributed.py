@@ -40,7 +40,8 @@ class DistributedSteps(GradientSteps):
             for name, parts in gradients.items():
                 # Summed here, as the norm that is clipped is that of the whole; Keras sums once more.
                 summed = context.all_reduce(tf.distribute.ReduceOp.SUM, parts)
-                self._apply(name, summed, copies=n_replicas)
+                norms = self._apply(name, summed, copies=n_replicas)
+                losses |= {norm: value / n_replicas for norm, value in norms.items()}  # summed up again below
             self.names = tuple(losses)
             return tf.stack(list(losses.values()))
 

@@ -17,16 +17,18 @@ import numpy as np
 from gymnasium import spaces
 
 from agents import seeding
-from agents.agent import ActionSpace, Agent, UpdateMetrics
+from agents.agent import ActionSpace, UpdateMetrics
 from agents.backend import keras, tf
+from agents.compiled import CompiledUpdate
 from agents.config import AgentConfig
 from agents.distributed import DistributedSteps
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.forwards import Forwards
 from agents.inference import is_dense
-from agents.learning import PRIORITIES, CompiledUpdate, GradientSteps, Learnable, Turn
+from agents.learning import PRIORITIES, GradientSteps, Learnable, Turn
 from agents.live import Live, OptimizerNumbers, guarded
+from agents.live_agent import LiveAgent
 from agents.network_config import check_described
 from agents.optimizers import variables_of
 from agents.replay import Batches
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class KerasAgent(Agent):
+class KerasAgent(LiveAgent):
     """An agent made of Keras networks. See `Agent` for the arguments.
 
     Class attributes:
@@ -75,6 +77,7 @@ class KerasAgent(Agent):
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
         self.team: Team | None = None
+        self._gradient_norms = False
         self._born = self._weights_digest()
         self.start()
 
@@ -195,6 +198,10 @@ class KerasAgent(Agent):
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
         return CompiledUpdate(steps, watched, **self.compilation())
 
+    def tell_gradient_norms(self) -> None:
+        """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
+        self._gradient_norms, self._update = True, self._update if self._gradient_norms else None
+
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
         config: Any = self.config
@@ -216,6 +223,7 @@ class KerasAgent(Agent):
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
             whole=self.whole,
             opening=None if opening is None else guarded(self, opening),
+            gradient_norms=self._gradient_norms,
         )
 
     def compilation(self) -> dict[str, bool]:
@@ -238,61 +246,6 @@ class KerasAgent(Agent):
 
     def refresh(self) -> None:
         self.forwards.refresh()
-
-    # Optimizers and numbers -----------------------------------------------------------------------------------
-
-    @property
-    def optimizers(self) -> Mapping[str, Any]:
-        return self._optimizers
-
-    def get_learning_rate(self, optimizer: str = "default") -> float:
-        return float(keras.ops.convert_to_numpy(self._named_optimizer(optimizer).learning_rate))
-
-    def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
-        for name in self._optimizers if optimizer is None else [optimizer]:
-            live = self._named_optimizer(name)
-            self._check_rate_is_a_number(name)
-            live.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
-
-    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        owner, _, argument = name.rpartition(".")
-        changes = {name: value}
-        if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
-            own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
-            changes |= {f"{key}.learning_rate": value for key in own}
-        elif owner not in ("", "optimizer"):
-            self._named_optimizer(owner)
-        if name not in self._changeable(owner):
-            raise ConfigurationError(
-                f"{name!r} cannot change while a {type(self).__name__} trains; these can: "
-                f"{', '.join(self._changeable(owner))}."
-            )
-        config = self.config.replace(changes)  # refuses a bad value before anything has changed
-        self._require_same_structure(config, "change while it trains")
-        if argument == "learning_rate":
-            self.set_learning_rate(value, None if owner in ("", "optimizer") else owner)
-        self.config = config
-        self._assign_numbers()
-
-    def _changeable(self, owner: str) -> list[str]:
-        """Names that `set_hyperparameter` takes; of those of optimizers, those of `owner`."""
-        named = list(self._numbers) if owner in ("", "optimizer") else [owner]
-        numbers = {
-            f"{owner or 'optimizer'}.{number}" for name in named for number in self.optimizer_spec(name).numbers()
-        }
-        rates = ["learning_rate", *([f"{owner}.learning_rate"] if owner else [])]
-        return [*rates, *self.config.live_values(), *sorted(numbers)]
-
-    def _named_optimizer(self, name: str) -> Any:
-        if name not in self._optimizers:
-            raise unknown_name(f"optimizer of {type(self).__name__}", name, self._optimizers)
-        return self._optimizers[name]
-
-    def _check_rate_is_a_number(self, name: str) -> None:
-        if isinstance(self.optimizer_spec(name).learning_rate, Mapping):
-            raise ConfigurationError(
-                f"The optimizer {name!r} follows a learning-rate schedule; give it a number to change its rate."
-            )
 
     # Building, resetting, saving ------------------------------------------------------------------------------
 
@@ -356,13 +309,6 @@ class KerasAgent(Agent):
         self.forwards.refresh()
         self.start()
 
-    def _assign_numbers(self) -> None:
-        """Gives the live numbers and those of the optimizers the values of the config."""
-        for name, value in self.config.live_values().items():
-            self.live.assign(name, value)
-        for name, numbers in self._numbers.items():
-            numbers.assign(self.optimizer_spec(name))
-
     @property
     def fresh(self) -> bool:
         """As its seed made it: never updated, no state from elsewhere, no weights loaded into its networks."""
@@ -374,13 +320,6 @@ class KerasAgent(Agent):
 
     def _weights_digest(self) -> int:
         return digest_of(values_of([weight for network in self.networks.values() for weight in network.weights]))
-
-    def _require_same_structure(self, other: AgentConfig, what: str) -> None:
-        own, wanted = self.config.structure(), other.structure()
-        differing = [name for name in own if own[name] != wanted[name]]
-        if differing:
-            told = ", ".join(f"{name}={wanted[name]!r} (it has {own[name]!r})" for name in differing)
-            raise ConfigurationError(f"This {type(self).__name__} cannot {what} to {told}: build another one.")
 
     def get_state(self) -> dict[str, Any]:
         return {
@@ -406,9 +345,7 @@ class KerasAgent(Agent):
         self.config = config
         self._assign_numbers()
         self.rng.bit_generator.state = state["rng"]
-        self.seed = state["seed"]
-        self.env_steps = state["env_steps"]
-        self.gradient_steps = state["gradient_steps"]
+        self.seed, self.env_steps, self.gradient_steps = state["seed"], state["env_steps"], state["gradient_steps"]
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
         self.forwards.refresh()

@@ -1,15 +1,10 @@
-"""The compiled update: all gradient steps of one update in one call into TensorFlow.
+"""Gradient steps: what an agent says of its losses becomes gradients, clipping, optimizer steps and target networks.
 
-An agent says what its loss is; here that becomes gradients, clipping, optimizer steps and target networks. The
-loop over minibatches runs inside the compiled function, so that an update of 160 gradient steps crosses from
-Python into TensorFlow once. Numbers that may change are variables, so nothing is ever traced a second time for
-the same shapes.
+Numbers that may change are variables, so nothing has to be traced a second time (`agents.compiled`).
 """
 
 from __future__ import annotations
 
-import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +14,9 @@ import numpy as np
 from agents.backend import tf
 from agents.errors import ConfigurationError
 from agents.live import OptimizerNumbers
-from agents.packing import Layout, layout_of, pack, unpack
-from agents.replay import Batches
 
 Array = np.ndarray[Any, Any]
 Losses = Mapping[str, Any]
-
-log = logging.getLogger(__name__)
-
-Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
 
 PRIORITIES = "priorities"
 """What a loss may name beside scalars, [B]: how much there was to learn from each row. It goes to the memory."""
@@ -64,6 +53,7 @@ class Learnable:
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
         opening: A step on all rows of an update, before its gradient steps: rows -> {name: scalar} of metrics; or None.
+        gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are told as metrics.
     """
 
     turns: Sequence[Turn]
@@ -77,6 +67,7 @@ class Learnable:
     max_grad_norm: Any | None
     whole: Callable[[dict[str, Any]], dict[str, Any]]
     opening: Callable[[dict[str, Any]], Losses] | None = None
+    gradient_norms: bool = False
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
@@ -124,7 +115,7 @@ class GradientSteps:
         return self._parts.opening is not None
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
-        """Makes `n_steps` gradient steps, and the opening before them; gives what each of them gave, [K, W], for `told`.
+        """Makes `n_steps` gradient steps, and the opening before them; gives what each gave, [K, W], for `told`.
 
         Args:
             n_steps: K.
@@ -172,21 +163,25 @@ class GradientSteps:
         return tf.concat([tf.stack(list(told.values())), *priorities], 0)
 
     def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
-        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named."""
+        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named, and norms."""
         names: list[str] = []
 
         def step() -> list[Any]:
-            losses, gradients = self._gradients(turn, minibatch)
+            told, gradients = self._gradients(turn, minibatch)
             for name, own in gradients.items():
-                self._apply(name, own)
-            names[:] = losses
-            return list(losses.values())
+                told |= self._apply(name, own)
+            names[:] = told
+            return list(told.values())
+
+        def wait() -> list[Any]:
+            losses = list(self._losses(turn, minibatch).values())
+            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no gradients, no norms
 
         if turn.every == 1:
             values = step()
         else:
             is_due = tf.equal((self._parts.gradient_steps.value + 1) % turn.every, 0)
-            values = tf.cond(is_due, step, lambda: list(self._losses(turn, minibatch).values()))
+            values = tf.cond(is_due, step, wait)
         return dict(zip(names, values, strict=True))
 
     def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
@@ -222,14 +217,20 @@ class GradientSteps:
             gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return losses, gradients
 
-    def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> None:
-        """Makes an optimizer's step, which sums up what so many replicas give it."""
+    def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
+        """Makes an optimizer's step, which sums up what so many replicas give it; gives its norms, where wanted."""
         parts = self._parts
+        norms = {}
+        if parts.gradient_norms:
+            norms[f"gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
         if parts.max_grad_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, parts.max_grad_norm)
+        if parts.gradient_norms:
+            norms[f"clipped_gradient_norm/{name}"] = tf.linalg.global_norm(gradients)
         with parts.numbers[name].in_place():
             optimizer = parts.optimizers[name]
             optimizer.apply([each / copies for each in gradients] if copies > 1 else gradients, parts.variables[name])
+        return norms
 
     def _update_targets(self) -> None:
         parts = self._parts
@@ -249,136 +250,11 @@ class GradientSteps:
         tf.cond(is_due, move, lambda: None)
 
 
-class CompiledCalls(ABC):
-    """Functions, each compiled once for a layout and shape of its data: by XLA where it can, else as a plain graph.
-
-    Args:
-        steps: The gradient steps that they make.
-        jit_compile: Compile with XLA. When XLA cannot compile the loss, everything falls back to plain graphs.
-        strict: Raise instead of falling back.
-    """
-
-    def __init__(self, steps: GradientSteps, *, jit_compile: bool, strict: bool) -> None:
-        self._steps = steps
-        self._strict = strict
-        self.jit_compile = jit_compile
-        self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
-
-    @abstractmethod
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening."""
-
-    def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> tuple[tuple[str, ...], Any]:
-        """Calls the function for these inputs, the last of which tells how many rows there are.
-
-        Returns:
-            The names of what each gradient step gave, and what the function gives.
-        """
-        key = (layout, shape, inputs[-1].shape, opens)
-        try:
-            if key not in self._compiled:
-                self._compiled[key] = (self._compile(layout, shape, inputs, opens), self._steps.names)
-            function, names = self._compiled[key]
-            return names, function(*map(tf.constant, inputs))
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self.jit_compile or self._strict or not _is_compile_error(error):
-                raise
-            log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
-            self.jit_compile = False
-            self._compiled.clear()
-            return self._call(layout, shape, inputs, opens)
-
-
-class CompiledUpdate(CompiledCalls):
-    """Runs K gradient steps in one call.
-
-    Args:
-        steps: The agent's gradient steps.
-        watched: Variables whose values are wanted after the update, as one flat vector.
-        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates.
-        strict: See `CompiledCalls`.
-    """
-
-    def __init__(
-        self, steps: GradientSteps, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
-    ) -> None:
-        super().__init__(steps, jit_compile=jit_compile, strict=strict)
-        self._watched = watched
-
-    def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
-        """Returns (what the gradient steps told, flat values of the watched variables)."""
-        opens = self._steps.opens and batches.begins
-        data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
-        layout = layout_of(data, contiguous)
-        columns = [pack(data, layout), *(data[name] for name in layout.images)]
-        inputs = [indices, *columns] if not layout.contiguous else columns
-        names, (values, watched) = self._call(layout, indices.shape, inputs, opens)
-        return told(names, values.numpy()), watched.numpy()
-
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
-        def run(*tensors: Any) -> tuple[Any, Any]:
-            rows = all_rows(layout, tensors) if opens else None
-            history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
-            watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
-            return history, tf.concat(watched, 0) if watched else tf.zeros([0])
-
-        specs = specs_of(inputs)
-        # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
-        # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
-        jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
-        return direct_call(tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs))
-
-
 def told(names: Sequence[str], history: Array) -> dict[str, Array]:
     """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
     n = len(names)
     values = dict(zip(names, np.moveaxis(history[..., :n], -1, 0), strict=True))
     return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values
-
-
-def specs_of(inputs: Inputs) -> list[Any]:
-    """What a function is compiled for."""
-    return [tf.TensorSpec(values.shape, values.dtype) for values in inputs]
-
-
-def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
-    """k -> the columns of minibatch k, while tracing.
-
-    Args:
-        layout: How the data were packed.
-        shape: [K, B].
-        tensors: The packed matrix [M, W] and images [M, ...], and before them the indices [K, B] unless contiguous.
-    """
-    if layout.contiguous:
-        columns = [tf.reshape(column, [*shape, *column.shape[1:]]) for column in tensors]
-    else:
-        indices, *columns = tensors
-
-    def columns_of(k: Any) -> dict[str, Any]:
-        if layout.contiguous:
-            matrix, *images = (column[k] for column in columns)
-        else:
-            matrix, *images = (tf.gather(column, indices[k]) for column in columns)
-        return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
-
-    return columns_of
-
-
-def all_rows(layout: Layout, tensors: Sequence[Any]) -> dict[str, Any]:
-    """The columns of all rows, while tracing; the arguments are those of `minibatches`."""
-    matrix, *images = tensors if layout.contiguous else tensors[1:]
-    return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
-
-
-def direct_call(function: Any) -> Callable[..., Any]:
-    """Calls a concrete function with flat tensors, without the checks of arguments, a fifth of a short call."""
-    captured, call_flat = list(function.captured_inputs), function.inference_fn.call_flat
-    structure = function.structured_outputs
-
-    def call(*inputs: Any) -> Any:
-        return tf.nest.pack_sequence_as(structure, call_flat(*inputs, *captured))
-
-    return call
 
 
 def _mapping(losses: Any) -> dict[str, Any]:
@@ -402,9 +278,3 @@ def _vector(name: str, value: Any) -> Any:
     if value.shape.rank != 1:
         raise ConfigurationError(f"loss() must give one number a row for {name!r}; it gave shape {value.shape}.")
     return value
-
-
-def _is_compile_error(error: Exception) -> bool:
-    """Whether XLA could not compile something, as far as can be told from the words."""
-    text = str(error).lower()
-    return "xla" in text or "compile" in text or "unsupported" in text

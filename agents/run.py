@@ -8,16 +8,17 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from agents.callbacks import Episode
+from agents.callbacks import Episode, Evaluation
 from agents.errors import ConfigurationError, NonFiniteError
 
 
 @dataclass
 class History:
-    """Every episode of a run, in the order in which they ended."""
+    """Every episode of a run, in the order in which they ended, and the evaluations between them."""
 
     episodes: list[Episode] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def add(self, episode: Episode) -> None:
         """Appends one episode."""
@@ -63,6 +64,7 @@ class Run:
             "seed": self.seed,
             "env_steps": self.env_steps,
             "episodes": list(self.history.episodes),
+            "evaluations": list(self.history.evaluations),
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
             "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
@@ -72,10 +74,11 @@ class Run:
     def of_state(cls, state: Mapping[str, Any]) -> Self:
         """The run that `get_state` told of."""
         own = dict(state)
-        episodes, error = own.pop("episodes"), own.pop("error")
+        episodes, evaluations, error = own.pop("episodes"), own.pop("evaluations", ()), own.pop("error")
         run = cls(**own, error=None if error is None else _error_of(*error))
         for episode in episodes:
             run.history.add(Episode(*episode))
+        run.history.evaluations.extend(Evaluation(*evaluation) for evaluation in evaluations)
         return run
 
 

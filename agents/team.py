@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import cloudpickle
 
+from agents.compiled import CompiledUpdate
 from agents.distributed import DistributedSteps
-from agents.learning import CompiledUpdate
 from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
 from agents.variables import assign_all, digest_of, values_of
 

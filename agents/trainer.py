@@ -169,7 +169,7 @@ class Trainer:
                         self._update()
                 yield self.env_steps
         finally:
-            self.callbacks.call("on_train_end", self)
+            self.callbacks.call_each("on_train_end", self)
 
     def _goes_on(self, budget: Budget) -> bool:
         """Lets members leave whose runs are over; False when none is left, or the steps are done."""

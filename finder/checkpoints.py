@@ -11,16 +11,13 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
-import struct
-import tempfile
 import time
-import zlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cloudpickle
+from agents import state_file
+from agents.state_file import SUFFIX, write_with_environments
 
 if TYPE_CHECKING:
     from finder.runs import Group, Key
@@ -32,9 +29,6 @@ MOST_COST = 0.02
 """Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
 
 _FORMAT = 1
-_SUFFIX = ".checkpoint"
-_MAGIC = b"finder1\n"
-_TAIL = struct.Struct(">I8s")  # length of the footer, and the magic number
 
 
 class Found(NamedTuple):
@@ -101,15 +95,12 @@ class Checkpoints:
         path = self._folder / _name([group.keys[member] for member in group.runs])
         if group.error is not None or self._steps.get(path) == group.trainer.env_steps:
             return
-        for environments in (True, False):
-            try:
-                _write(path, group, environments=environments)
-                break
-            except OSError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever environments, or a user's agent, raise when pickled
-                if not environments:
-                    log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+        try:
+            write_with_environments(lambda environments: _write(path, group, environments=environments))
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a user's agent raises when it is pickled
+            log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
         self._steps[path] = group.trainer.env_steps
 
     def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:
@@ -137,17 +128,13 @@ def load(found: Found) -> dict[str, Any]:
         ValueError: The file is not what it was when it was written.
         Exception: What unpickling it raises.
     """
-    with found.path.open("rb") as file:
-        payload = file.read(found.size)
-    if zlib.crc32(payload) != found.crc:
-        raise ValueError("its checksum is wrong")
-    state: dict[str, Any] = cloudpickle.loads(payload)
+    state: dict[str, Any] = state_file.read(found.path, found.crc, found.size)
     return state
 
 
 def all_in(folder: Path) -> list[Found]:
     """Returns every whole checkpoint in a folder; none if there is no such folder."""
-    found = [_footer(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))]
+    found = [_found(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return [each for each in found if each is not None]
 
 
@@ -181,11 +168,11 @@ def forget(folder: str, still_open: Collection[int] = ()) -> None:
     forget_ended(folder, still_open)
     place = Path(folder)
     for path in place.glob("*"):
-        if path.suffix != _SUFFIX or _footer(path) is None:
+        if path.suffix != SUFFIX or _found(path) is None:
             remove(path)
     with contextlib.suppress(OSError):  # there is none, or something is left in it
         place.rmdir()
-        if place.parent.name.endswith(f"{_SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
+        if place.parent.name.endswith(f"{SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
             place.parent.rmdir()
 
 
@@ -206,65 +193,27 @@ def _name_of(value: Any) -> str:
 
 
 def _write(path: Path, group: Group, *, environments: bool) -> None:
-    """Writes a group; the file is there as a whole or as it was before, whatever happens meanwhile."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            checked = _Checked(file)
-            cloudpickle.dump(group.trainer.get_state(environments=environments), checked)
-            footer = {
-                "format": _FORMAT,
-                "keys": group.keys,
-                "runs": [group.keys[member] for member in group.going_on],
-                "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
-                "env_steps": group.trainer.env_steps,
-                "alone": group.alone,
-                "crc": checked.crc,
-                "size": checked.size,
-            }
-            encoded = json.dumps(footer).encode()
-            file.write(encoded + _TAIL.pack(len(encoded), _MAGIC))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Writes a group; see `agents.state_file.write`."""
+    about = {
+        "format": _FORMAT,
+        "keys": group.keys,
+        "runs": [group.keys[member] for member in group.going_on],
+        "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
+        "env_steps": group.trainer.env_steps,
+        "alone": group.alone,
+    }
+    state_file.write(path, group.trainer.get_state(environments=environments), about)
 
 
-def _footer(path: Path) -> Found | None:
+def _found(path: Path) -> Found | None:
     """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-_TAIL.size, os.SEEK_END)
-            length, magic = _TAIL.unpack(file.read(_TAIL.size))
-            if magic != _MAGIC:
-                return None
-            file.seek(-_TAIL.size - length, os.SEEK_END)
-            footer = json.loads(file.read(length))
-    except (OSError, ValueError):
+    told = state_file.about(path)
+    if told is None or told.pop("format", None) != _FORMAT or "keys" not in told:
         return None
-    if footer.pop("format", None) != _FORMAT:
-        return None
-    keys, runs = (tuple((int(number), int(seed)) for number, seed in footer.pop(name)) for name in ("keys", "runs"))
-    return Found(path=path, keys=keys, runs=runs, **footer)
-
-
-class _Checked:
-    """A file that counts what is written to it and sums it up."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.crc = 0
-        self.size = 0
-
-    def write(self, data: Any) -> int:
-        """See `io.RawIOBase.write`."""
-        self.crc = zlib.crc32(data, self.crc)
-        self.size += memoryview(data).nbytes
-        return self._file.write(data)
+    keys, runs = (tuple((int(number), int(seed)) for number, seed in told.pop(name)) for name in ("keys", "runs"))
+    return Found(path=path, keys=keys, runs=runs, **told)
 
 
 def _name(keys: Sequence[Key]) -> str:
     digest = hashlib.sha256(repr(keys).encode()).hexdigest()[:12]
-    return f"{keys[0][0]}-{digest}{_SUFFIX}"
+    return f"{keys[0][0]}-{digest}{SUFFIX}"

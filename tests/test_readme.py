@@ -50,6 +50,16 @@ def test_your_own_agent_is_the_example_and_about_thirty_lines():
     assert len([line for line in agent.splitlines() if line.strip()]) <= 32
 
 
+def test_a_training_is_kept_and_played(tmp_path: Path):
+    quick = BLOCKS[3].replace("20_000", "500").replace("100_000", "1_200")
+    assert 'render_mode="human"' in quick
+    silent = quick.replace('render_mode="human"', "max_steps=3")
+    run(silent, tmp_path)
+    assert (tmp_path / "kept" / "history.parquet").exists()
+    again = silent.replace("# agents.resume", "agents.resume").replace("env_steps=1_200", "env_steps=300")
+    assert run(f"{again}\nprint(trainer.env_steps)", tmp_path) == "1504\n"
+
+
 @pytest.mark.real
 def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_agent.py").read_text()

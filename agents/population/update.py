@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from agents.backend import keras, tf
-from agents.learning import CompiledCalls, GradientSteps, Inputs, all_rows, direct_call, minibatches, specs_of, told
+from agents.compiled import CompiledCalls, Inputs, all_rows, direct_call, minibatches, specs_of
+from agents.learning import GradientSteps, told
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded
 from agents.replay import Batches

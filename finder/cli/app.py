@@ -14,9 +14,12 @@ from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
 from finder.cli import machines, searches, studies
+from finder.cli import play as play_command
+from finder.cli import plot as plot_command
 from finder.cli import replay as replay_command
 from finder.cli import run as run_command
 from finder.cli import show as show_command
+from finder.cli import train as train_command
 from finder.cli.console import errors, say_error
 from studies.errors import StudyError
 
@@ -31,12 +34,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_SEARCH, _MACHINES, _LOOK, _COMPARE = "Search", "Many machines", "Look", "Compare"
+_SEARCH, _TRAIN, _MACHINES, _LOOK, _COMPARE = "Search", "Train", "Many machines", "Look", "Compare"
 app.command("lr", rich_help_panel=_SEARCH)(searches.lr)
 app.command("opt", rich_help_panel=_SEARCH)(searches.opt)
 app.command("agents", rich_help_panel=_SEARCH)(searches.agents)
 app.command("tune", rich_help_panel=_SEARCH)(searches.tune)
 app.command("run", rich_help_panel=_SEARCH)(run_command.run)
+app.command("train", rich_help_panel=_TRAIN)(train_command.train)
+app.command("play", rich_help_panel=_TRAIN)(play_command.play)
+app.command("plot", rich_help_panel=_TRAIN)(plot_command.plot)
 app.command("submit", rich_help_panel=_MACHINES)(machines.submit)
 app.command("worker", rich_help_panel=_MACHINES)(machines.worker)
 app.command("serve", rich_help_panel=_MACHINES)(machines.serve)

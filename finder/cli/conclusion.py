@@ -127,6 +127,7 @@ def next_commands(study: OpenStudy) -> list[tuple[str, str]]:
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
     return [
+        (f"finder train --from {name}{flag}", "the long run, with the pick"),
         (f"finder best {name}{flag}", "how to use it in Python; --json for scripts"),
         (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),

@@ -14,7 +14,7 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of, print_pick
-from finder.cli.console import errors, print_json, results, say_error, storage_flag, table
+from finder.cli.console import errors, print_json, results, say_commands, say_error, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
@@ -78,6 +78,8 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
         print_pick(pick, opened)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
         say_doubts(opened, pick)
+        train = f"finder train --from {shlex.quote(study)}{storage_flag(opened.storage.label)}"
+        say_commands("Next", [(train, "the long run, with the pick")])
     return 0
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
-
-from studies.errors import StudyError
 from studies.pick import Pick
 from studies.ranking import Direction, Ranked
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
 from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
-from studies.reports.page import SCRIPT, STYLE
+from studies.reports.page import page_html, write_page
 from studies.reports.states import TrialRow, states_data
 from studies.standing import standing
 from studies.statistics import probability_of_improvement
@@ -29,9 +23,6 @@ if TYPE_CHECKING:
     from studies.study import OpenStudy
 
 _TABLE_ROWS = 10
-
-# The page itself forbids every connection, so that a report opened from a mail can never call anywhere.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
 
 def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
@@ -49,23 +40,7 @@ def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
     Raises:
         StudyError: If the file cannot be written.
     """
-    target = Path(path).expanduser()
-    text = report_html(study)
-    if target.is_dir():
-        raise StudyError(f"the report's path {str(target)!r} is a directory: give a file, such as report.html.")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    except OSError as error:
-        raise StudyError(f"the report {str(target)!r} cannot be written: {error.strerror or error}.") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return target.resolve()
+    return write_page(report_html(study), path, "report")
 
 
 def report_html(study: OpenStudy) -> str:
@@ -86,25 +61,11 @@ def report_html(study: OpenStudy) -> str:
         _configuration(study, pick),
         f"<footer>Made by Finder from {_text(study.storage.label)}.</footer>",
     ]
-    data = "\n".join(_figure_data(name, figure) for name, figure in figures.items())
-    return (
-        "<!doctype html>\n"
-        '<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(study.name)} · Finder report</title><style>{STYLE}</style></head>\n"
-        f"<body><main>{''.join(section for section in sections if section)}</main>\n"
-        f"{data}\n<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script></body></html>\n"
-    )
+    return page_html(f"{study.name} · Finder report", [section for section in sections if section], figures)
 
 
 def _text(value: object) -> str:
     return html.escape(str(value))
-
-
-def _figure_data(name: str, figure: go.Figure) -> str:
-    # Plotly's JSON writes "<" as an escape, so no label can end the script element; a test holds it to that.
-    return f'<script type="application/json" data-figure="{_text(name)}">{figure.to_json()}</script>'
 
 
 def _ranking_table(study: OpenStudy, facts: Ranking) -> str:

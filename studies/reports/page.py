@@ -1,6 +1,22 @@
-"""The page around a report's figures: style for phone, desk, light and dark, and the script that draws the figures."""
+"""The page around figures: style for phone, desk, light and dark, the script that draws them, and the file."""
 
 from __future__ import annotations
+
+import html
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from studies.errors import StudyError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# The page itself forbids every connection, so that one opened from a mail can never call anywhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1e293b; --soft: #64748b; --paper: #f8fafc; --card: #ffffff; --line: #e2e8f0;
@@ -65,3 +81,62 @@ SCRIPT = """
   narrow.addEventListener('change', draw);
 })();
 """
+
+
+def page_html(title: str, sections: Sequence[str], figures: Mapping[str, go.Figure]) -> str:
+    """Returns a page that needs nothing else: it holds Plotly itself, about 5 MB.
+
+    Args:
+        title: Of the page, as text.
+        sections: Its parts, as HTML; an element with the id of a figure is where that is drawn.
+        figures: Id -> figure.
+    """
+    from plotly.offline import get_plotlyjs
+
+    data = "\n".join(_figure_data(name, figure) for name, figure in figures.items())
+    return (
+        "<!doctype html>\n"
+        '<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body><main>{''.join(sections)}</main>\n"
+        f"{data}\n<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
+    """Writes a page; a file that exists is replaced in one step.
+
+    Args:
+        text: The page.
+        path: The file.
+        what: What it is, for the message.
+
+    Returns:
+        The file's absolute path.
+
+    Raises:
+        StudyError: The file cannot be written.
+    """
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise StudyError(f"the {what}'s path {str(target)!r} is a directory: give a file, such as {what}.html.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    except OSError as error:
+        raise StudyError(f"the {what} {str(target)!r} cannot be written: {error.strerror or error}.") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target.resolve()
+
+
+def _figure_data(name: str, figure: go.Figure) -> str:
+    # Plotly's JSON writes "<" as an escape, so no label can end the script element; a test holds it to that.
+    return f'<script type="application/json" data-figure="{html.escape(name)}">{figure.to_json()}</script>'

@@ -25,7 +25,9 @@ def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
     return last.removeprefix("code 0 loaded").split()
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["lr", "--help"], ["tune", "--help"], ["show", "-h"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["lr", "--help"], ["tune", "--help"], ["show", "-h"], ["train", "-h"]]
+)
 def test_help_imports_nothing_heavy(finder: Any, words: list[str]) -> None:
     assert loaded(finder, *words) == []
 
@@ -34,6 +36,14 @@ def test_help_imports_nothing_heavy(finder: Any, words: list[str]) -> None:
 def test_looking_needs_no_tensorflow(searched: Any, command: str) -> None:
     words = [command] if command == "studies" else [command, searched.study]
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, *words))
+
+
+def test_plotting_runs_needs_no_tensorflow(finder: Any) -> None:
+    from agents.history_file import EPISODES_SCHEMA, GrowingTable
+
+    row = {"episode": 0, "env_steps": 1, "return": 1.0, "length": 1}
+    GrowingTable(finder.folder / "run" / "history.parquet", EPISODES_SCHEMA).append([row])
+    assert not {"tensorflow", "keras"} & set(loaded(finder, "plot", "run"))
 
 
 def test_the_dashboard_needs_no_tensorflow(searched: Any) -> None:

@@ -1,0 +1,143 @@
+"""One long run from its first word to its exit code."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from agents.errors import ConfigurationError
+from agents.silence import import_tensorflow
+from finder.cli.console import errors, say_error
+from finder.cli.foreign import foreign_output_on_stderr
+from finder.cli.session import INTERRUPTED
+from finder.cli.train_words import budget_text, conclude, say_begin, say_stopped, say_went_on
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agents.checkpoint_file import CheckpointHeader
+    from finder.cli.parameters import Output
+    from finder.run_folder import RunFolder
+
+
+def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
+    """Goes on with a run.
+
+    Args:
+        path: Its folder.
+        budget: What of its budget is another one now.
+        output: How to speak.
+
+    Returns:
+        The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
+    """
+    from agents.interrupts import REASON
+    from finder.long_run import RunResult, left_to_do
+    from finder.run_folder import RunFolder
+
+    folder = RunFolder.open(path)
+    if folder.settings.weights_only:
+        raise ConfigurationError(
+            f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot go on. Start a new "
+            f"one from them: --start-from {path}"
+        )
+    settings = replace(folder.settings, **budget)
+    left = left_to_do(folder, settings)
+    if budget and not left:
+        raise ConfigurationError(
+            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see what it came "
+            f"to: finder train --resume {path}"
+        )
+    interrupted = folder.result is None or folder.result["reason"] == REASON
+    if left and (budget or interrupted):
+        folder.settings = settings
+        return run(folder, None, output, goes_on=True)
+    if folder.result is None:
+        raise ConfigurationError(f"Its budget ({budget_text(settings)}) is used up: give more --env-steps.")
+    if not output.quiet:
+        errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
+    conclude(folder, RunResult(**folder.result), output)
+    return 0
+
+
+def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, goes_on: bool) -> int:
+    """Trains a run, shows its progress, and tells how it ended.
+
+    Args:
+        folder: Its folder.
+        state: Weights that it starts from, or None.
+        output: How to speak.
+        goes_on: Whether it goes on from its newest checkpoint.
+
+    Returns:
+        The exit code; see `go_on`.
+    """
+    from agents.interrupts import REASON, StopOnSignals
+    from finder.cli.train_progress import training_progress
+
+    def say_stopping(_: int) -> None:
+        if not output.quiet:
+            errors().print("Stopping after this step; the same again ends it at once.", style="dim")
+
+    signals = StopOnSignals(say_stopping)
+    if not output.quiet:
+        say_begin(folder)
+    with ExitStack() as stack:
+        stack.enter_context(foreign_output_on_stderr())
+        stack.enter_context(folder.held())
+        import_tensorflow()
+        from finder.long_run import LongRun
+
+        training = stack.enter_context(
+            LongRun(folder, state, [*training_progress(folder.settings, output.quiet), signals])
+        )
+        if goes_on:
+            header = training.go_on()
+            if not output.quiet:
+                say_went_on(header)
+        try:
+            result = training.train()
+        except KeyboardInterrupt:
+            if not output.quiet:
+                say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
+            return INTERRUPTED if signals.received is None else 128 + signals.received
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
+            return _say_failed(folder, error)
+    if result.reason == REASON and signals.received is not None:
+        if not output.quiet:
+            say_stopped(folder, result)
+        return 128 + signals.received
+    conclude(folder, result, output)
+    return 0
+
+
+def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
+    from agents.checkpoint_file import find, header_of
+
+    path = find(folder.path)
+    return path, header_of(path)
+
+
+def _where(folder: RunFolder) -> str:
+    """How far a run has come, in words."""
+    header = _newest(folder)[1]
+    return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
+
+
+def _say_failed(folder: RunFolder, error: Exception) -> int:
+    from agents.errors import NonFiniteError
+
+    if not isinstance(error, NonFiniteError):  # which says all there is to say
+        errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
+    path, header = _newest(folder)
+    hint = f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"
+    say_error(f"the training failed: {type(error).__name__}: {error}", hint)
+    return 1

@@ -1,0 +1,169 @@
+"""The long run: an agent trained in a folder, where it goes on after whatever ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agents.callbacks import Callback
+from agents.checkpoint_file import CheckpointHeader, all_in, find, header_of, resume
+from agents.checkpoints import Checkpoints
+from agents.errors import ConfigurationError
+from agents.evaluations import Evaluate
+from agents.history_file import HistoryFile
+from agents.judging import JudgedBy
+from agents.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
+from agents.trainer import Trainer
+from finder.run_folder import RunFolder, RunSettings
+
+LAST_EPISODES = 100
+"""Episodes that the result's mean return, and the target, are taken over."""
+
+
+class RunResult(NamedTuple):
+    """What a long run has come to.
+
+    Attributes:
+        reason: Why it ended.
+        env_steps: Environment steps so far.
+        episodes: Episodes so far.
+        wall_seconds: Seconds of training so far.
+        mean_return: Mean return of the last episodes, None before the first.
+        best_return: The greatest return of an episode, None before the first.
+        checkpoint: The newest checkpoint.
+    """
+
+    reason: str
+    env_steps: int
+    episodes: int
+    wall_seconds: float
+    mean_return: float | None
+    best_return: float | None
+    checkpoint: str | None
+
+
+class LongRun:
+    """A run in its folder, ready to be trained or to go on. A context manager, which closes its environments.
+
+    Args:
+        folder: Its folder.
+        state: Weights that it starts from, of `agents.load_weights`. Defaults to None: those that its seed draws.
+        callbacks: Who else hears of it.
+
+    Raises:
+        ConfigurationError: Its agent or environment cannot be made, or its checkpoint cannot be gone on from.
+    """
+
+    def __init__(
+        self, folder: RunFolder, state: Mapping[str, Any] | None = None, callbacks: Sequence[Callback] = ()
+    ) -> None:
+        self.folder = folder
+        settings = folder.settings
+        self.checkpoints = Checkpoints(
+            folder.checkpoints,
+            every=settings.checkpoint_every,
+            keep=settings.keep,
+            best_only=settings.best_only,
+            weights_only=settings.weights_only,
+            judged_by=_judge(settings),
+        )
+        own = [*_callbacks(folder), HistoryFile(folder.path), self.checkpoints]
+        agent = replace(settings.agent_spec(), state=state).build(settings.seed)
+        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks])
+        self.went_on_from: CheckpointHeader | None = None
+        """The checkpoint that it went on from, None for a run that begins."""
+
+    def go_on(self) -> CheckpointHeader:
+        """Takes up what the newest checkpoint has; returns what that says about itself."""
+        self.went_on_from = resume(self.trainer, find(self.folder.path))
+        return self.went_on_from
+
+    def train(self) -> RunResult:
+        """Trains to the end of its budget, or until it is stopped."""
+        settings, trainer = self.folder.settings, self.trainer
+        self.folder.ended(None)
+        if not all_in(self.folder.checkpoints):  # so that it goes on however early it is killed
+            self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.checkpoints.write(trainer)
+        done = len(trainer.history.returns)
+        reason = trainer.train(
+            env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
+            episodes=None if settings.episodes is None else settings.episodes - done,
+            criterion=settings.target_reward,
+            trial_count=LAST_EPISODES,
+        ).reason
+        result = self.result(reason)
+        self.folder.ended(result._asdict())
+        return result
+
+    def result(self, reason: str) -> RunResult:
+        """What it has come to by now."""
+        history, trainer = self.trainer.history, self.trainer
+        newest = self.checkpoints.newest
+        return RunResult(
+            reason=reason,
+            env_steps=trainer.env_steps,
+            episodes=len(history.returns),
+            wall_seconds=trainer.wall_seconds,
+            mean_return=history.mean_return(LAST_EPISODES) if history.returns else None,
+            best_return=max(history.returns, default=None),
+            checkpoint=None if newest is None else str(newest),
+        )
+
+    def __enter__(self) -> LongRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.trainer.close()
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuses settings of which one would have no effect, or that cannot be.
+
+    Raises:
+        ConfigurationError: Names what to change.
+    """
+    _callbacks(RunFolder(Path(), settings, None, ()))
+    if settings.plateau is not None and settings.early_stop is not None and settings.early_stop <= settings.plateau:
+        raise ConfigurationError(
+            f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
+            f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
+        )
+    spec = settings.agent_spec()
+    if settings.plateau is not None:
+        refuse_schedules(spec.config, ["default", *spec.config.optimizers])
+    spec.environment.spaces()
+
+
+def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
+    """Whether a run has something left of a budget."""
+    there = header_of(find(folder.path))
+    steps_left = settings.env_steps is None or there.env_steps < settings.env_steps
+    episodes_left = settings.episodes is None or there.episodes < settings.episodes
+    return steps_left and episodes_left
+
+
+def _judge(settings: RunSettings) -> JudgedBy:
+    return "training" if settings.evaluate_every is None else "evaluation"
+
+
+def _callbacks(folder: RunFolder) -> list[Callback]:
+    """What the settings ask for, but for history and checkpoints, which every run has."""
+    settings = folder.settings
+    looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
+    callbacks: list[Callback] = []
+    if settings.evaluate_every is not None:
+        callbacks.append(Evaluate(settings.evaluate_every, n_episodes=settings.evaluate_episodes))
+    if settings.plateau is not None:
+        lowest = settings.min_learning_rate
+        reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **looks)
+        callbacks.append(reduce)
+    if settings.early_stop is not None:
+        callbacks.append(EarlyStop(settings.early_stop, **looks))
+    if settings.tensorboard:
+        from agents.tensorboard import TensorBoard
+
+        callbacks.append(TensorBoard(folder.tensorboard))
+    return callbacks

@@ -1,0 +1,57 @@
+"""The agent of a study's pick, exactly as the study had it, for the long run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agents.agent import Agent
+from agents.algorithms.registry import ALGORITHMS
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.spec import AgentSpec
+from finder.options import weights_digest
+from studies.pick import Pick
+from studies.study import OpenStudy
+
+
+def picked_agent(
+    study: OpenStudy,
+    pick: Pick,
+    agent: str | type[Agent] | None = None,
+    weights: Mapping[str, Any] | None = None,
+) -> AgentSpec:
+    """Returns the agent of a pick: its class, environment, configuration and the weights that it started from.
+
+    Args:
+        study: The study.
+        pick: Its pick.
+        agent: Where the agent's class is, needed where the study was given a class of a script.
+        weights: What trials of the study started from (`agents.load_weights`), needed where they did not start from
+            weights that their seeds drew. A study keeps their digest only.
+
+    Raises:
+        ConfigurationError: Class or weights are missing, or not those of the study.
+    """
+    label = pick.agent
+    if agent is None and ":" not in label and label.lower() not in ALGORITHMS:
+        raise ConfigurationError(
+            f"The agent {label!r} of the study {study.name!r} is a class of a script: say where it is, as "
+            f"module:{label} or file.py:{label}."
+        )
+    environment = replace(EnvironmentSpec.of(pick.env, pick.env_kwargs), vectorization=study.spec.vectorization)
+    spec = AgentSpec.of(agent or label, environment, pick.config)
+    if spec.label.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
+        raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {spec.label!r}.")
+    wanted = study.spec.agent_weights.get(label)
+    if wanted is None and weights is not None:
+        raise ConfigurationError(f"Trials of {study.name!r} started from new weights: the pick starts from none.")
+    if wanted is not None and weights is None:
+        raise ConfigurationError(
+            f"Trials of {study.name!r} started from trained weights: give these, as a checkpoint to start from."
+        )
+    spec = replace(spec, state=weights)
+    if wanted is not None and weights_digest(spec) != wanted:
+        raise ConfigurationError(f"Trials of {study.name!r} started from other weights than these.")
+    return spec

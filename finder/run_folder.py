@@ -1,0 +1,213 @@
+"""The folder of a long run: what was asked for, what it has come to, and where its files are."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.spec import AgentSpec
+
+_FORMAT = 1
+_FILE = "run.json"
+_PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a long run was asked for; it goes on with the same.
+
+    Attributes:
+        agent: The agent: a name, module:Class or file.py:Class.
+        config: Its hyperparameters, complete.
+        env: The environment's id.
+        env_kwargs: Its arguments.
+        vectorization: How its copies are stepped.
+        seed: Seed of everything.
+        env_steps: Budget in environment steps, from the beginning; or None.
+        episodes: Budget in episodes, from the beginning; or None.
+        target_reward: Mean return of the last 100 episodes at which it ends, or None.
+        evaluate_every: Interval of evaluations (`agents.Every`), None for none.
+        evaluate_episodes: Episodes of each.
+        checkpoint_every: Interval of checkpoints; None for every minute, or where only the best are kept and there are
+            evaluations, for each of these.
+        keep: Newest checkpoints that stay.
+        best_only: Whether only the best are written.
+        weights_only: Whether checkpoints hold weights only.
+        plateau: Looks without improvement before the learning rate is lowered (`agents.ReduceOnPlateau`); or None.
+        plateau_factor: What it is multiplied by.
+        min_learning_rate: What it does not fall below.
+        early_stop: Looks without improvement before it ends (`agents.EarlyStop`); or None.
+        patience_from: Environment steps before which looks do not count.
+        tensorboard: Whether there is a log for TensorBoard.
+        study: Of which study's pick it is: name, storage, trial; or None.
+    """
+
+    agent: str
+    config: dict[str, Any]
+    env: str
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    vectorization: str = "auto"
+    seed: int = 0
+    env_steps: int | None = None
+    episodes: int | None = None
+    target_reward: float | None = None
+    evaluate_every: str | None = None
+    evaluate_episodes: int = 10
+    checkpoint_every: str | None = None
+    keep: int = 3
+    best_only: bool = False
+    weights_only: bool = False
+    plateau: int | None = None
+    plateau_factor: float = 0.9
+    min_learning_rate: float = 0.0
+    early_stop: int | None = None
+    patience_from: int = 0
+    tensorboard: bool = False
+    study: dict[str, Any] | None = None
+
+    def agent_spec(self) -> AgentSpec:
+        """The agent, as it is trained; without weights to start from.
+
+        Raises:
+            ConfigurationError: Something in it is not there any more.
+        """
+        from agents.environments import EnvironmentSpec
+        from agents.environments.spec import check_environment_id
+        from agents.spec import AgentSpec
+
+        check_environment_id(self.env)
+        environment = EnvironmentSpec(self.env, self.env_kwargs, self.vectorization)
+        return AgentSpec.of(self.agent, environment, self.config)
+
+
+class RunFolder:
+    """A folder that a run is trained in.
+
+    Args:
+        path: The folder.
+        settings: What the run was asked for.
+        result: How it ended the last time, as JSON values; None where it has not.
+        command: The words that began it.
+    """
+
+    def __init__(
+        self, path: Path, settings: RunSettings, result: Mapping[str, Any] | None, command: Sequence[str]
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.result = result
+        self._command = list(command)
+
+    @classmethod
+    def make(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
+        """A folder for a new run.
+
+        Raises:
+            ConfigurationError: There is something in it already, or it cannot be made.
+        """
+        if (path / _FILE).exists():
+            raise ConfigurationError(
+                f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
+        made = cls(path, settings, None, command)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            made._write()
+        except OSError as error:
+            raise ConfigurationError(f"{str(path)!r} cannot be written to: {error.strerror or error}.") from None
+        return made
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The folder of a run that was begun.
+
+        Raises:
+            ConfigurationError: There is none, or another version wrote it.
+        """
+        try:
+            told = json.loads((path / _FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigurationError(f"{str(path)!r} is no folder of a run: it has no {_FILE}.") from None
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{path / _FILE} cannot be read: {error}") from None
+        if not isinstance(told, dict) or not isinstance(told.get("settings"), dict):
+            raise ConfigurationError(f"{path / _FILE} does not describe a run.")
+        known = {each.name for each in fields(RunSettings)}
+        if told.get("format") != _FORMAT or not set(told["settings"]) <= known:
+            raise ConfigurationError(
+                f"{path / _FILE} has format {told.get('format')}, and this version of Finder reads format {_FORMAT}."
+            )
+        return cls(path, RunSettings(**told["settings"]), told.get("result"), told.get("command", ()))
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Where its log for TensorBoard is."""
+        return self.path / "tensorboard"
+
+    def ended(self, result: Mapping[str, Any] | None) -> None:
+        """Notes how it has ended, or that it goes on; and its settings as they are by now."""
+        self.result = result
+        self._write()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other processes from training in it at the same time.
+
+        Raises:
+            ConfigurationError: One does.
+        """
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigurationError(f"Another process trains in {str(self.path)!r} at this moment.") from None
+            yield
+
+    def _write(self) -> None:
+        told = {
+            "format": _FORMAT,
+            "settings": asdict(self.settings),
+            "result": self.result,
+            "command": self._command,
+            "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
+        }
+        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".", suffix=".new")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(told, file, indent=2, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
+            Path(temporary).replace(self.path / _FILE)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def free_folder(settings: RunSettings) -> Path:
+    """Returns a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
+    agent = settings.agent.rpartition(":")[2]
+    name = re.sub(r"[^\w.-]+", "-", f"{agent}-{settings.env}-seed{settings.seed}")
+    path, number = Path("runs") / name, 2
+    while path.exists():
+        path, number = Path("runs") / f"{name}-{number}", number + 1
+    return path

@@ -1,0 +1,329 @@
+"""Trainings go on from their checkpoints as if they had never stopped; what cannot go on says why."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import SMALL_DQN, SMALL_PPO
+
+import agents
+from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer
+from agents import checkpoint_file as files
+from agents.checkpoints import MOST_COST
+from agents.intervals import Every
+
+PARAMS = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
+
+
+def make(name: str = "ppo", environment: str = "CartPole-v1", seed: int = 0, **params: Any) -> Any:
+    return agents.make(name, environment, seed=seed, **{**PARAMS[name], **params})
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value, key=str) for leaf in leaves(value[key])]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list | tuple) else [value]
+
+
+def same(one: Any, other: Any) -> bool:
+    pairs = list(zip(leaves(one), leaves(other), strict=True))
+    return all(np.array_equal(a, b, equal_nan=isinstance(a, float | np.ndarray)) for a, b in pairs)
+
+
+def course(trainer: Trainer) -> list[Any]:
+    return [episode._replace(wall_seconds=0.0) for episode in trainer.history.episodes]
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+@pytest.mark.parametrize("steps", [96, 154], ids=["between rollouts", "in the middle of one"])
+def test_a_training_goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int) -> None:
+    whole = Trainer(make(agent))
+    whole.train(env_steps=400)
+
+    Trainer(make(agent), callbacks=[Checkpoints(tmp_path)]).train(env_steps=steps)
+    rest = Trainer(make(agent, seed=7), callbacks=[Checkpoints(tmp_path)])
+    header = agents.resume(rest, tmp_path)
+    assert (header.env_steps, header.algorithm, header.in_episodes) == (steps, agent.upper(), True)
+    rest.train(env_steps=400 - steps)
+    assert course(rest) == course(whole)
+    assert same(rest.agent.get_state(), whole.agent.get_state())
+    assert same(rest.memory.get_state(), whole.memory.get_state())
+
+
+def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.environments.sync.SyncCopies.get_state", lambda _: None)
+    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=100)
+    rest = Trainer(make())
+    assert not agents.resume(rest, tmp_path).in_episodes
+    rest.train(env_steps=100)
+    assert rest.env_steps == 200
+
+
+def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path: Path) -> None:
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=50, keep=2)])
+    trainer.train(env_steps=230)
+    steps = [header.env_steps for header in files.all_in(tmp_path).values()]
+    assert steps[-2:] == [200, 230]
+    assert len(steps) <= 3  # the best one stays beside them
+    best = files.header_of(files.find(tmp_path, best=True)).value
+    assert best == max(header.value or 0 for header in files.all_in(tmp_path).values())
+    assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
+
+
+def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path) -> None:
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=32)])
+    trainer.train(env_steps=64)
+    assert same(agents.load_agent(tmp_path).get_state(), trainer.agent.get_state())
+    assert files.header_of(files.find(tmp_path)).gradient_steps == trainer.agent.gradient_steps > 0
+
+
+class Worth(Checkpoints):
+    """Is told what the training is worth after so many steps."""
+
+    def __init__(self, folder: Path, worth: dict[int, float], **arguments: Any) -> None:
+        super().__init__(folder, every=20, **arguments)
+        self.worth = worth
+
+    def value(self, trainer: Trainer) -> float:
+        return self.worth[trainer.env_steps]
+
+
+def test_the_best_one_stays(tmp_path: Path) -> None:
+    Trainer(make(), callbacks=[Worth(tmp_path, {20: 5.0, 40: 9.0, 60: 1.0, 80: 2.0}, keep=1)]).train(env_steps=80)
+    assert [header.value for header in files.all_in(tmp_path).values()] == [9.0, 2.0]
+
+
+def test_only_the_best(tmp_path: Path) -> None:
+    worth = {20: 5.0, 40: 4.0, 60: 6.0, 80: 1.0}
+    Trainer(make(), callbacks=[Worth(tmp_path, worth, keep=None, best_only=True)]).train(env_steps=80)
+    kept = {header.env_steps: header.value for header in files.all_in(tmp_path).values()}
+    assert kept == {20: 5.0, 60: 6.0, 80: 1.0}  # and the end of training
+    rest = Trainer(make(), callbacks=[Worth(tmp_path, {100: 5.9, 120: 6.1, 126: 0.0}, keep=None, best_only=True)])
+    agents.resume(rest, tmp_path)
+    rest.train(env_steps=45)
+    assert [header.env_steps for header in files.all_in(tmp_path).values()] == [20, 60, 80, 120, 126]
+
+
+def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path) -> None:
+    values = iter([3.0, 8.0, 4.0])
+    weights = {}
+
+    def judge(agent: Any, where: Any) -> list[float]:
+        worth = next(values)
+        weights[worth] = agent.get_state()["networks"]
+        return [worth]
+
+    callbacks = [Checkpoints(tmp_path, best_only=True, judged_by="evaluation"), agents.Evaluate(64, function=judge)]
+    Trainer(make(), callbacks=callbacks).train(env_steps=192)
+    assert [(h.env_steps, h.value) for h in files.all_in(tmp_path).values()] == [(64, 3.0), (128, 8.0), (192, 4.0)]
+    assert same(agents.load_agent(tmp_path, best=True).get_state()["networks"], weights[8.0])
+
+
+def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, weights_only=True)])
+    trainer.train(env_steps=96)
+    observations = np.zeros((2, 4), np.float32)
+    agent = agents.load_agent(tmp_path)
+    np.testing.assert_array_equal(agent.act(observations, False), trainer.agent.act(observations, False))
+    assert not agent.fresh
+    with pytest.raises(ConfigurationError, match="holds weights only: no training goes on"):
+        agents.resume(Trainer(make()), tmp_path)
+    recipe = replace(agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO), state=agents.load_weights(tmp_path))
+    assert same(recipe.build(3).get_state()["networks"], trainer.agent.get_state()["networks"])
+
+
+def test_an_agent_is_made_of_its_checkpoint(tmp_path: Path) -> None:
+    trainer = Trainer(make("dqn"), callbacks=[Checkpoints(tmp_path)])
+    trainer.train(env_steps=100)
+    agent = agents.load_agent(tmp_path)
+    assert same(agent.get_state(), trainer.agent.get_state())
+    assert agent.environment is not None
+    assert agent.environment.label == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (lambda: make("dqn"), "another algorithm: it has PPO, this training has DQN"),
+        (
+            lambda: make(environment="Acrobot-v1"),
+            "another environment: it has CartPole-v1, this training has Acrobot-v1",
+        ),
+        (lambda: make(hidden_sizes=[4]), r"hidden_sizes=\[8\] \(it has \[4\]\)"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, other: Any, told: str) -> None:
+    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+    with pytest.raises(ConfigurationError, match=told):
+        agents.resume(Trainer(other()), tmp_path)
+
+
+def test_arguments_of_the_environment_are_part_of_it(tmp_path: Path) -> None:
+    def trainer(**kwargs: Any) -> Trainer:
+        spec = agents.EnvironmentSpec("CartPole-v1", kwargs)
+        return Trainer(make(), spec, callbacks=[Checkpoints(tmp_path)])
+
+    trainer(max_episode_steps=50).train(env_steps=40)
+    with pytest.raises(ConfigurationError, match=r"it has \{'max_episode_steps': 50\}, this training has \{\}"):
+        agents.resume(trainer(), tmp_path)
+
+
+class TestFilesThatAreNone:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+        return files.find(tmp_path)
+
+    def refused(self, path: Path, told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            agents.load_agent(path)
+        with pytest.raises(ConfigurationError, match=told):
+            agents.resume(Trainer(make()), path)
+
+    def test_one_that_was_cut_off(self, path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:-20])
+        self.refused(path, "no whole checkpoint: it was cut off, or something else wrote it")
+        assert files.all_in(path.parent) == {}
+
+    def test_one_of_something_else(self, path: Path) -> None:
+        path.write_bytes(pickle.dumps({"weights": [1.0, 2.0]}))
+        self.refused(path, "no whole checkpoint")
+        path.write_bytes(b"")
+        self.refused(path, "no whole checkpoint")
+
+    def test_one_whose_bits_changed(self, path: Path) -> None:
+        damaged = bytearray(path.read_bytes())
+        damaged[1000] ^= 1
+        path.write_bytes(bytes(damaged))
+        self.refused(path, r"cannot be read \(ValueError: its checksum is wrong\). It was written with agentfinder")
+
+    def rewrite(self, path: Path, **changes: Any) -> None:
+        content = path.read_bytes()
+        length, magic = struct.unpack(">I8s", content[-12:])
+        told = {**json.loads(content[-12 - length : -12]), **changes}
+        encoded = json.dumps(told).encode()
+        path.write_bytes(content[: -12 - length] + encoded + struct.pack(">I8s", len(encoded), magic))
+
+    def test_one_of_a_newer_version(self, path: Path) -> None:
+        self.rewrite(path, format=9, versions={"agentfinder": "9.9"}, further="field")
+        self.refused(path, "has format 9, and this version of Finder reads up to format 1: .* agentfinder 9.9")
+
+    def test_one_of_a_trial(self, path: Path) -> None:
+        self.rewrite(path, kind=None)
+        self.refused(path, "a checkpoint of a study's trials, not of a training")
+
+    def test_one_that_is_not_there(self, tmp_path: Path) -> None:
+        self.refused(tmp_path / "nowhere", "there is no such file or folder")
+        (tmp_path / "empty").mkdir()
+        self.refused(tmp_path / "empty", "no checkpoint of a training is in it")
+
+
+def test_a_folder_belongs_to_one_training(tmp_path: Path) -> None:
+    Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+    with pytest.raises(ConfigurationError, match="written after 40 environment steps, and this training is at 0"):
+        Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=40)
+
+
+@pytest.mark.parametrize(
+    "event", ["on_episode_end", "on_step_end", "on_update_end", "on_rollout_begin", "on_train_end"]
+)
+def test_a_callback_that_raises_stops_the_run_and_says_where_it_is_kept(tmp_path: Path, event: str) -> None:
+    def fail(trainer: Trainer, *_: Any) -> None:
+        if trainer.env_steps >= 60:
+            raise RuntimeError("the disk of the notes is full")
+
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path), LambdaCallback(**{event: fail})])
+    with pytest.raises(RuntimeError, match="the disk of the notes is full") as raised:
+        trainer.train(env_steps=300)
+    path = files.find(tmp_path)
+    assert raised.value.__notes__ == [f"The training is kept in {path}."]
+    rest = Trainer(make())
+    agents.resume(rest, path)
+    assert rest.env_steps == trainer.env_steps
+    rest.train(env_steps=40)
+
+
+def test_after_another_error_the_newest_checkpoint_is_from_before_it(tmp_path: Path) -> None:
+    trainer = Trainer(make(learning_rate=1e30), callbacks=[Checkpoints(tmp_path, every=10)])
+    with pytest.raises(agents.NonFiniteError):
+        trainer.train(env_steps=400)
+    assert all(np.isfinite(leaf).all() for leaf in leaves(agents.load_weights(tmp_path)["networks"]))
+
+
+def test_what_callbacks_know_goes_on_too(tmp_path: Path) -> None:
+    class Counting(agents.Callback):
+        def __init__(self) -> None:
+            self.n = 0
+
+        def on_step_end(self, trainer: Trainer) -> None:
+            self.n += 1
+
+        def get_state(self) -> dict[str, Any]:
+            return {"n": self.n}
+
+        def set_state(self, state: Any) -> None:
+            self.n = state["n"]
+
+    first = [Checkpoints(tmp_path), Counting(), Counting()]
+    first[2].n = 100
+    Trainer(make(), callbacks=first).train(env_steps=40)
+    again = [Counting(), Counting(), Checkpoints(tmp_path)]
+    agents.resume(Trainer(make(), callbacks=again), tmp_path)
+    assert [each.n for each in again[:2]] == [20, 120]
+
+
+def test_by_the_clock_they_cost_little(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, every="0.000001 s", keep=None)
+    Trainer(make(), callbacks=[checkpoints]).train(env_steps=400)
+    assert 0 < MOST_COST < 0.1
+    assert len(files.all_in(tmp_path)) < 20
+
+
+@pytest.mark.parametrize(
+    ("written", "every"),
+    [
+        (5, Every(env_steps=5)), ("10000", Every(env_steps=10_000)), ("10_000 steps", Every(env_steps=10_000)),
+        ("50episodes", Every(episodes=50)), ("50 Episodes", Every(episodes=50)), ("60s", Every(seconds=60.0)),
+        ("1.5 s", Every(seconds=1.5)), ("1e5", Every(env_steps=100_000)), (Every(episodes=2), Every(episodes=2)),
+    ],
+)  # fmt: skip
+def test_intervals_as_people_write_them(written: Any, every: Every) -> None:
+    assert Every.of(written) == every
+    assert Every.of(str(every)) == every
+
+
+@pytest.mark.parametrize("written", ["", "often", "5 minutes", "1.5", "1.5 episodes", "-5", True, ","])
+def test_what_is_no_interval(written: Any) -> None:
+    with pytest.raises(ConfigurationError, match="write environment steps"):
+        Every.of(written)
+
+
+@pytest.mark.parametrize("fields", [{}, {"env_steps": 1, "episodes": 1}, {"env_steps": 0}, {"seconds": float("nan")}])
+def test_what_is_no_interval_either(fields: Any) -> None:
+    with pytest.raises(ConfigurationError, match="An interval"):
+        Every(**fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"keep": 0}, "keep must be >= 1"),
+        ({"window": 0}, "window must be >= 1"),
+        ({"best_only": True, "judged_by": "evaluation", "every": 5}, "leave their interval out"),
+    ],
+)
+def test_bad_arguments(arguments: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Checkpoints("anywhere", **arguments)
+
+
+def test_it_is_not_judged_by_evaluations_that_nobody_makes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nobody makes any: add"):
+        Trainer(make(), callbacks=[Checkpoints(tmp_path, judged_by="evaluation")]).train(env_steps=10)

@@ -1,0 +1,441 @@
+"""Callbacks of a long run: evaluations, plateaus, histories, TensorBoard, signals."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from fakes import SMALL_DQN, SMALL_PPO
+
+import agents
+from agents import (
+    Checkpoints,
+    ConfigurationError,
+    EarlyStop,
+    Evaluate,
+    HistoryFile,
+    LambdaCallback,
+    ReduceOnPlateau,
+    TensorBoard,
+    Trainer,
+)
+from agents.history_file import EPISODES_SCHEMA, GrowingTable
+from agents.interrupts import StopOnSignals
+
+PARAMS: dict[str, dict[str, Any]] = {"ppo": SMALL_PPO, "dqn": SMALL_DQN, "td3": {**SMALL_DQN, "train_freq": 1}}
+WHERE = {"ppo": "CartPole-v1", "dqn": "CartPole-v1", "td3": "Pendulum-v1"}
+
+
+def trainer(*callbacks: Any, agent: str = "ppo", **params: Any) -> Trainer:
+    return Trainer(agents.make(agent, WHERE[agent], **{**PARAMS[agent], **params}), callbacks=callbacks)
+
+
+def states(of: Trainer) -> list[Any]:
+    of.history.evaluations.clear()
+    state = of.get_state()
+    del state["wall_seconds"]
+    state["runs"] = [
+        {**run, "episodes": [e._replace(wall_seconds=0.0) for e in run["episodes"]]} for run in state["runs"]
+    ]
+    state["collector"].pop("environments")
+    return leaves(state)
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value, key=str) for leaf in leaves(value[key])]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list | tuple) else [value]
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(np.array_equal(a, b, equal_nan=isinstance(a, float | np.ndarray)) for a, b in pairs)
+
+
+class TestEvaluate:
+    @pytest.mark.parametrize("agent", ["ppo", "dqn"])
+    def test_training_is_the_same_with_and_without(self, agent: str) -> None:
+        def meddle(learner: Any, where: Any) -> dict[str, Any]:
+            learner.set_learning_rate(0.5)
+            learner.rng.random(7)
+            learner.networks["actor" if agent == "ppo" else "q"].set_weights(
+                [np.zeros_like(w) for w in learner.networks["actor" if agent == "ppo" else "q"].get_weights()]
+            )
+            return {"returns": [1.0, 2.0], "height": 3}
+
+        np.random.seed(3)
+        random.seed(3)
+        expected = np.random.default_rng(), (np.random.get_state()[1].tolist(), random.getstate())  # type: ignore[index]
+        alone = trainer(agent=agent)
+        alone.train(env_steps=300)
+        watched = trainer(
+            Evaluate(40, n_episodes=3), Evaluate(50, explore=True, n_episodes=2), Evaluate(60, function=meddle),
+            agent=agent,
+        )  # fmt: skip
+        watched.train(env_steps=300)
+        assert len(watched.history.evaluations) == 7 + 6 + 5
+        assert watched.history.evaluations[2].metrics == {"height": 3.0}
+        assert same(states(watched), states(alone))
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == expected[1]  # type: ignore[index]
+
+    def test_what_it_tells(self) -> None:
+        told: list[Any] = []
+        values = iter([[1.0, 3.0], [4.0], [0.0]])
+        run = trainer(
+            LambdaCallback(on_evaluation_end=lambda _, evaluation: told.append(evaluation)),
+            Evaluate(
+                "2 episodes", function=lambda agent, where: next(values), on_best=lambda t, e: told.append("best")
+            ),
+        )
+        run.train(episodes=7)
+        first, _, second, _, third = told
+        assert (first.mean_return, first.std_return, first.min_return, first.max_return) == (2.0, 2**0.5, 1.0, 3.0)
+        assert (first.n_episodes, second.n_episodes, first.n_training_episodes) == (2, 1, 2)
+        assert [each.is_best for each in (first, second, third)] == [True, True, False]
+        assert run.history.evaluations == [first, second, third]
+
+    def test_it_may_stop_training(self) -> None:
+        run = trainer(Evaluate(20, n_episodes=1, stop_at=5.0))
+        assert run.train(env_steps=1000).reason == "an evaluation reached a mean return of 5"
+        assert run.env_steps == 20
+
+    def test_its_environment_is_its_own(self) -> None:
+        run = trainer(Evaluate(20, n_episodes=2, env_kwargs={"max_episode_steps": 3}))
+        run.train(env_steps=20)
+        assert run.history.evaluations[0].max_return == 3.0
+
+    @pytest.mark.parametrize("played", [[], [float("nan")], {"height": 1.0}])
+    def test_a_function_that_gives_no_returns(self, played: Any) -> None:
+        with pytest.raises(ConfigurationError, match="must give the returns of episodes"):
+            trainer(Evaluate(20, function=lambda agent, where: played)).train(env_steps=40)
+
+    def test_bad_arguments(self) -> None:
+        with pytest.raises(ConfigurationError, match="n_episodes must be >= 1"):
+            Evaluate(20, n_episodes=0)
+
+
+class Looks:
+    """A trainer that is told what it is worth at each look."""
+
+    def __init__(self, callback: Any, values: list[float]) -> None:
+        self.values = iter(values)
+        self.rates: list[float] = []
+        evaluate = Evaluate(2, function=lambda agent, where: [next(self.values)])
+        note = LambdaCallback(on_step_end=lambda t: self.rates.append(t.agent.get_learning_rate()))
+        self.trainer = trainer(evaluate, callback, note, learning_rate=1.0)
+        self.result = self.trainer.train(env_steps=2 * len(values))
+
+
+class TestPlateaus:
+    def test_the_rate_falls_when_patience_is_at_its_end(self) -> None:
+        plateau = ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_learning_rate=0.2)
+        looks = Looks(plateau, [1.0, 2.0, 2.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
+        #                       better, better, 1, 2: down, 1, 2: down, better, 1, 2: down to the least, 1, 2: no lower
+        assert looks.rates == pytest.approx([1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2])
+        assert looks.trainer.agent.config.learning_rate == pytest.approx(0.2)
+
+    def test_it_is_better_only_by_more_than_the_least_change(self) -> None:
+        looks = Looks(ReduceOnPlateau(0.5, 2, judged_by="evaluation", min_change=1.0), [1.0, 2.0, 1.9, 3.0])
+        assert looks.rates == pytest.approx([1, 1, 0.5, 0.5])
+
+    def test_looks_before_a_step_do_not_count(self) -> None:
+        looks = Looks(EarlyStop(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
+        assert looks.trainer.env_steps == 12
+        assert looks.result.reason == "no better than a mean return of 2 for 1 evaluations"
+
+    def test_training_is_looked_at_in_windows_that_do_not_overlap(self) -> None:
+        seen: list[float] = []
+
+        class Noting(EarlyStop):
+            def _look(self, trainer: Trainer, value: float) -> None:
+                seen.append(value)
+
+        run = trainer(Noting(window=3))
+        run.train(episodes=8)
+        returns = run.history.returns
+        assert seen == pytest.approx([np.mean(returns[0:3]), np.mean(returns[3:6])])
+
+    def test_each_of_several_optimizers_has_its_own_rate(self) -> None:
+        looks = iter([1.0, 0.0])
+        run = trainer(
+            Evaluate(2, function=lambda agent, where: [next(looks)]),
+            ReduceOnPlateau(0.1, 1, judged_by="evaluation"),
+            agent="td3", optimizers={"critic": {"learning_rate": 0.5}}, learning_rate=0.2,
+        )  # fmt: skip
+        run.train(env_steps=5)
+        rates = {name: run.agent.get_learning_rate(name) for name in run.agent.optimizers}
+        assert rates == pytest.approx({"actor": 0.02, "critic": 0.05})
+
+    def test_what_it_has_seen_goes_on(self, tmp_path: Path) -> None:
+        stop = EarlyStop(3, judged_by="evaluation")
+        values = iter([5.0, 1.0, 1.0, 1.0])
+        evaluate = Evaluate(2, function=lambda agent, where: [next(values)])
+        trainer(Checkpoints(tmp_path), stop, evaluate).train(env_steps=6)
+        assert (stop.best, stop.waited) == (5.0, 2)
+        again = EarlyStop(3, judged_by="evaluation")
+        rest = trainer(Checkpoints(tmp_path), again, evaluate)
+        agents.resume(rest, tmp_path)
+        assert (again.best, again.waited) == (5.0, 2)
+        assert rest.train(env_steps=100).env_steps == 8
+
+    @pytest.mark.parametrize(
+        ("make", "told"),
+        [
+            (lambda: ReduceOnPlateau(1.5), "factor must be between 0 and 1, got 1.5"),
+            (lambda: ReduceOnPlateau(min_learning_rate=-1.0), "min_learning_rate must be >= 0"),
+            (lambda: EarlyStop(0), "patience must be >= 1, got 0"),
+            (lambda: EarlyStop(window=0), "window must be >= 1"),
+            (lambda: EarlyStop(min_change=-1.0), "min_change must be >= 0"),
+        ],
+    )
+    def test_bad_arguments(self, make: Any, told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            make()
+
+    def test_a_schedule_is_refused(self) -> None:
+        schedule = {"class_name": "CosineDecay", "config": {"initial_learning_rate": 0.1, "decay_steps": 100}}
+        with pytest.raises(ConfigurationError, match="follows a learning-rate schedule, which ReduceOnPlateau"):
+            trainer(ReduceOnPlateau(), learning_rate=schedule).train(env_steps=4)
+
+    def test_evaluations_that_nobody_makes(self) -> None:
+        with pytest.raises(ConfigurationError, match="EarlyStop is judged by evaluations, and nobody makes any"):
+            trainer(EarlyStop(judged_by="evaluation")).train(env_steps=4)
+
+
+class TestHistory:
+    def rows(self, run: Trainer) -> list[tuple[Any, ...]]:
+        return [(e.index, e.env_steps, e.episode_return, e.length, e.loss) for e in run.history.episodes]
+
+    def read(self, folder: Path) -> list[tuple[Any, ...]]:
+        names = ("episode", "env_steps", "return", "length", "loss")
+        return [tuple(row[name] for name in names) for row in agents.read_history(folder).to_pylist()]
+
+    def test_every_episode_is_in_it(self, tmp_path: Path) -> None:
+        run = trainer(HistoryFile(tmp_path, every_seconds=0.0), Evaluate(50, n_episodes=2))
+        run.train(episodes=20)
+        assert self.read(tmp_path) == self.rows(run)
+        assert len(list((tmp_path / "history.parquet").iterdir())) == 1  # put together at the end
+        assert pa.parquet.read_table(tmp_path / "history.parquet").num_rows == 20  # as anybody reads it
+        evaluations = agents.read_evaluations(tmp_path).to_pylist()
+        assert [row["mean_return"] for row in evaluations] == [e.mean_return for e in run.history.evaluations]
+
+    def test_it_goes_on_where_its_training_does(self, tmp_path: Path) -> None:
+        def callbacks() -> tuple[Any, ...]:
+            return HistoryFile(tmp_path, every_seconds=0.0), Checkpoints(tmp_path / "checkpoints", every=50)
+
+        def kill(run: Trainer) -> None:
+            if run.env_steps == 130:
+                raise KeyboardInterrupt  # after which nothing is kept
+
+        trainer(*callbacks()).train(env_steps=50)
+        after = trainer(*callbacks(), LambdaCallback(on_step_end=kill))
+        agents.resume(after, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            after.train(env_steps=200)
+        assert len(self.read(tmp_path)) == len(after.history.episodes)
+        rest = trainer(*callbacks())
+        assert agents.resume(rest, tmp_path).env_steps == 100
+        rest.train(env_steps=100)
+        assert self.read(tmp_path) == self.rows(rest)
+        whole = trainer()
+        whole.train(env_steps=200)
+        assert self.rows(rest) == self.rows(whole)
+
+    def test_rows_that_were_never_written_are_written_by_who_goes_on(self, tmp_path: Path) -> None:
+        trainer(Checkpoints(tmp_path)).train(env_steps=100)
+        rest = trainer(HistoryFile(tmp_path))
+        agents.resume(rest, tmp_path)
+        rest.train(env_steps=20)
+        assert self.read(tmp_path) == self.rows(rest)
+
+    def test_a_history_of_another_training_is_refused(self, tmp_path: Path) -> None:
+        trainer(HistoryFile(tmp_path)).train(episodes=2)
+        with pytest.raises(ConfigurationError, match="history of another training, of 2 episodes"):
+            trainer(HistoryFile(tmp_path)).train(episodes=2)
+        trainer(HistoryFile(tmp_path, anew=True)).train(episodes=1)
+        assert len(self.read(tmp_path)) == 1
+
+    def table(self, folder: Path) -> GrowingTable:
+        return GrowingTable(folder / "history.parquet", EPISODES_SCHEMA)
+
+    def row(self, number: int) -> dict[str, Any]:
+        return {"episode": number, "env_steps": number, "return": 1.0, "length": 1}
+
+    def test_a_table_grows_without_rewriting_what_is_there(self, tmp_path: Path) -> None:
+        table = self.table(tmp_path)
+        table.append([self.row(0), self.row(1)])
+        [first] = (tmp_path / "history.parquet").iterdir()
+        before = first.stat().st_mtime_ns
+        table.append([self.row(2)])
+        assert first.stat().st_mtime_ns == before
+        assert table.read()["episode"].to_pylist() == [0, 1, 2]
+        for number in range(3, 200):
+            table.append([self.row(number)])
+        assert len(list((tmp_path / "history.parquet").iterdir())) <= 51
+        assert table.read()["episode"].to_pylist() == list(range(200))
+        table.cut(150)
+        assert table.read()["episode"].to_pylist() == list(range(150))
+
+    def test_a_row_that_is_in_two_files_is_there_once(self, tmp_path: Path) -> None:
+        table = self.table(tmp_path)
+        table.append([self.row(0)])
+        table.append([self.row(1), self.row(2)])
+        leftover = tmp_path / "history.parquet" / "000000000001.parquet"
+        content = leftover.read_bytes()
+        table.put_together()
+        leftover.write_bytes(content)  # as if the process had been killed before it was removed
+        assert table.read()["episode"].to_pylist() == [0, 1, 2]
+        (tmp_path / "history.parquet" / ".half.new").write_bytes(b"PAR1")  # and another one in the middle of writing
+        assert table.read()["episode"].to_pylist() == [0, 1, 2]
+
+    def test_what_is_no_history(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="There is no history of a training in"):
+            agents.read_history(tmp_path)
+        (tmp_path / "x.parquet").write_bytes(b"nothing")
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            agents.read_history(tmp_path / "x.parquet")
+        pa.parquet.write_table(pa.table({"a": [1]}), tmp_path / "y.parquet")
+        with pytest.raises(ConfigurationError, match="no column 'env_steps'"):
+            agents.read_history(tmp_path / "y.parquet")
+
+
+def events(folder: Path) -> list[Any]:
+    found = []
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            found.append(tf.compat.v1.Event.FromString(record.numpy()))
+    return found
+
+
+def scalars(folder: Path) -> dict[str, dict[int, float]]:
+    found: dict[str, dict[int, float]] = {}
+    for event in events(folder):
+        for value in event.summary.value:
+            found.setdefault(value.tag, {})[event.step] = value.simple_value
+    return found
+
+
+class TestTensorBoard:
+    def test_what_is_in_it(self, tmp_path: Path) -> None:
+        updates: list[Any] = []
+        run = trainer(
+            TensorBoard(tmp_path, every=64), Evaluate(100, n_episodes=2),
+            LambdaCallback(on_update_end=lambda _, update: updates.append(update)), max_grad_norm=0.01,
+        )  # fmt: skip
+        run.train(env_steps=192)
+        told = scalars(tmp_path)
+        assert set(told) == {
+            "episode/return", "episode/length", "evaluation/mean_return", "evaluation/min_return",
+            "evaluation/max_return", "loss/default", "train/policy_loss", "train/value_loss", "train/entropy",
+            "train/approx_kl", "train/clip_fraction", "gradient_norm/default", "clipped_gradient_norm/default",
+            "learning_rate/default",
+        }  # fmt: skip
+        assert set(told["loss/default"]) == {64, 128, 192}
+        # The update after 64 steps is told at the next interval: what is written is what was known by then.
+        expected = np.concatenate([update.losses["default"] for update in updates[:1]]).mean()
+        assert told["loss/default"][64] == pytest.approx(expected, rel=1e-5)
+        assert told["learning_rate/default"][128] == pytest.approx(run.agent.get_learning_rate())
+        assert max(told["clipped_gradient_norm/default"].values()) <= 0.01 * 1.0001
+        assert min(told["gradient_norm/default"].values()) > 0.01
+        last = run.history.episodes[-1]
+        assert told["episode/return"][last.env_steps] == last.episode_return
+        assert told["evaluation/mean_return"][100] == pytest.approx(run.history.evaluations[0].mean_return)
+
+    def test_norms_cost_nothing_where_nobody_asks(self) -> None:
+        seen: list[Any] = []
+        note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))
+        trainer(note).train(env_steps=64)
+        assert not any("norm" in name for update in seen for name in update.metrics)
+
+    def test_norms_of_optimizers_that_step_in_turns(self, tmp_path: Path) -> None:
+        seen: list[Any] = []
+        note = LambdaCallback(on_update_end=lambda _, update: seen.append(update))
+        trainer(TensorBoard(tmp_path, every=20), note, agent="td3", policy_delay=2).train(env_steps=60)
+        norms = [float(value) for update in seen for value in update.metrics["gradient_norm/actor"]]
+        assert np.isnan(norms).any()  # the actor makes every second step only
+        assert np.isfinite(norms).any()
+        assert all(np.isfinite(update.metrics["gradient_norm/critic"]).all() for update in seen)
+        assert "gradient_norm/actor" in scalars(tmp_path)
+
+    def test_norms_change_no_training(self, tmp_path: Path) -> None:
+        alone, watched = trainer(agent="dqn"), trainer(TensorBoard(tmp_path), agent="dqn")
+        alone.train(env_steps=200)
+        watched.train(env_steps=200)
+        assert same(states(alone), states(watched))
+
+    @pytest.mark.parametrize(("limit", "name"), [(None, "gradient_norm"), (0.01, "clipped_gradient_norm")])
+    def test_a_norm_is_how_far_plain_descent_of_rate_one_goes(self, limit: float | None, name: str) -> None:
+        weights: list[Any] = []
+        told: list[Any] = []
+
+        def note(run: Trainer, *update: Any) -> None:
+            weights.append(np.concatenate([w.ravel() for w in run.agent.networks["q"].get_weights()]).astype(float))
+            told.extend(update)
+
+        run = trainer(
+            LambdaCallback(on_update_begin=note, on_update_end=note),
+            agent="dqn", optimizer="sgd", learning_rate=1.0, max_grad_norm=limit,
+        )  # fmt: skip
+        run.agent.tell_gradient_norms()
+        run.train(env_steps=40)
+        moved = np.linalg.norm(weights[1] - weights[0])
+        assert moved == pytest.approx(told[0].metrics[f"{name}/default"][0], rel=1e-4)
+
+    def test_a_log_goes_on_after_its_checkpoint(self, tmp_path: Path) -> None:
+        trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path)).train(env_steps=50)
+        rest = trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path))
+        agents.resume(rest, tmp_path)
+        rest.train(env_steps=30)
+        starts = [event for event in events(tmp_path) if event.HasField("session_log")]
+        assert [(event.step, event.session_log.status) for event in starts] == [(51, tf.compat.v1.SessionLog.START)]
+        assert set(scalars(tmp_path)["learning_rate/default"]) == {20, 40, 60, 80}
+
+
+class TestSignals:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_training_stops_between_two_steps_and_goes_on(self, tmp_path: Path, number: signal.Signals) -> None:
+        heard: list[int] = []
+        before = signal.getsignal(number)
+
+        def kill(run: Trainer, *_: Any) -> None:
+            if len(run.history.returns) == 3 and not heard:
+                os.kill(os.getpid(), number)
+
+        signals = StopOnSignals(heard.append)
+        run = trainer(LambdaCallback(on_episode_end=kill), signals, Checkpoints(tmp_path))
+        assert run.train(env_steps=300).reason == "interrupted"
+        assert (heard, signals.received, run.env_steps < 300) == ([number], number, True)
+        assert signal.getsignal(number) is before
+        rest, whole = trainer(), trainer()
+        agents.resume(rest, tmp_path)
+        rest.train(env_steps=300 - rest.env_steps)
+        whole.train(env_steps=300)
+        assert same(states(rest), states(whole))
+
+    def test_the_second_time_it_ends_at_once(self) -> None:
+        def kill(_: Trainer) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt):
+            trainer(LambdaCallback(on_rollout_begin=kill), StopOnSignals()).train(env_steps=300)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_callbacks_of_a_single_agent_refuse_a_population() -> None:
+    from agents.population import Population
+
+    spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
+    members = [{**spec.config.to_dict(), "seed": seed} for seed in (0, 1)]
+    with (
+        Trainer(Population(spec, members), callbacks=[EarlyStop()]) as run,
+        pytest.raises(ConfigurationError, match="EarlyStop is for an agent alone"),
+    ):
+        run.train(env_steps=10)

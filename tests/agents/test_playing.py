@@ -1,0 +1,133 @@
+"""Playing with an agent: episodes as they are, every frame, and files of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from fakes import SMALL_PPO
+from gymnasium.envs.classic_control import CartPoleEnv
+
+import agents
+from agents import ConfigurationError, EnvironmentSpec
+from agents.video import Pictures, VideoFile
+
+
+@pytest.fixture(scope="module")
+def agent() -> Any:
+    return agents.make("ppo", "CartPole-v1", **SMALL_PPO)
+
+
+def test_it_plays_the_episodes_that_evaluating_plays(agent: Any) -> None:
+    told: list[Any] = []
+    played = agents.play(agent, n_episodes=4, seed=7, on_episode=told.append)
+    assert [each.episode_return for each in played] == agents.evaluate(agent, n_episodes=4, n_envs=1, seed=7).tolist()
+    assert all((each.length, each.cut) == (each.episode_return, False) for each in played)
+    assert told == played
+
+
+def test_an_episode_may_be_cut_off(agent: Any) -> None:
+    assert agents.play(agent, max_steps=3) == [agents.PlayedEpisode(3.0, 3, cut=True)]
+
+
+def test_every_frame_from_the_first_to_the_last(agent: Any) -> None:
+    frames: list[Any] = []
+    played = agents.play(agent, n_episodes=2, on_frame=frames.append)
+    assert len(frames) == sum(each.length + 1 for each in played)
+    assert frames[0].shape == (400, 600, 3)
+    assert frames[0].dtype == np.uint8
+    assert not np.array_equal(frames[0], frames[played[0].length])
+
+
+def test_on_the_screen(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    [played] = agents.play(agent, render_mode="human", max_steps=2)
+    assert played.length == 2
+
+
+def test_the_agent_stays_as_it_is(agent: Any) -> None:
+    before = agent.rng.bit_generator.state
+    agents.play(agent, max_steps=5)
+    assert agent.rng.bit_generator.state == before
+    agents.play(agent, max_steps=5, explore=True)
+    assert agent.rng.bit_generator.state != before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"n_episodes": 0}, "n_episodes must be >= 1, got 0"),
+        ({"max_steps": 0}, "max_steps must be >= 1, got 0"),
+        ({"render_mode": "holograms"}, "CartPole-v1 has no render mode 'holograms': it has human, rgb_array"),
+    ],
+)
+def test_what_cannot_be_played(agent: Any, arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        agents.play(agent, **arguments)
+
+
+class Falling(CartPoleEnv):
+    def step(self, action: Any) -> Any:
+        raise RuntimeError("it falls")
+
+
+def test_an_environment_that_raises(agent: Any) -> None:
+    with pytest.raises(RuntimeError, match="it falls"):
+        agents.play(agent, EnvironmentSpec(Falling))
+    with pytest.raises(ConfigurationError, match=r"^Environment 'CartPole-v1' cannot be made"):
+        agents.play(agent, EnvironmentSpec("CartPole-v1", {"colour": 1}))
+
+
+def frames_of_colours() -> list[Any]:
+    return [np.full((41, 61, 3), 60 * number, np.uint8) for number in range(4)]
+
+
+def test_a_gif_has_every_frame(tmp_path: Path) -> None:
+    with VideoFile(tmp_path / "out.gif", 25.0) as video:
+        for frame in frames_of_colours():
+            video.add(frame)
+    read = imageio.imread(tmp_path / "out.gif", index=None)
+    assert read.shape == (4, 41, 61, 3)
+    np.testing.assert_allclose(read.mean(axis=(1, 2, 3)), [0.0, 60.0, 120.0, 180.0], atol=1.0)
+
+
+def test_an_mp4_has_every_frame(tmp_path: Path) -> None:
+    with VideoFile(tmp_path / "out.mp4", 25.0) as video:
+        for frame in frames_of_colours():
+            video.add(frame)
+    n_frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "out.mp4"))
+    assert (n_frames, seconds) == (4, pytest.approx(4 / 25, abs=0.01))
+
+
+def test_pictures(tmp_path: Path) -> None:
+    with Pictures(tmp_path / "frames") as pictures:
+        for frame in frames_of_colours():
+            pictures.add(frame)
+    written = sorted((tmp_path / "frames").iterdir())
+    assert [path.name for path in written] == ["000000.png", "000001.png", "000002.png", "000003.png"]
+    np.testing.assert_array_equal(imageio.imread(written[2]), frames_of_colours()[2])
+    with pytest.raises(ConfigurationError, match="is not empty"):
+        Pictures(tmp_path / "frames")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"ends in \.gif or \.mp4"):
+        VideoFile(tmp_path / "out.avi", 25.0)
+    with pytest.raises(ConfigurationError, match="make its folder first"):
+        VideoFile(tmp_path / "nowhere" / "out.gif", 25.0)
+
+
+def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(ConfigurationError, match=r'need imageio-ffmpeg: pip install "imageio\[ffmpeg\]"'):
+        VideoFile(tmp_path / "out.mp4", 25.0)
+    monkeypatch.setitem(sys.modules, "imageio.v2", None)
+    with pytest.raises(ConfigurationError, match=r'need imageio: pip install "imageio\[ffmpeg\]"'):
+        VideoFile(tmp_path / "out.gif", 25.0)
+    with pytest.raises(ConfigurationError, match="need imageio"):
+        Pictures(tmp_path / "frames")

@@ -1,0 +1,162 @@
+"""Watching what was trained, and drawing how it went."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from agents.errors import ConfigurationError
+from agents.history_file import EPISODES_SCHEMA
+from finder.histories import histories_data, plot_losses, plot_returns
+
+PPO = (
+    "train", "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",
+    "--quiet",
+)  # fmt: skip
+
+
+@pytest.fixture
+def trained(finder: Any) -> Any:
+    assert finder(*PPO, "--steps", "256", "--folder", "run", "--evaluate-every", "128").code == 0
+    return finder
+
+
+class TestPlay:
+    def test_returns_go_to_stdout(self, trained: Any) -> None:
+        ran = trained("play", "run", "--episodes", "2", "--max-steps", "9", "--video", "out.gif", "--frames", "frames")
+        assert ran.code == 0, ran.err
+        first, second, mean = ran.out.splitlines()
+        assert first == "episode 1   return 9   9 steps   cut off"
+        assert second.startswith("episode 2   return ")
+        assert mean.startswith("mean return ")
+        assert "Playing PPO on CartPole-v1, trained for 256 environment steps · run/checkpoints/" in ran.err
+        assert "written to out.gif" in ran.err
+        assert (trained.folder / "out.gif").read_bytes().startswith(b"GIF")
+        assert len(list((trained.folder / "frames").glob("*.png"))) >= 19
+
+    def test_json(self, trained: Any) -> None:
+        checkpoint = next((trained.folder / "run" / "checkpoints").glob("*256.checkpoint"))
+        ran = trained("play", str(checkpoint), "--frames", "frames", "--explore", "--json")
+        [episode] = ran.json["episodes"]
+        assert episode["episode_return"] == episode["length"]
+        assert ran.json["checkpoint"] == str(checkpoint)
+
+    def test_on_the_screen(self, trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+        ran = trained("play", "run", "--max-steps", "2")
+        assert (ran.code, ran.out) == (0, "episode 1   return 2   2 steps   cut off\n")
+
+    def test_the_best(self, trained: Any) -> None:
+        ran = trained("play", "run", "--best", "--max-steps", "2", "--frames", "frames")
+        assert ran.code == 0, ran.err
+
+    def test_other_arguments_of_the_environment(self, trained: Any) -> None:
+        ran = trained("play", "run", "--env-kwargs", '{"max_episode_steps": 3}', "--frames", "frames")
+        assert ran.out == "episode 1   return 3   3 steps\n"
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("nowhere", "--frames", "f"), "no such file or folder"),
+            (("note.txt", "--frames", "f"), "note.txt is no whole checkpoint"),
+            (("run", "--video", "out.avi"), "ends in .gif or .mp4"),
+            (("run", "--video", "nowhere/out.gif"), "make its folder first"),
+            (("run", "--frames", "full"), "'full' is not empty"),
+            (("run", "--episodes", "0", "--frames", "f"), "'--episodes'"),
+            (("run",), "There is no screen here (DISPLAY is not set): write a video (--video out.gif)"),
+            (("run", "--frames", "f", "--env-kwargs", '{"colour": 1}'), "cannot be made with {'colour': 1"),
+        ],
+    )
+    def test_a_mistake(self, trained: Any, words: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+            monkeypatch.delenv(name, raising=False)
+        (trained.folder / "note.txt").write_text("no checkpoint")
+        (trained.folder / "full").mkdir()
+        (trained.folder / "full" / "holiday.png").touch()
+        ran = trained("play", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert said in ran.err
+        assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
+
+
+def history(folder: Path, rows: list[tuple[int, float, float | None]]) -> Path:
+    folder.mkdir(parents=True)
+    told = [
+        {"episode": index, "env_steps": steps, "return": value, "length": 1, "loss": loss}
+        for index, (steps, value, loss) in enumerate(rows)
+    ]
+    pq.write_table(pa.Table.from_pylist(told, EPISODES_SCHEMA), folder / "history.parquet")
+    return folder
+
+
+class TestPlot:
+    def test_runs_side_by_side(self, trained: Any) -> None:
+        assert trained(*PPO, "--steps", "128", "--folder", "other").code == 0
+        ran = trained("plot", "run", "other", "--output", "runs.html")
+        assert ran.code == 0, ran.err
+        assert ran.out.strip() == str(trained.folder / "runs.html")
+        page = (trained.folder / "runs.html").read_text()
+        assert page.startswith("<!doctype html>")
+        assert "<h1>2 runs</h1>" in page
+        assert 'data-figure="returns"' in page
+        assert 'data-figure="losses"' in page
+        figure = plot_returns(histories_data([trained.folder / "run", trained.folder / "other"]))
+        assert [trace.name for trace in figure.data] == ["run", "run, evaluated", "other"]
+
+    def test_what_is_drawn(self, tmp_path: Path) -> None:
+        run = history(tmp_path / "a", [(10, 1.0, None), (20, 3.0, 0.5), (30, 5.0, float("nan")), (40, 7.0, 1.5)])
+        data = histories_data([run], window=2)
+        assert data.runs[0].steps == [10, 20, 30, 40]
+        assert data.runs[0].returns == [1.0, 2.0, 4.0, 6.0]
+        assert (data.runs[0].loss_steps, data.runs[0].losses) == ([20, 40], [0.5, 1.0])
+        assert data.runs[0].n_episodes == 4
+        assert list(plot_losses(data).data[0].y) == [0.5, 1.0]
+
+    def test_long_histories_are_thinned(self, tmp_path: Path) -> None:
+        run = history(tmp_path / "a", [(step, float(step), None) for step in range(1, 2001)])
+        [drawn] = histories_data([run], window=1).runs
+        assert len(drawn.steps) == 500
+        assert (drawn.steps[0], drawn.steps[-1]) == (1, 2000)
+        assert drawn.returns == [float(step) for step in drawn.steps]
+
+    def test_runs_of_the_same_name_are_told_apart(self, tmp_path: Path) -> None:
+        runs = [history(tmp_path / where / "run", [(1, 1.0, None)]) for where in ("a", "b")]
+        assert [run.label for run in histories_data(runs).runs] == [str(run) for run in runs]
+
+    def test_nothing_to_draw_yet(self, tmp_path: Path) -> None:
+        data = histories_data([history(tmp_path / "a", [])])
+        assert plot_returns(data).layout.annotations[0].text == "No episode has ended yet."
+        assert plot_losses(data).layout.annotations[0].text == "No episode has ended after an update yet."
+
+    def test_labels_are_text(self, tmp_path: Path) -> None:
+        run = history(tmp_path / "<b>bold", [(1, 1.0, 0.1)])
+        assert plot_returns(histories_data([run])).data[0].name == "&lt;b&gt;bold"
+
+    def test_the_same_run_twice(self, tmp_path: Path) -> None:
+        run = history(tmp_path / "a", [(1, 1.0, None)])
+        with pytest.raises(ConfigurationError, match="given twice"):
+            histories_data([run, tmp_path / "b" / ".." / "a"])
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("nowhere",), "There is no history of a training in 'nowhere'"),
+            (("empty",), "There is no history of a training in 'empty'"),
+            (("run", "--output", "x.svg"), "ends in .html"),
+            (("run", "--output", "nowhere/x.html"), "cannot be written"),
+            (("run", "--window", "0"), "'--window'"),
+            ((), "DIR"),
+        ],
+    )
+    def test_a_mistake(self, finder: Any, words: Any, said: str) -> None:
+        history(finder.folder / "run", [(1, 1.0, None)])
+        (finder.folder / "empty").mkdir()
+        ran = finder("plot", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert said in ran.err
+        assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1

@@ -1,0 +1,390 @@
+"""The long run from the command line: begun, killed, gone on with, of a study's pick."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agents
+import studies
+from agents import checkpoint_file
+from agents.tensorboard import TensorBoard
+
+RUN = "import sys; from finder.cli import main; sys.exit(main())"
+PPO = (
+    "ppo", "--env", "cli_envs:Slow-v0", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "n_epochs=2",
+    "-p", "n_envs=2", "-p", "batch_size=16", "-p", "hidden_sizes=[8]",
+)  # fmt: skip
+DQN = (
+    "dqn", "--env", "cli_envs:Slow-v0", "-p", "jit_compile=false", "-p", "hidden_sizes=[8]", "-p", "learning_starts=64",
+    "-p", "batch_size=8", "-p", "buffer_size=300",
+)  # fmt: skip
+DEADLINE_SECONDS = 60
+
+
+def episodes(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = agents.read_history(folder).to_pylist()
+    return [{name: value for name, value in row.items() if name != "wall_seconds"} for row in rows]
+
+
+def networks(folder: Path) -> list[np.ndarray[Any, Any]]:
+    state = checkpoint_file.load_weights(folder)["networks"]
+    return [array for name in sorted(state) for array in state[name]]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert episodes(one) == episodes(other)
+    for a, b in zip(networks(one), networks(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def begin(finder: Any, *words: str) -> subprocess.Popen[str]:
+    """Begins a training whose environment is slow, and waits until it steps."""
+    (finder.folder / "slow").touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, "train", *words],
+        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for((finder.folder / "running").exists, process)
+    (finder.folder / "slow").unlink()
+    return process
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class TestARun:
+    def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, finder: Any) -> None:
+        ran = finder("train", *PPO, "--steps", "400")
+        assert ran.code == 0, ran.err
+        folder = "runs/ppo-cli_envs-Slow-v0-seed0"
+        assert re.fullmatch(
+            rf"return [\d.]+   mean of the last (\d+) episodes   400 steps, \1 episodes   {folder}\n", ran.out
+        )
+        assert f"Training ppo on cli_envs:Slow-v0, seed 0, 400 environment steps · in {folder}" in ran.err
+        assert re.search(r"400 steps +\d+ episodes .* mean return .* best .* learning rate 0.0003", ran.err)
+        assert "budget reached" in ran.err
+        assert f"finder play {folder}" in ran.err
+        assert f"finder plot {folder}" in ran.err
+        path = finder.folder / folder
+        told = json.loads((path / "run.json").read_text())
+        assert told["settings"]["config"]["n_steps"] == 16
+        assert told["result"]["env_steps"] == 400
+        assert told["command"][:2] == ["train", "ppo"]
+        assert [header.env_steps for header in checkpoint_file.all_in(path / "checkpoints").values()] == [0, 400]
+        assert not (path / "tensorboard").exists()
+
+    def test_json(self, finder: Any) -> None:
+        ran = finder("train", *PPO, "--episodes", "3", "--folder", "mine", "--json", "--quiet")
+        assert ran.err == ""
+        assert (ran.json["folder"], ran.json["episodes"], ran.json["reason"]) == ("mine", 3, "budget reached")
+        assert ran.json["mean_return"] == np.mean([row["return"] for row in episodes(finder.folder / "mine")])
+
+    def test_it_ends_at_its_target(self, finder: Any) -> None:
+        ran = finder("train", *PPO, "--target-reward", "1", "--json")
+        assert ran.json["reason"] == "mean return of the last 100 episodes reached 1"
+        assert ran.json["episodes"] == 100
+
+    def test_everything_at_once(self, finder: Any) -> None:
+        ran = finder(
+            "train", *PPO, "--steps", "600", "--folder", "all", "--seed", "3", "--evaluate-every", "100",
+            "--evaluate-episodes", "2", "--checkpoint-every", "200", "--keep", "1", "--plateau", "1",
+            "--plateau-factor", "0.5", "--min-learning-rate", "1e-4", "--early-stop", "6", "--patience-from", "100",
+            "--tensorboard",
+        )  # fmt: skip
+        assert ran.code == 0, ran.err
+        folder = finder.folder / "all"
+        evaluations = agents.read_evaluations(folder).to_pylist()
+        assert [row["env_steps"] for row in evaluations][:3] == [100, 200, 300]
+        assert {row["n_episodes"] for row in evaluations} == {2}
+        found = checkpoint_file.all_in(folder / "checkpoints")
+        assert 1 <= len(found) <= 2
+        assert {header.judged_by for header in found.values()} == {"evaluation"}
+        assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)
+        assert list((folder / "tensorboard").iterdir())
+
+    def test_only_the_best(self, finder: Any) -> None:
+        words = ("train", *PPO, "--steps", "400", "--evaluate-every", "50", "--evaluate-episodes", "1", "--best-only")
+        assert finder(*words, "--folder", "best").code == 0
+        values = [h.value for h in checkpoint_file.all_in(finder.folder / "best" / "checkpoints").values()]
+        assert max(value or 0 for value in values) in values[-4:]
+        assert finder("play", "best", "--episodes", "1", "--max-steps", "3", "--frames", "frames").code == 0
+
+    def test_it_starts_from_the_weights_of_another_one(self, finder: Any) -> None:
+        assert finder("train", *PPO, "--steps", "200", "--folder", "first", "--weights-only").code == 0
+        ran = finder("train", *PPO, "--steps", "2", "--folder", "second", "--start-from", "first")
+        assert ran.code == 0, ran.err
+        for a, b in zip(networks(finder.folder / "first"), networks(finder.folder / "second"), strict=True):
+            np.testing.assert_array_equal(a, b)
+        again = finder("train", "--resume", "first", "--steps", "400")
+        assert again.code == 2
+        assert "hold weights only (--weights-only)" in again.err
+
+
+class TestGoingOn:
+    @pytest.mark.real
+    @pytest.mark.parametrize("agent", [PPO, DQN], ids=["ppo", "dqn"])
+    def test_killed_in_the_middle_it_ends_as_if_nothing_had_happened(self, finder: Any, agent: tuple[str, ...]) -> None:
+        words = (*agent, "--steps", "3000", "--evaluate-every", "500", "--evaluate-episodes", "2", "--early-stop", "50")
+        assert finder("train", *words, "--folder", "whole", "--quiet").code == 0
+        (finder.folder / "running").unlink()
+        process = begin(finder, *words, "--folder", "killed", "--checkpoint-every", "150")
+        (finder.folder / "slow").touch()  # again, so that there is a middle to be killed in
+        checkpoints = finder.folder / "killed" / "checkpoints"
+        wait_for(lambda: len(list(checkpoints.glob("*.checkpoint"))) >= 3, process)
+        process.kill()
+        process.communicate()
+        kept = checkpoint_file.header_of(checkpoint_file.find(finder.folder / "killed"))
+        assert 0 < kept.env_steps < 3000
+        (finder.folder / "slow").unlink()
+        again = finder("train", "--resume", "killed")
+        assert again.code == 0, again.err
+        assert f"Going on after {kept.env_steps:,} environment steps" in again.err
+        assert "new episodes" not in again.err
+        assert_same_run(finder.folder / "killed", finder.folder / "whole")
+        evaluations = [agents.read_evaluations(finder.folder / name).to_pylist() for name in ("killed", "whole")]
+        assert evaluations[0] == evaluations[1]
+
+    @pytest.mark.real
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+    def test_ctrl_c_and_polite_kills_keep_it_and_say_how_it_goes_on(self, finder: Any, number: int, code: int) -> None:
+        assert finder("train", *PPO, "--steps", "1000", "--folder", "whole", "--quiet").code == 0
+        (finder.folder / "running").unlink()
+        process = begin(finder, *PPO, "--steps", "1000", "--folder", "my run")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=DEADLINE_SECONDS)
+        assert (process.returncode, out) == (code, "")
+        assert "Traceback" not in err
+        assert "Stopping after this step; the same again ends it at once." in err
+        assert re.search(r"Stopped after [\d,]+ of 1,000 environment steps; kept in my run/checkpoints/\d+", err)
+        assert "Go on:  finder train --resume 'my run'" in err
+        assert finder("train", "--resume", "my run").code == 0
+        assert_same_run(finder.folder / "my run", finder.folder / "whole")
+
+    def test_one_that_is_done_says_so_and_a_larger_budget_trains_it_further(self, finder: Any) -> None:
+        first = finder("train", *PPO, "--steps", "200", "--folder", "run")
+        again = finder("train", "--resume", "run")
+        assert (again.code, again.out) == (0, first.out)
+        assert "Nothing left to train; showing what it came to." in again.err
+        less = finder("train", "--resume", "run", "--steps", "50")
+        assert less.code == 2
+        assert "Nothing is left to train of 50 environment steps: it has made 200 environment steps and" in less.err
+        assert finder("train", "--resume", "run").out == first.out
+        further = finder("train", "--resume", "run", "--steps", "400", "--json")
+        assert further.json["env_steps"] == 400
+        assert finder("train", *PPO, "--steps", "400", "--folder", "whole").code == 0
+        assert_same_run(finder.folder / "run", finder.folder / "whole")
+
+    def test_environments_that_cannot_be_copied_begin_new_episodes_and_it_says_so(self, finder: Any) -> None:
+        lander = ("ppo", "--env", "LunarLander-v3", *PPO[3:])
+        assert finder("train", *lander, "--steps", "100", "--folder", "run").code == 0
+        ran = finder("train", "--resume", "run", "--steps", "200")
+        assert ran.code == 0, ran.err
+        assert "these environments cannot be copied, so new episodes begin; all else goes on as it was." in ran.err
+
+    def test_two_processes_do_not_train_the_same_run(self, finder: Any) -> None:
+        from finder.run_folder import RunFolder
+
+        assert finder("train", *PPO, "--steps", "100", "--folder", "run").code == 0
+        with RunFolder.open(finder.folder / "run").held():
+            ran = finder("train", "--resume", "run", "--steps", "200")
+        assert ran.code == 2
+        assert "Another process trains in 'run' at this moment." in ran.err
+
+
+class TestFailures:
+    def test_an_environment_that_raises(self, finder: Any) -> None:
+        broken = ("ppo", "--env", "cli_envs:Broken-v0", *PPO[3:])
+        ran = finder("train", *broken, "--steps", "400", "--folder", "run")
+        assert ran.code == 1
+        assert "Error: the training failed: RuntimeError: the robot fell off the table" in ran.err
+        assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in ran.err
+        assert "in step" in ran.err  # where it happened
+
+    def test_a_reward_that_is_no_number(self, finder: Any) -> None:
+        words = ("ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"nan": true}', *PPO[3:], "--steps", "400")
+        ran = finder("train", *words)
+        assert ran.code == 1
+        assert "Error: the training failed: NonFiniteError: Environment 'cli_envs:Broken-v0' gave the reward" in ran.err
+        assert "Traceback" not in ran.err
+
+    def test_a_callback_that_raises(self, finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any) -> None:
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(TensorBoard, "on_episode_end", fail)
+        ran = finder("train", *PPO, "--steps", "400", "--folder", "run", "--tensorboard")
+        assert ran.code == 1
+        path = checkpoint_file.find(finder.folder / "run")
+        assert f"The training is kept in run/checkpoints/{path.name}." in ran.err
+        monkeypatch.undo()
+        again = finder("train", "--resume", "run")
+        assert again.code == 0, again.err
+
+
+class TestThePick:
+    def test_it_is_trained_exactly(self, searched: Any) -> None:
+        ran = searched.finder("train", "--from", searched.study, "--steps", "600", "--folder", "picked")
+        assert ran.code == 0, ran.err
+        pick = searched.finder("best", searched.study, "--json").json
+        told = json.loads((searched.finder.folder / "picked" / "run.json").read_text())["settings"]
+        assert (told["config"], told["env"], told["agent"]) == (pick["config"], pick["env"], "ppo")
+        assert told["study"] == {
+            "name": searched.study, "storage": "sqlite:///finder.db", "trial": pick["trial"]
+        }  # fmt: skip
+        assert f"(trial #{pick['trial']} of {searched.study})" in ran.err
+        assert "over 5 further seeds" in ran.err  # how sure the study was
+        assert f"learning rate {pick['config']['learning_rate']:.3g}" in ran.err
+
+    def test_it_can_be_begun_from_what_best_says(self, searched: Any) -> None:
+        assert f"finder train --from {searched.study}" in searched.finder("best", searched.study).err
+        assert f"finder train --from {searched.study}" in searched.ran.err
+
+    def test_a_study_without_a_pick(self, finder: Any) -> None:
+        ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--rates", "1e-3", "--confirm", "0")
+        assert ran.code == 1
+        ran = finder("train", "--from", "lr-ppo-cli_envs:Broken-v0")
+        assert (ran.code, ran.out) == (1, "")
+        assert "has no pick to train: no trial is complete" in ran.err
+        assert "See finder show lr-ppo-cli_envs:Broken-v0" in ran.err
+        assert not (finder.folder / "runs").exists()
+
+    def test_an_agent_of_a_script_and_weights_that_it_started_from(self, finder: Any) -> None:
+        (finder.folder / "mine.py").write_text("from agents.algorithms.ppo import PPO\n\nclass Mine(PPO):\n    pass\n")
+        words = ("mine.py:Mine", *PPO[1:])
+        assert finder("train", *words, "--steps", "64", "--folder", "before").code == 0
+        script = (
+            "import sys; sys.path.insert(0, '.')\n"
+            "from dataclasses import replace\n"
+            "import agents\nfrom finder import LRFinder\nfrom mine import Mine\n"
+            "recipe = agents.AgentSpec.of(Mine, 'CartPole-v1', dict(jit_compile=False, n_steps=16, n_epochs=2,"
+            " n_envs=2, batch_size=16, hidden_sizes=[8]))\n"
+            "recipe = replace(recipe, state=agents.load_weights('before'))\n"
+            "LRFinder(recipe).grid(1e-4, 1e-2, n_rates=2, env_steps=200, seeds=1, confirm=0, executor='inline',"
+            " study_name='mine')\n"
+        )
+        done = finder.python("-c", script)
+        assert done.returncode == 0, done.stderr
+        ran = finder("train", "--from", "mine", "--steps", "10")
+        assert ran.code == 2
+        assert "is a class of a script: say where it is, as module:Mine or file.py:Mine" in ran.err
+        ran = finder("train", "mine.py:Mine", "--from", "mine", "--steps", "10")
+        assert ran.code == 2
+        assert "started from trained weights: give these" in ran.err
+        assert finder("train", *words, "--steps", "64", "--folder", "other", "--seed", "9").code == 0
+        ran = finder("train", "mine.py:Mine", "--from", "mine", "--steps", "10", "--start-from", "other")
+        assert ran.code == 2
+        assert "started from other weights than these" in ran.err
+        ran = finder(
+            "train", "mine.py:Mine", "--from", "mine", "--steps", "2", "--start-from", "before", "--folder", "x"
+        )
+        assert ran.code == 0, ran.err
+        for a, b in zip(networks(finder.folder / "before"), networks(finder.folder / "x"), strict=True):
+            np.testing.assert_array_equal(a, b)
+        ran = finder("train", "ppo", "--from", "mine", "--steps", "10", "--start-from", "before")
+        assert "is of the agent 'Mine', not 'ppo'" in ran.err
+
+    def test_the_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        from dataclasses import replace
+
+        from finder.picked import picked_agent
+        from studies.study import load_study
+
+        with load_study(f"sqlite:///{searched.finder.folder}/finder.db", searched.study) as study:
+            pick = studies.pick.best(study)
+            at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
+            assert picked_agent(study, at).config.learning_rate == 1.25e-4
+
+
+MISTAKES = {
+    "nothing": ((), "Say what to train: AGENT --env ID, --from STUDY, or --resume DIR."),
+    "no environment": (("ppo",), "Say what to train"),
+    "unknown agent": (("pppo", "--env", "CartPole-v1"), "Did you mean ppo"),
+    "unknown environment": (("ppo", "--env", "CartPol-v1"), "Did you mean CartPole-v1"),
+    "environment argument": (("ppo", "--env", "CartPole-v1", "--env-kwargs", '{"colour": 1}'), "colour"),
+    "unknown hyperparameter": (("ppo", "--env", "CartPole-v1", "-p", "gama=0.9"), "Did you mean gamma"),
+    "action space": (("dqn", "--env", "Pendulum-v1"), "DQN takes discrete actions"),
+    "unknown study": (("--from", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
+    "a pick and its environment": (("--from", "x", "--env", "CartPole-v1"), "--env: --from trains the study's pick"),
+    "no steps": (("ppo", "--env", "CartPole-v1", "--steps", "0"), "'--env-steps'"),
+    "no run": (("--resume", "nowhere"), "'nowhere' is no folder of a run: it has no run.json"),
+    "a run and its agent": (("ppo", "--resume", "x"), "AGENT: the run goes on with what it was begun with"),
+    "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: the run goes on"),
+    "a folder that is not empty": (("ppo", "--env", "CartPole-v1", "--folder", "full"), "'full' is not empty"),
+    "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "--evaluate-every: An interval is"),
+    "another interval": (("ppo", "--env", "CartPole-v1", "--checkpoint-every", "0"), "--checkpoint-every: An interval"),
+    "weights of nothing": (("ppo", "--env", "CartPole-v1", "--start-from", "nowhere"), "no such file or folder"),
+    "a vectorization": (("ppo", "--env", "CartPole-v1", "--vectorization", "asink"), "Did you mean async"),
+    "episodes of no evaluation": (
+        ("ppo", "--env", "CartPole-v1", "--evaluate-episodes", "3"),
+        "--evaluate-episodes has no effect without --evaluate-every",
+    ),
+    "a factor of no plateau": (
+        ("ppo", "--env", "CartPole-v1", "--plateau-factor", "0.5"),
+        "--plateau-factor has no effect without --plateau",
+    ),
+    "a least rate of no plateau": (
+        ("ppo", "--env", "CartPole-v1", "--min-learning-rate", "0.5"),
+        "--min-learning-rate has no effect without --plateau",
+    ),
+    "patience for nothing": (
+        ("ppo", "--env", "CartPole-v1", "--patience-from", "5"),
+        "--patience-from has no effect without --early-stop or --plateau",
+    ),
+    "a storage of no study": (
+        ("ppo", "--env", "CartPole-v1", "--storage", "x.db"),
+        "--storage has no effect without --from",
+    ),
+    "a factor above one": (
+        ("ppo", "--env", "CartPole-v1", "--plateau", "3", "--plateau-factor", "2"),
+        "factor must be between 0 and 1, got 2.0",
+    ),
+    "a stop before any plateau": (
+        ("ppo", "--env", "CartPole-v1", "--plateau", "10", "--early-stop", "3"),
+        "before the learning rate is ever lowered after 10",
+    ),
+    "the best of two kinds": (
+        ("ppo", "--env", "CartPole-v1", "--best-only", "--evaluate-every", "9", "--checkpoint-every", "9"),
+        "leave --checkpoint-every out",
+    ),
+    "a schedule and a plateau": (
+        ("ppo", "--env", "CartPole-v1", "--plateau", "3", "-p", 'learning_rate={"class_name": "CosineDecay", "config": '
+         '{"initial_learning_rate": 0.1, "decay_steps": 9}}'),
+        "follows a learning-rate schedule, which ReduceOnPlateau cannot lower",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
+    (finder.folder / "empty.db").touch()
+    (finder.folder / "full").mkdir()
+    (finder.folder / "full" / "thesis.txt").touch()
+    ran = finder("train", *words)
+    assert (ran.code, ran.out) == (2, ""), ran.err
+    assert said in ran.err
+    assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"settings": {"format": 1}}', '{"format": 2, "settings": {}}'])
+def test_a_folder_whose_description_is_none(finder: Any, content: str) -> None:
+    (finder.folder / "run").mkdir()
+    (finder.folder / "run" / "run.json").write_text(content)
+    ran = finder("train", "--resume", "run")
+    assert (ran.code, ran.out) == (2, "")
+    assert "run/run.json" in ran.err
