@@ -36,7 +36,7 @@ def train(
         str | None,
         typer.Argument(
             metavar="[AGENT]",
-            help="A name (dqn, ppo), module:Class or file.py:Class; left out with --from and --resume.",
+            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --from and --resume.",
             show_default=False,
         ),
     ] = None,

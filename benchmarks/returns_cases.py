@@ -1,4 +1,4 @@
-"""What `learning.py` trains: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
+"""What `returns.py` trains: settings of rl-baselines3-zoo as far as they have a counterpart here, else our defaults.
 
 `zoo` is the return that the zoo's table has for the same steps: of one run, on LunarLander of the version before.
 """

@@ -1,0 +1,142 @@
+"""What do the agents reach? Greedy returns over seeds, at steps along the way, beside those of rl-baselines3-zoo.
+
+Each case trains all its seeds as members of one population; every tenth of the budget each member plays 20 greedy
+episodes, and 100 at the end, in environments with seeds that training does not use. Results go to
+`benchmarks/results/returns-CASE.csv`, a row an evaluation, and cases that are done are not run again.
+
+    python benchmarks/returns.py ppo-cartpole dqn-cartpole
+    python benchmarks/returns.py --summary      the table
+    python benchmarks/returns.py --picture      benchmarks/returns.png (needs Chromium)
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from returns_cases import CASES
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = ("case", "seed", "env_steps", "n_episodes", "greedy_mean", "greedy_std", "train_seconds")
+
+
+def run(name: str) -> list[dict[str, Any]]:
+    import agents
+    from agents.population import Population
+    from agents.variables import assign_all
+
+    case = CASES[name]
+    # Gymnasium's own environments: EnvPool, where it is installed, plays the same games with other random numbers.
+    environment = agents.EnvironmentSpec(case.env, vectorization="sync")
+    spec = agents.AgentSpec.of(case.agent, environment, case.params)
+    population, judge = Population(spec, [{"seed": seed} for seed in range(case.seeds)]), spec.build()
+    rows, seconds = [], 0.0
+    with agents.Trainer(population) as trainer:
+        for tenth in range(1, 11):
+            began = time.perf_counter()
+            trainer.train(env_steps=max(1, case.env_steps * tenth // 10 - trainer.env_steps))
+            seconds += time.perf_counter() - began
+            n_episodes = 100 if tenth == 10 else 20
+            state = population.get_state()
+            for position, run_of_member in enumerate(trainer.runs):
+                assign_all(judge.state_variables(), [values[position] for values in state["values"]])
+                judge.set_extra_state(state["extra"][position % len(state["extra"])])
+                returns = agents.evaluate(judge, n_episodes=n_episodes, seed=1_000_000 + position)
+                seed = population.seeds[run_of_member.member]
+                values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
+                rows.append(dict(zip(COLUMNS, values, strict=True)))
+            told = [f"{row['greedy_mean']:.1f}" for row in rows[-case.seeds :]]
+            print(f"{name}  {trainer.env_steps:,} steps  {seconds:,.0f} s  {' '.join(told)}", flush=True)
+    return rows
+
+
+def main(names: list[str]) -> None:
+    for name in names:
+        path = RESULTS / f"returns-{name}.csv"
+        if path.exists():
+            continue
+        rows = run(name)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+
+
+def evaluations(name: str) -> dict[int, list[tuple[int, float]]]:
+    """Seed -> (environment steps, greedy return) of each evaluation."""
+    by_seed: dict[int, list[tuple[int, float]]] = {}
+    path = RESULTS / f"returns-{name}.csv"
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                by_seed.setdefault(int(row["seed"]), []).append((int(row["env_steps"]), float(row["greedy_mean"])))
+    return by_seed
+
+
+def interquartile_mean(values: Any) -> Any:
+    """Mean of the middle half along the last axis; of 5 values the middle three, the outer two of these by 3/4."""
+    ordered = np.sort(values, axis=-1)
+    n = ordered.shape[-1]
+    edges = np.arange(n + 1)
+    weights = np.clip(np.minimum(edges[1:], 0.75 * n) - np.maximum(edges[:-1], 0.25 * n), 0, 1)
+    return ordered @ weights / weights.sum()
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """95%, by a bootstrap over seeds."""
+    rng = np.random.default_rng(0)
+    drawn = interquartile_mean(rng.choice(values, (10_000, len(values))))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def summary() -> None:
+    print("| case | steps | IQM of seeds (95%) | seeds | wanted | zoo, one run |")
+    print("|---|---|---|---|---|---|")
+    for name, case in CASES.items():
+        final = [values[-1][1] for values in evaluations(name).values()]
+        if not final:
+            continue
+        low, high = interval(final)
+        told = ", ".join(f"{value:.0f}" for value in final)
+        iqm = f"{interquartile_mean(final):.1f} ({low:.1f} to {high:.1f})"
+        wanted = f"{case.threshold:g}" if interquartile_mean(final) >= case.threshold else f"**{case.threshold:g}**"
+        print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")
+
+
+def picture() -> None:
+    """Draws every seed's greedy returns, a panel a case."""
+    from picture import screenshot
+    from plotly.subplots import make_subplots
+
+    done = [name for name in CASES if evaluations(name)]
+    n_rows = math.ceil(len(done) / 4)
+    figure = make_subplots(rows=n_rows, cols=4, subplot_titles=done, vertical_spacing=0.25 / n_rows)
+    for index, name in enumerate(done):
+        place = {"row": index // 4 + 1, "col": index % 4 + 1}
+        for seed, values in evaluations(name).items():
+            steps, returns = zip(*values, strict=True)
+            figure.add_scatter(x=steps, y=returns, name=f"{name}, seed {seed}", line={"width": 1.5}, **place)
+        figure.add_hline(y=CASES[name].threshold, line={"dash": "dot", "color": "#e11d48"}, **place)
+    figure.update_layout(
+        width=1400, height=240 * n_rows, showlegend=False, margin={"t": 40, "l": 40, "r": 20, "b": 30},
+        template="plotly_white",
+    )  # fmt: skip
+    screenshot(figure, Path(__file__).parent / "returns.png", 1400, 240 * n_rows)
+
+
+if __name__ == "__main__":
+    if "--summary" in sys.argv:
+        summary()
+    elif "--picture" in sys.argv:
+        picture()
+    else:
+        main(sys.argv[1:] or list(CASES))
