@@ -28,8 +28,8 @@ CASES = {
     "ppo-continuous": (dict(SMALL, n_envs=2, n_steps=32, batch_size=32, n_epochs=2), "Pendulum-v1", 256),
     "dqn": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, target_update_interval=7),
             "CartPole-v1", 200),
-    "dqn-parts": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, double=True, dueling=True,
-                       noisy=True, n_atoms=11, v_max=20.0), "CartPole-v1", 200),
+    "dqn-parts": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, double=True,
+                       dueling=True, noisy=True, n_atoms=11, v_max=20.0), "CartPole-v1", 200),
     "dqn-few": (dict(SMALL, batch_size=2, learning_starts=20), "CartPole-v1", 100),  # fewer rows than replicas
 }
 told = {}
