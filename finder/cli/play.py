@@ -27,8 +27,8 @@ def play(  # noqa: PLR0917 - a command's flags
     checkpoint: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR or FILE",
-            help="Folder of a run, whose newest checkpoint plays, or a checkpoint.",
+            metavar="DIR",
+            help="Folder of a run, whose newest checkpoint plays; or a checkpoint's file.",
             show_default=False,
         ),
     ],

@@ -35,7 +35,7 @@ def train(
     agent: Annotated[
         str | None,
         typer.Argument(
-            metavar="[AGENT]",
+            metavar="AGENT",
             help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --from and --resume.",
             show_default=False,
         ),
