@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agents.optimizers import OptimizerSpec as OptimizerSpec
     from agents.pool import Pool as Pool
     from agents.replay import RolloutMemory as RolloutMemory
+    from agents.replay import TrajectoryReplay as TrajectoryReplay
     from agents.replay import UniformReplay as UniformReplay
     from agents.shared_objects import Counter as Counter
     from agents.shared_objects import serve_shared as serve_shared
@@ -49,7 +50,7 @@ _HOME = {
     "agents.networks": ("network",),
     "agents.optimizers": ("OptimizerSpec",),
     "agents.pool": ("Pool",),
-    "agents.replay": ("RolloutMemory", "UniformReplay"),
+    "agents.replay": ("RolloutMemory", "TrajectoryReplay", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.trainer": ("Trainer",),
@@ -74,6 +75,7 @@ __all__ = [
     "RolloutMemory",
     "StopAtReturn",
     "Trainer",
+    "TrajectoryReplay",
     "UniformReplay",
     "UpdateMetrics",
     "evaluate",
