@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from agents.playing import PlayedEpisode as PlayedEpisode
     from agents.playing import play as play
     from agents.pool import Pool as Pool
+    from agents.replay import HindsightReplay as HindsightReplay
     from agents.replay import PrioritizedReplay as PrioritizedReplay
     from agents.replay import RolloutMemory as RolloutMemory
+    from agents.replay import TrajectoryReplay as TrajectoryReplay
     from agents.replay import UniformReplay as UniformReplay
     from agents.shared_objects import Counter as Counter
     from agents.shared_objects import serve_shared as serve_shared
@@ -74,7 +76,7 @@ _HOME = {
     "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
     "agents.playing": ("PlayedEpisode", "play"),
     "agents.pool": ("Pool",),
-    "agents.replay": ("PrioritizedReplay", "RolloutMemory", "UniformReplay"),
+    "agents.replay": ("HindsightReplay", "PrioritizedReplay", "RolloutMemory", "TrajectoryReplay", "UniformReplay"),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.tensorboard": ("TensorBoard",),
@@ -96,6 +98,7 @@ __all__ = [
     "Evaluation",
     "Every",
     "HistoryFile",
+    "HindsightReplay",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
@@ -111,6 +114,7 @@ __all__ = [
     "StopOnSignals",
     "TensorBoard",
     "Trainer",
+    "TrajectoryReplay",
     "UniformReplay",
     "UpdateMetrics",
     "evaluate",

@@ -189,8 +189,8 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
         ("dqn", "q", {"target_update_interval": 10, "n_step": 3}, 0.0),
         ("dqn", "q", {"target_update_interval": 10, "replay": "prioritized"}, 1.0),
         ("ppo", "critic", {"learning_rate": 2e-2, "gae_lambda": 0.9}, 0.1),
-        ("acer", "critic", {"n_steps": 1}, 1.0),
-        ("acer", "critic", {"n_steps": 8}, 0.0),
+        ("acer", "critic", {"n_steps": 1, "replay_ratio": 1, "learning_rate": 2e-3}, 1.0),
+        ("acer", "critic", {"n_steps": 8, "replay_ratio": 0, "learning_rate": 2e-2}, 0.0),
     ],
 )
 def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
