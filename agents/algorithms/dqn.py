@@ -8,6 +8,7 @@ networks (Fortunato et al. 2017, arXiv 1706.10295) and distributions of returns 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -106,6 +107,11 @@ class DQNConfig(OffPolicyConfig):
             raise ConfigurationError(f"v_max must be more than v_min = {self.v_min:g}, got {self.v_max:g}.")
 
 
+@functools.cache
+def _values_of(n_atoms: int) -> ActionValues:
+    return CategoricalValues(n_atoms) if n_atoms > 1 else ScalarValues()
+
+
 class DQN(OffPolicyAgent):
     """DQN for discrete actions. See `Agent` for the arguments.
 
@@ -116,6 +122,8 @@ class DQN(OffPolicyAgent):
     config_class = DQNConfig
     config: DQNConfig
     target_networks: ClassVar[Mapping[str, str]] = {"target": "q"}
+    n_noise = 0
+    """Numbers of noise that a pass of a row through the network takes."""
 
     @property
     def rowwise(self) -> bool:
@@ -127,11 +135,14 @@ class DQN(OffPolicyAgent):
             raise ConfigurationError(
                 f"{name} takes discrete actions, not {self.action_space}; PPO takes continuous ones."
             )
-        n_atoms = self.config.n_atoms
-        self.values: ActionValues = CategoricalValues(n_atoms) if n_atoms > 1 else ScalarValues()
         online, target = self._network("q"), self._network("target")
-        self.n_noise: int = getattr(online, "n_noise", 0)
+        self.n_noise = getattr(online, "n_noise", 0)
         return {"q": online, "target": target}
+
+    @property
+    def values(self) -> ActionValues:
+        """How the outputs of the networks are read and learned from."""
+        return _values_of(self.config.n_atoms)
 
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)

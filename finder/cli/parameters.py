@@ -23,7 +23,9 @@ _WHAT, _BUDGET, _STUDY, _WHERE, _OUTPUT = "What is trained", "Budget", "The stud
 
 Agent = Annotated[
     str,
-    typer.Argument(metavar="AGENT", help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class.", show_default=False),
+    typer.Argument(
+        metavar="AGENT", help="A name (dqn, ppo, sac, ...), module:Class, or file.py:Class.", show_default=False
+    ),
 ]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The study's name.", show_default=False)]
 Storage = Annotated[
