@@ -181,7 +181,7 @@ def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
         told = state_file.about(path)
         if told is not None and (told.get("kind"), told.get("format")) == (_KIND, FORMAT):
             found[path] = _header(path)[0]
-    return dict(sorted(found.items(), key=lambda item: item[1].env_steps))
+    return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
 
 
 def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:

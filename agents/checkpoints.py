@@ -38,8 +38,9 @@ class Checkpoints(Callback):
             evaluation, or where it is judged by its own episodes, at each `every`. What is written at the end of
             training is written all the same. Defaults to False.
         weights_only: Writes what acting needs, and nothing that a training could go on from. Defaults to False.
-        judged_by: What it is worth: the mean return of the newest evaluation, or of the last `window` episodes of
-            training. Defaults to ``"training"``.
+        judged_by: What it is worth: the mean return of the last `window` episodes of training, or of an evaluation of
+            just this agent; one that is the best so far is then written whatever `every` says. Defaults to
+            ``"training"``.
         window: Episodes. Defaults to 100.
 
     Raises:
@@ -76,10 +77,10 @@ class Checkpoints(Callback):
         self.newest: Path | None = None
         """The newest checkpoint."""
         self._beat: Beat | None = None
-        self._evaluated = False
         self._ended = False
         self._best = float("-inf")
-        self._at = (-1, -1)  # environment and gradient steps of the newest one of this process
+        # Environment and gradient steps of the newest checkpoint of this process, and of the newest evaluation.
+        self._at = self._evaluated_at = (-1, -1)
         self._written, self._cost = time.monotonic(), 0.0
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -97,17 +98,19 @@ class Checkpoints(Callback):
             self.newest = path
         self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
         self._beat = None if self.every is None else Beat(self.every, trainer)
-        self._ended = self._evaluated = False
+        self._ended = False
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        self._evaluated = True
+        if self.judged_by == "evaluation":
+            self._evaluated_at = _moment(trainer)
 
     def on_step_end(self, trainer: Trainer) -> None:
-        evaluated, self._evaluated = self._evaluated, False
-        if not (evaluated if self._beat is None else self._beat.due(trainer)) or self._would_cost_too_much():
+        due = self._beat is not None and self._beat.due(trainer) and not self._would_cost_too_much()
+        if not (due or self._evaluated_at == _moment(trainer)):
             return
         value = self.value(trainer)
-        if not self.best_only or (value is not None and value > self._best):
+        is_best = value is not None and value > self._best
+        if is_best or (due and not self.best_only):
             self.write(trainer)
 
     def on_run_end(self, trainer: Trainer, run: Run) -> None:
@@ -115,8 +118,7 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: Trainer) -> None:
         error = trainer.callbacks.error
-        now = (trainer.env_steps, trainer.agent.gradient_steps)  # an update may have followed the newest checkpoint
-        if (self._ended or error is not None) and self._at != now:
+        if (self._ended or error is not None) and self._at != _moment(trainer):
             self.write(trainer)
         if error is not None:
             error.add_note(f"The training is kept in {self.newest}.")
@@ -125,16 +127,18 @@ class Checkpoints(Callback):
         """What the training is worth by now, or None where nothing is known."""
         history = trainer.history
         if self.judged_by == "evaluation":
-            return history.evaluations[-1].mean_return if history.evaluations else None
+            return history.evaluations[-1].mean_return if self._evaluated_at == _moment(trainer) else None
         return history.mean_return(self.window) if history.returns else None
 
     def write(self, trainer: Trainer) -> Path:
         """Writes one now, and removes those that are too many; returns its path."""
         began = time.monotonic()
         value = self.value(trainer)
-        path = self.folder / f"{trainer.env_steps:012d}{SUFFIX}"
+        # An update may have followed a checkpoint without a step between them; that one may be the best, and stays.
+        updated = "-updated" if self._at[0] == trainer.env_steps and self._at != _moment(trainer) else ""
+        path = self.folder / f"{trainer.env_steps:012d}{updated}{SUFFIX}"
         write(path, trainer, "weights" if self.weights_only else "everything", value, self.judged_by)
-        self.newest, self._at = path, (trainer.env_steps, trainer.agent.gradient_steps)
+        self.newest, self._at = path, _moment(trainer)
         self._best = self._best if value is None else max(self._best, value)
         self._remove_surplus()
         self._written = time.monotonic()
@@ -154,3 +158,8 @@ class Checkpoints(Callback):
         for path in list(found)[: -self.keep]:
             if path != best:
                 path.unlink(missing_ok=True)
+
+
+def _moment(trainer: Trainer) -> tuple[int, int]:
+    """Environment and gradient steps: the agent is another one after either."""
+    return trainer.env_steps, trainer.agent.gradient_steps

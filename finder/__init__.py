@@ -9,10 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from finder.histories import histories_data as histories_data
+    from finder.histories import plot_losses as plot_losses
+    from finder.histories import plot_returns as plot_returns
     from finder.lr import LRFinder as LRFinder
     from finder.optimizer import OptFinder as OptFinder
     from finder.parallel import AgentFinder as AgentFinder
     from finder.parallel import ParallelFinder as ParallelFinder
+    from finder.picked import picked_agent as picked_agent
     from finder.range_test import RangeTestResult as RangeTestResult
     from finder.results import SearchResult as SearchResult
     from finder.search import run_search as run_search
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
     from finder.worker import work as work
 
 _HOME = {
+    "finder.histories": ("histories_data", "plot_losses", "plot_returns"),
     "finder.lr": ("LRFinder",),
     "finder.optimizer": ("OptFinder",),
     "finder.parallel": ("AgentFinder", "ParallelFinder"),
+    "finder.picked": ("picked_agent",),
     "finder.range_test": ("RangeTestResult",),
     "finder.results": ("SearchResult",),
     "finder.search": ("run_search",),
@@ -39,6 +45,10 @@ __all__ = [
     "ParallelFinder",
     "RangeTestResult",
     "SearchResult",
+    "histories_data",
+    "picked_agent",
+    "plot_losses",
+    "plot_returns",
     "run_file",
     "run_search",
     "submit_file",

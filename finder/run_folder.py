@@ -111,11 +111,11 @@ class RunFolder:
         self._command = list(command)
 
     @classmethod
-    def make(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
-        """A folder for a new run.
+    def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
+        """A folder for a new run, which is not there before `create`.
 
         Raises:
-            ConfigurationError: There is something in it already, or it cannot be made.
+            ConfigurationError: There is something in it already.
         """
         if (path / _FILE).exists():
             raise ConfigurationError(
@@ -123,13 +123,19 @@ class RunFolder:
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
-        made = cls(path, settings, None, command)
+        return cls(path, settings, None, command)
+
+    def create(self) -> None:
+        """Makes the folder, with what was asked for in it.
+
+        Raises:
+            ConfigurationError: It cannot be made.
+        """
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            made._write()
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write()
         except OSError as error:
-            raise ConfigurationError(f"{str(path)!r} cannot be written to: {error.strerror or error}.") from None
-        return made
+            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -232,8 +232,8 @@ def train(
     from finder.run_folder import RunFolder, free_folder
 
     check_settings(settings)
-    made = RunFolder.make(folder or free_folder(settings), settings, output.words)
-    return run(made, state, output, goes_on=False)
+    new = RunFolder.new(folder or free_folder(settings), settings, output.words)
+    return run(new, state, output, goes_on=False)
 
 
 def _of_agent(agent: str, params: Mapping[str, Any], chosen: Mapping[str, Any]) -> RunSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -23,35 +23,33 @@ class LiveTraining(Progress):
 
     Args:
         settings: The run's, for how much of it is done.
+        console: The terminal. Defaults to stderr.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
-        super().__init__()
+    def __init__(self, settings: RunSettings, console: Console | None = None) -> None:
+        super().__init__(every_seconds=0.25)
         self._settings = settings
-        self._trainer: Trainer | None = None
-        self._live = Live(get_renderable=self._draw, console=errors(), refresh_per_second=4, transient=True)
+        self._console = console or errors()
+        self._shown: RenderableType = Text("")
+        self._live = Live(
+            get_renderable=lambda: self._shown, console=self._console, refresh_per_second=4, transient=True
+        )
 
     def on_train_begin(self, trainer: Trainer) -> None:
         super().on_train_begin(trainer)
-        self._trainer = trainer
+        self.show(trainer)
         self._live.start()
-
-    def on_step_end(self, trainer: Trainer) -> None:
-        pass  # it is redrawn by the clock
 
     def on_train_end(self, trainer: Trainer) -> None:
         self._live.stop()
-        errors().print(Text(self.line(trainer).strip()))
+        self._console.print(Text(self.line(trainer).strip()))
 
-    def _draw(self) -> RenderableType:
-        if self._trainer is None:
-            return Text("")
+    def show(self, trainer: Trainer) -> None:
+        """Makes what is drawn. It is drawn by another thread, which must not look at what learns meanwhile."""
         row = Table.grid(padding=(0, 2))
-        row.add_row(ProgressBar(total=1.0, completed=self._share(self._trainer), width=16), self._line(self._trainer))
-        return row
-
-    def _line(self, trainer: Trainer) -> Text:
-        return Text(" ".join(self.line(trainer).split()))
+        line = " ".join(self.line(trainer).split())
+        row.add_row(ProgressBar(total=1.0, completed=self._share(trainer), width=16), line)
+        self._shown = row
 
     def _share(self, trainer: Trainer) -> float:
         """How much of the budget is used."""

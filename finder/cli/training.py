@@ -90,17 +90,20 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
         say_begin(folder)
     with ExitStack() as stack:
         stack.enter_context(foreign_output_on_stderr())
-        stack.enter_context(folder.held())
+        if goes_on:
+            stack.enter_context(folder.held())
         import_tensorflow()
         from finder.long_run import LongRun
 
-        training = stack.enter_context(
-            LongRun(folder, state, [*training_progress(folder.settings, output.quiet), signals])
-        )
+        callbacks = [*training_progress(folder.settings, output.quiet), signals]
+        training = stack.enter_context(LongRun(folder, state, callbacks))
         if goes_on:
             header = training.go_on()
             if not output.quiet:
                 say_went_on(header)
+        else:
+            folder.create()  # only now: a mistake leaves nothing behind
+            stack.enter_context(folder.held())
         try:
             result = training.train()
         except KeyboardInterrupt:

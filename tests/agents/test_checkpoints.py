@@ -111,8 +111,9 @@ def test_only_the_best(tmp_path: Path) -> None:
     assert [header.env_steps for header in files.all_in(tmp_path).values()] == [20, 60, 80, 120, 126]
 
 
-def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path) -> None:
-    values = iter([3.0, 8.0, 4.0])
+@pytest.mark.parametrize("best_only", [True, False])
+def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path, best_only: bool) -> None:
+    values = iter([3.0, 4.0, 8.0])
     weights = {}
 
     def judge(agent: Any, where: Any) -> list[float]:
@@ -120,10 +121,15 @@ def test_the_best_by_evaluations_is_the_agent_that_was_evaluated(tmp_path: Path)
         weights[worth] = agent.get_state()["networks"]
         return [worth]
 
-    callbacks = [Checkpoints(tmp_path, best_only=True, judged_by="evaluation"), agents.Evaluate(64, function=judge)]
-    Trainer(make(), callbacks=callbacks).train(env_steps=192)
-    assert [(h.env_steps, h.value) for h in files.all_in(tmp_path).values()] == [(64, 3.0), (128, 8.0), (192, 4.0)]
+    every = None if best_only else 96
+    kept = Checkpoints(tmp_path, every=every, keep=2, best_only=best_only, judged_by="evaluation")
+    trainer = Trainer(make(), callbacks=[kept, agents.Evaluate(64, function=judge)])
+    trainer.train(env_steps=192)
+    found = [(header.env_steps, header.value) for header in files.all_in(tmp_path).values()]
+    assert found[-2:] == [(192, 8.0), (192, None)]  # the last update came after the last evaluation
     assert same(agents.load_agent(tmp_path, best=True).get_state()["networks"], weights[8.0])
+    assert same(agents.load_agent(tmp_path).get_state()["networks"], trainer.agent.get_state()["networks"])
+    assert len(found) == 2
 
 
 def test_weights_alone_play_and_are_started_from(tmp_path: Path) -> None:

@@ -388,6 +388,19 @@ class TestTensorBoard:
         moved = np.linalg.norm(weights[1] - weights[0])
         assert moved == pytest.approx(told[0].metrics[f"{name}/default"][0], rel=1e-4)
 
+    def test_norms_of_several_replicas_are_those_of_the_whole_minibatch(self) -> None:
+        def norms(strategy: str) -> list[float]:
+            told: list[float] = []
+            agent = agents.make("dqn", "CartPole-v1", strategy=strategy, **SMALL_DQN)
+            agent.tell_gradient_norms()
+            note = LambdaCallback(on_update_end=lambda _, u: told.extend(u.metrics["gradient_norm/default"]))
+            Trainer(agent, callbacks=[note]).train(env_steps=48)
+            return told
+
+        one = norms("none")
+        assert len(one) >= 2
+        assert norms("mirrored") == pytest.approx(one, rel=1e-4)
+
     def test_a_log_goes_on_after_its_checkpoint(self, tmp_path: Path) -> None:
         trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path)).train(env_steps=50)
         rest = trainer(TensorBoard(tmp_path, every=20), Checkpoints(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import agents
 import studies
@@ -133,6 +135,23 @@ class TestARun:
         again = finder("train", "--resume", "first", "--steps", "400")
         assert again.code == 2
         assert "hold weights only (--weights-only)" in again.err
+
+
+def test_on_a_terminal_one_line_is_redrawn_and_the_last_one_stays() -> None:
+    from finder.cli.train_progress import LiveTraining
+    from finder.run_folder import RunSettings
+
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=150)
+    agent = agents.make("dqn", "CartPole-v1", jit_compile=False, hidden_sizes=[8])
+    settings = RunSettings(agent="dqn", config={}, env="CartPole-v1", env_steps=200, episodes=100)
+    live = LiveTraining(settings, console)
+    halves: list[float] = []
+    look = agents.LambdaCallback(on_step_end=lambda run: halves.append(live._share(run)))
+    agents.Trainer(agent, callbacks=[live, look]).train(env_steps=100)
+    assert halves[-1] == 0.5
+    last = out.getvalue().strip().splitlines()[-1]
+    assert re.search(r"s +100 steps +\d+ episodes +[\d,]+ steps/s  mean return .*  best .*  learning rate 0\.001", last)
 
 
 class TestGoingOn:
@@ -324,6 +343,7 @@ MISTAKES = {
     "no run": (("--resume", "nowhere"), "'nowhere' is no folder of a run: it has no run.json"),
     "a run and its agent": (("ppo", "--resume", "x"), "AGENT: the run goes on with what it was begun with"),
     "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: the run goes on"),
+    "a folder that cannot be made": (("ppo", "--env", "CartPole-v1", "--folder", "empty.db/x"), "cannot be written to"),
     "a folder that is not empty": (("ppo", "--env", "CartPole-v1", "--folder", "full"), "'full' is not empty"),
     "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "--evaluate-every: An interval is"),
     "another interval": (("ppo", "--env", "CartPole-v1", "--checkpoint-every", "0"), "--checkpoint-every: An interval"),
@@ -379,6 +399,7 @@ def test_a_mistake(finder: Any, words: tuple[str, ...], said: str) -> None:
     assert said in ran.err
     assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
     assert "Traceback" not in ran.err
+    assert not (finder.folder / "runs").exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"settings": {"format": 1}}', '{"format": 2, "settings": {}}'])
