@@ -80,7 +80,11 @@ DQN_MEMBERS = [
         ("dqn", DQN_MEMBERS, {"target_update_interval": 7}),
         ("dqn", DQN_MEMBERS, {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}),
         ("dqn", [{**member, "policy": "boltzmann-gumbel"} for member in DQN_MEMBERS[::2]], {}),
-        ("dqn", [*DQN_MEMBERS[:2], {"seed": 1, "priority_alpha": 0.9, "priority_beta": 0.0}], {"replay": "prioritized"}),
+        (
+            "dqn",
+            [*DQN_MEMBERS[:2], {"seed": 1, "priority_alpha": 0.9, "priority_beta": 0.0}],
+            {"replay": "prioritized"},
+        ),
         ("dqn", DQN_MEMBERS[::2], {"noisy": True, "double": True, "n_envs": 2}),
         ("dqn", [DQN_MEMBERS[0], {"seed": 1, "v_min": -1.0, "v_max": 5.0}], {"n_atoms": 11, "policy": "boltzmann"}),
         ("rainbow", [DQN_MEMBERS[0], {"seed": 1, "v_max": 20.0}], {"n_atoms": 11, "gradient_steps": 2}),
