@@ -144,8 +144,8 @@ class EarlyStop(Patient):
         super().__init__(patience, **looks)
 
     def run_out(self, trainer: Trainer) -> None:
-        what = "evaluations" if self.judged_by == "evaluation" else f"times {self.window} episodes"
-        trainer.stop(f"no better than a mean return of {self.best:g} for {self.patience} {what}")
+        looks = f"{self.patience} look{'' if self.patience == 1 else 's'}"
+        trainer.stop(f"no better than a mean return of {self.best:g} for {looks} (judged by {self.judged_by})")
 
 
 def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
