@@ -57,6 +57,11 @@ class ActorCriticConfig(NetworkConfig):
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
         super().__post_init__()
+        if self.normalize_advantages and self.n_steps * self.n_envs < 2:
+            raise ConfigurationError(
+                "normalize_advantages needs rollouts of at least two rows (one row less its own mean is zero): raise "
+                "n_steps or n_envs, or switch it off."
+            )
         if self.share_layers and (self.separate or self.networks):
             raise ConfigurationError(
                 "Networks that share their layers have one optimizer and one shape: leave share_layers out, or "

@@ -162,6 +162,9 @@ class Agent(ABC):
         """Is told that `env_steps` more steps were made in the environments; schedules go on."""
         self.env_steps += env_steps
 
+    def restart(self, environments: Array | None) -> None:  # noqa: B027 - most agents remember nothing of an episode
+        """Is told in which copies new episodes begin, where it explores: [N] bool; None: all, however many."""
+
     def acting_state(self) -> list[Array]:
         """What acting needs of what learning changes (weights, normalisers), for copies that act in other processes.
 

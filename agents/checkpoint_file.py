@@ -304,11 +304,12 @@ def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Tra
 
 
 def _as_json(value: Any) -> Any:
-    """A value as JSON gives it back; what JSON does not know, as text."""
+    """A value as JSON gives it back; what JSON does not know, by its name, which is the same in every process."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return repr(value)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -21,6 +21,9 @@ class Actor(Protocol):
     def act(self, observations: Array, explore: bool = True) -> Array:
         """An action for each observation."""
 
+    def restart(self, environments: Array) -> None:
+        """Is told in which copies new episodes begin: [N] bool."""
+
 
 class EndedEpisode(NamedTuple):
     """Return and length of an episode that has just ended in one copy of the environment."""
@@ -99,7 +102,10 @@ class Collector:
         self._returns += step.rewards
         self._lengths += 1
         ended = []
-        for i in np.flatnonzero(step.terminated | step.truncated).tolist():
+        over = step.terminated | step.truncated
+        if explore and over.any():
+            actor.restart(over)
+        for i in np.flatnonzero(over).tolist():
             position, environment = divmod(i, self.n_envs)
             ended.append(EndedEpisode(position, environment, float(self._returns[i]), int(self._lengths[i])))
             self._returns[i] = 0.0

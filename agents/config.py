@@ -147,6 +147,15 @@ class AgentConfig:
         return {f.name: f.metadata[_METADATA] for f in dataclasses.fields(cls) if _METADATA in f.metadata}
 
     @classmethod
+    def checked(cls, name: str, value: Any) -> Any:
+        """A value in the type of a field.
+
+        Raises:
+            ConfigurationError: It is of another one.
+        """
+        return _adapters(cls)[name].check(name, value)
+
+    @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Builds a config from plain values, such as those read from JSON or TOML.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,19 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
+
+
+@contextlib.contextmanager
+def exploring_elsewhere(agent: Agent) -> Generator[None]:
+    """For as long as the block lasts, an agent explores in other copies of the environment than it is trained in."""
+    keeps: Any = agent if hasattr(agent, "extra_state") else None
+    kept = None if keeps is None else copy.deepcopy(keeps.extra_state())
+    agent.restart(None)
+    try:
+        yield
+    finally:
+        if keeps is not None:
+            keeps.set_extra_state(kept)
 
 
 def evaluate(
@@ -49,15 +65,17 @@ def evaluate(
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
+    exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
     collector = Collector(spec, n_envs, [seed])
     played: list[list[float]] = [[] for _ in range(n_envs)]
     try:
-        while min(map(len, played)) < wanted:
-            collected = collector.step(agent, explore)
-            for error in collected.errors.values():
-                raise error
-            for ended in collected.ended:
-                played[ended.environment].append(ended.episode_return)
+        with exploring:
+            while min(map(len, played)) < wanted:
+                collected = collector.step(agent, explore)
+                for error in collected.errors.values():
+                    raise error
+                for ended in collected.ended:
+                    played[ended.environment].append(ended.episode_return)
     finally:
         collector.close()
     return np.array([returns[:wanted] for returns in played]).ravel()

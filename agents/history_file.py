@@ -7,6 +7,7 @@ end, they are put together into one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -53,6 +54,7 @@ EVALUATIONS_SCHEMA = pa.schema(
 )
 
 _MOST_PARTS = 50
+_TRIES = 5
 
 
 class GrowingTable:
@@ -78,6 +80,12 @@ class GrowingTable:
 
     def read(self) -> pa.Table:
         """Every row. One that is in two files, because putting them together was interrupted, is there once."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):  # whoever writes has just put them together
+                return self._read()
+        return self._read()
+
+    def _read(self) -> pa.Table:
         tables, n_rows = [self.schema.empty_table()], 0
         for path in self._parts():
             part = pq.ParquetFile(path).read()

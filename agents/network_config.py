@@ -32,6 +32,10 @@ class NetworkConfig(AgentConfig):
             for setting in own:
                 if setting not in _SETTINGS:
                     raise unknown_name("setting of a network", setting, _SETTINGS)
+        checked = {
+            name: {key: self.checked(key, value) for key, value in own.items()} for name, own in self.networks.items()
+        }
+        object.__setattr__(self, "networks", checked)
         for name in ("", *self.networks):
             for each in self.layers(name)["convolutions"] or ():
                 if len(each) != 3 or min(each) < 1:

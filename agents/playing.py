@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from agents.agent import Agent
 from agents.collector import Collector
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.evaluation import exploring_elsewhere
 
 Frame = np.ndarray[Any, Any]
 """[H, W, 3] uint8."""
@@ -78,17 +80,19 @@ def play(
     make.__name__ = spec.label  # as errors call it
     played: list[PlayedEpisode] = []
     agent.refresh()
+    exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
     collector = Collector(EnvironmentSpec(make, vectorization="sync"), 1, [seed])
     try:
-        while len(played) < n_episodes:
-            collected = collector.step(agent, explore)
-            for error in collected.errors.values():
-                raise error
-            for ended in collected.ended:
-                cut = ended.length == max_steps and not bool(collected.transition.terminated[0])
-                played.append(PlayedEpisode(ended.episode_return, ended.length, cut))
-                if on_episode is not None:
-                    on_episode(played[-1])
+        with exploring:
+            while len(played) < n_episodes:
+                collected = collector.step(agent, explore)
+                for error in collected.errors.values():
+                    raise error
+                for ended in collected.ended:
+                    cut = ended.length == max_steps and not bool(collected.transition.terminated[0])
+                    played.append(PlayedEpisode(ended.episode_return, ended.length, cut))
+                    if on_episode is not None:
+                        on_episode(played[-1])
     finally:
         collector.close()
     return played

@@ -18,7 +18,8 @@ from agents.replay.prioritized import Priorities
 REPLAYS = ("uniform", "prioritized", "hindsight")
 
 
-def _prioritized(config: Any) -> bool:
+def is_prioritized(config: Any) -> bool:
+    """Whether transitions are drawn by their priorities."""
     return bool(config.replay == "prioritized")
 
 
@@ -35,7 +36,9 @@ class ReplayConfig(AgentConfig):
     batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
     train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
     gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
-    n_step: int = hyperparameter(1, "Steps until the bootstrap.", low=1, search=(1, 3, 5))
+    n_step: int = hyperparameter(
+        1, "Steps until the bootstrap.", low=1, search=(1, 3, 5), when=lambda config: not _hindsight(config)
+    )
     replay: str = hyperparameter(
         "uniform",
         "How transitions are drawn: uniform; prioritized, the more often the larger their errors were (arXiv "
@@ -44,20 +47,20 @@ class ReplayConfig(AgentConfig):
     priority_alpha: float = hyperparameter(
         0.6,
         "How much errors count when transitions are drawn by them; 0 draws uniformly.",
-        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 0.9), "when": _prioritized},
+        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 0.9), "when": is_prioritized},
     )
     priority_beta: float = hyperparameter(
         0.4,
         "How much importance weights correct for that at first.",
-        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 1.0), "when": _prioritized},
+        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 1.0), "when": is_prioritized},
     )
     priority_beta_steps: int = hyperparameter(
         100_000,
         "Environment steps until they correct for all of it.",
-        **{"low": 1, "search": (10_000, 1_000_000), "log": True, "when": _prioritized},
+        **{"low": 1, "search": (10_000, 1_000_000), "log": True, "when": is_prioritized},
     )
     priority_eps: float = hyperparameter(
-        1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True, when=_prioritized
+        1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True, when=is_prioritized
     )
     initial_td_error: float = hyperparameter(
         1.0, "Error that the first transitions count as having; later ones count as the largest yet.", above=0.0

@@ -69,7 +69,8 @@ class LongRun:
             weights_only=settings.weights_only,
             judged_by=_judge(settings),
         )
-        own = [*_callbacks(folder), HistoryFile(folder.path), self.checkpoints]
+        # Checkpoints refuse a training that is behind them, before the history is cut to it.
+        own = [*_callbacks(folder), self.checkpoints, HistoryFile(folder.path)]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks])
         self.went_on_from: CheckpointHeader | None = None

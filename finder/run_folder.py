@@ -133,6 +133,18 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
+
+    def begin(self) -> None:
+        """Writes what it is about, where it is held.
+
+        Raises:
+            ConfigurationError: Another run began in it meanwhile, or it cannot be written to.
+        """
+        if (self.path / _FILE).exists():
+            raise ConfigurationError(f"Another run has just begun in {str(self.path)!r}: give a folder (--folder).")
+        try:
             self._write()
         except OSError as error:
             raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None

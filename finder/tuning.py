@@ -59,8 +59,10 @@ def tune(
         StudyError: The storage cannot be opened, or holds another study of that name.
     """
     spec = AgentSpec.of(agent, environment)
-    spaces = spaces_of(spec, whole_space(spec, options.get("params", {})) if space is None else space)
-    row = as_it_is(spec, spaces)
+    fixed = options.get("params", {})
+    as_fixed = spec.with_params(fixed)
+    spaces = spaces_of(spec, whole_space(as_fixed, fixed) if space is None else space)
+    row = as_it_is(as_fixed, spaces)
     study = make_spec(
         "tune",
         [spec],

@@ -13,11 +13,11 @@ import numpy as np
 
 from agents.backend import keras
 from agents.config import hyperparameter
+from agents.continuous import ContinuousAgent, ContinuousConfig
 from agents.errors import ConfigurationError
 from agents.exploration import GaussianNoise, Noise, make_noise
 from agents.learning import Turn
 from agents.networks import network
-from agents.off_policy import ContinuousAgent, ContinuousConfig
 
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +66,10 @@ class DDPG(ContinuousAgent):
     def advance(self, env_steps: int) -> None:
         super().advance(env_steps)
         self.noise.step(env_steps)
+
+    def restart(self, environments: Array | None) -> None:
+        super().restart(environments)
+        self.noise.reset(environments)
 
     def check_poolable(self) -> None:
         if not self.rowwise:

@@ -33,10 +33,10 @@ class PPOConfig(OneLossConfig):
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
         super().__post_init__()
-        if self.normalize_advantages and min(self.batch_size, self.n_steps * self.n_envs) < 2:
+        if self.normalize_advantages and self.batch_size < 2:
             raise ConfigurationError(
                 "normalize_advantages needs minibatches of at least two rows (one row less its own mean is zero): "
-                "raise batch_size, n_steps or n_envs, or switch it off."
+                "raise batch_size, or switch it off."
             )
 
 

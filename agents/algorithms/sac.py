@@ -11,10 +11,10 @@ import numpy as np
 
 from agents.backend import keras, ops
 from agents.config import hyperparameter
+from agents.continuous import ContinuousAgent, ContinuousConfig
 from agents.distributions import SquashedGaussian
 from agents.learning import Turn
 from agents.networks import constant, network
-from agents.off_policy import ContinuousAgent, ContinuousConfig
 
 Array = np.ndarray[Any, Any]
 

@@ -63,10 +63,10 @@ class TRPOConfig(ActorCriticConfig):
     def __post_init__(self) -> None:
         """Refuses what contradicts itself."""
         super().__post_init__()
-        if self.normalize_advantages and self.n_steps * self.n_envs < 2:
+        if self.share_layers:
             raise ConfigurationError(
-                "normalize_advantages needs rollouts of at least two rows (one row less its own mean is zero): raise "
-                "n_steps or n_envs, or switch it off."
+                "share_layers is true, but the critic's steps would move the policy out of its trust region: leave it "
+                "out, or use PPO."
             )
 
 

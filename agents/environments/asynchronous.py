@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -98,6 +99,7 @@ class _Guarded:
         use_address(self.shared)
         if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
             end_with_parent(multiprocessing)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears Ctrl-C
         return _Guard(self.make())
 
 

@@ -26,6 +26,9 @@ DEFAULT_STEPS = 1_000_000
 """Environment steps of a run that was given no limit."""
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
+_OWN = ("policy", "noise", "goal_function")
+"""Hyperparameters that may name something of the user's."""
+
 _GOING_ON = {"context", "resume", "env_steps", "episodes", "target_reward", "json", "quiet"}
 """What can be said to a run that goes on."""
 
@@ -244,7 +247,8 @@ def _of_agent(agent: str, params: Mapping[str, Any], chosen: Mapping[str, Any]) 
 
     where = EnvironmentSpec.of(chosen["env"], chosen["env_kwargs"])
     spec = AgentSpec.of(agent, where, params)
-    return RunSettings(agent=_findable(agent), config=spec.config.to_dict(), **_with_limit(chosen, DEFAULT_STEPS))
+    config = {name: _findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
+    return RunSettings(agent=_findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
 
 
 def _of_pick(
@@ -285,10 +289,12 @@ def _with_limit(chosen: Mapping[str, Any], steps: int) -> dict[str, Any]:
     return {**chosen} if any(chosen[name] for name in limits) else {**chosen, "env_steps": steps}
 
 
-def _findable(agent: str) -> str:
-    """An agent that is found from other directories too: of a file, its whole path."""
-    file, colon, name = agent.rpartition(":")
-    return f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else agent
+def _findable(place: Any) -> Any:
+    """Something of the user's that is found from other directories too: of a file, its whole path."""
+    if not isinstance(place, str):
+        return place
+    file, colon, name = place.rpartition(":")
+    return f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else place
 
 
 def _weights(place: Path) -> Mapping[str, Any]:

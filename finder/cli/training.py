@@ -104,6 +104,7 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
         else:
             folder.create()  # only now: a mistake leaves nothing behind
             stack.enter_context(folder.held())
+            folder.begin()
         try:
             result = training.train()
         except KeyboardInterrupt:

@@ -180,7 +180,7 @@ WRONG = [
     ({"gama": 0.9}, "Unknown hyperparameter 'gama' of ppo. Did you mean gamma?"),
     ({"Gamma": 0.9}, "Did you mean gamma?"),
     ({"batch_size": 1}, "normalize_advantages needs minibatches of at least two rows"),
-    ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs minibatches of at least two rows"),
+    ({"n_steps": 1, "n_envs": 1}, "normalize_advantages needs rollouts of at least two rows"),
 ]
 
 

@@ -10,6 +10,7 @@ from agents.algorithms.a2c import A2C, A2CConfig
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.algorithms.sac import SAC, SACConfig
+from agents.algorithms.trpo import TRPOConfig
 from agents.errors import ConfigurationError
 from agents.population import Population
 from agents.replay import Batches
@@ -57,6 +58,8 @@ def test_convolutions():
         (IMAGE, {"convolutions": [[3, 4, 0]]}, "whole numbers >= 1"),
         (IMAGE, {}, r"large enough for the convolutions \[32, 8, 4\].*got \(20, 20, 1\)"),
         (LINE, {"networks": {"actor": {"hidden_sizes": [0]}}}, r"hidden_sizes must be whole numbers >= 1, got \[0\]"),
+        (LINE, {"networks": {"actor": {"hidden_sizes": 64}}}, "hidden_sizes must be a list of whole numbers, got 64"),
+        (IMAGE, {"convolutions": [8]}, "convolutions must be"),
         (LINE, {"networks": {"actor": {"activation": "rely"}}}, "relu"),
         (LINE, {"share_layers": True, "actor.learning_rate": 0.1}, "Networks that share their layers"),
     ],
@@ -123,6 +126,11 @@ def test_members_of_a_population_have_one_optimizer_or_two():
     population = Population(spec, [{"seed": seed, "learning_rate": [1e-3, 10.0**-seed]} for seed in (1, 2)])
     with Trainer(population) as trainer:
         trainer.train(env_steps=32)
+
+
+def test_trpo_shares_no_layers():
+    with pytest.raises(ConfigurationError, match="out of its trust region"):
+        TRPOConfig(share_layers=True)
 
 
 # --- shared layers

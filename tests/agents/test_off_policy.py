@@ -260,6 +260,37 @@ def test_noise_is_on_what_the_actor_does_and_within_bounds():
     np.testing.assert_array_equal(agent.act(np.zeros((3, 1), np.float32), explore=False), np.zeros((3, 1)))
 
 
+def test_noise_that_drifts_begins_anew_with_each_episode():
+    agent = ddpg(learning_starts=0, noise="ornstein-uhlenbeck", noise_kwargs={"sigma": 1.0, "dt": 1.0})
+    observations = np.zeros((2, 1), np.float32)
+    for _ in range(20):
+        agent.act(observations)
+    before = agent.noise.get_state()["x"]
+    agent.restart(np.array([True, False]))
+    after = agent.noise.get_state()["x"]
+    assert (after[0, 0], after[1, 0]) == (0.0, before[1, 0])
+
+
+def test_exploring_elsewhere_leaves_the_noise_of_training_alone():
+    params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "n_envs": 2}
+    agent = agents.make("ddpg", "Pendulum-v1", noise="ornstein-uhlenbeck", **params)
+    with agents.Trainer(agent) as trainer:
+        trainer.train(env_steps=60)
+        before = agent.noise.get_state()["x"]
+        agents.evaluate(agent, n_episodes=3, explore=True)
+        agents.evaluate(agent, n_episodes=3)
+        agents.play(agent, n_episodes=1, explore=True)
+        np.testing.assert_array_equal(agent.noise.get_state()["x"], before)
+        trainer.train(env_steps=60)
+
+
+def test_what_is_said_of_the_critic_is_said_of_both():
+    agent = agents.make("sac", "Pendulum-v1", hidden_sizes=(4,), networks={"critic": {"hidden_sizes": [6]}})
+    for name in ("critic", "second_critic", "target_second_critic"):
+        assert agent.networks[name].get_weights()[0].shape == (4, 6)
+    assert agent.networks["actor"].get_weights()[0].shape == (3, 4)
+
+
 def test_spaces_that_they_do_not_take():
     for kind in (DDPG, TD3, SAC):
         with pytest.raises(ConfigurationError, match=rf"{kind.__name__} takes continuous actions.*DQN, PPO and A2C"):

@@ -64,8 +64,8 @@ def test_optimizer_arguments_can_be_searched():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: str):
-    environment = "CartPole-v1" if name in ("dqn", "ppo", "a2c") else "Pendulum-v1"
-    agent = AgentSpec.of(name, environment)
+    agent = AgentSpec.of(name, "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1")
+    agent.build()
     spaces = spaces_of(agent, whole_space(agent))
     row = as_it_is(agent, spaces)
     assert {"learning_rate", "optimizer", "one_minus_gamma"} <= set(row) == set(spaces)
@@ -74,9 +74,18 @@ def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: st
     assert isinstance(discount, FloatRange)
     assert (rate.log, discount.log, discount.low, discount.high) == (True, True, 1e-4, 0.1)
     own, first = agent.config.to_dict(), agent.config.replace(row).to_dict()
-    if name in ("a2c", "ppo"):  # an entropy weight of 0 has no place on a logarithmic scale
+    if own.get("ent_coef") == 0.0:  # an entropy weight of 0 has no place on a logarithmic scale
         assert first.pop("ent_coef") == 1e-8 > own.pop("ent_coef")
     assert first == own
+
+
+def test_what_is_fixed_says_what_is_searched():
+    agent = AgentSpec.of("dqn", "agents.environments.bit_flip:BitFlip-v0", {"replay": "hindsight", "noisy": True})
+    names = set(whole_space(agent))
+    assert {"n_sampled_goal", "noisy_sigma"} <= names
+    assert not {"n_step", "exploration_final_eps", "priority_alpha"} & names
+    result = tune("ppo", ENV, n_trials=1, storage=None, **QUICK)
+    assert not set(result.study.params(result.study.trials()[0])) & {"n_envs", "n_steps"}
 
 
 def test_the_first_trial_is_the_agent_as_it_is_and_others_are_not(storage: str):

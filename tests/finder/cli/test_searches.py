@@ -109,7 +109,8 @@ class TestOtherSearches:
         assert ran.json["trials"]["complete"] == 2
 
     def test_tuning(self, finder: Any) -> None:
-        words = ("--param", "gamma=0.9:0.99", "--param", "learning_rate", "--n-trials", "2", "--sampler", "random")
+        rates = ("--param", "learning_rate=1e-5:1e-1:log")
+        words = ("--param", "gamma=0.9:0.99", *rates, "--n-trials", "4", "--sampler", "random")
         ran = finder.small("tune", "ppo", "--env", "CartPole-v1", *words, "--json")
         assert ran.code == 0, ran.err
         params = ran.json["pick"]["params"]

@@ -1,0 +1,127 @@
+"""What agents have in common that learn from a replay, and whose actions are continuous: an actor and its critics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.backend import keras, ops
+from agents.config import hyperparameter
+from agents.errors import ConfigurationError
+from agents.networks import critic_network, network
+from agents.off_policy import OffPolicyAgent, OffPolicyConfig
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuousConfig(OffPolicyConfig):
+    """Hyperparameters of the off-policy agents whose actions are continuous."""
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        1e-3, "Step size of the optimizers.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
+    )
+    buffer_size: int = hyperparameter(1_000_000, "Transitions kept in the replay.", low=2)
+    learning_starts: int = hyperparameter(
+        100, "Environment steps before the first update; actions are drawn uniformly until then.", low=0
+    )
+    batch_size: int = hyperparameter(256, "Rows a minibatch.", low=1, search=(64, 128, 256, 512))
+    tau: float = hyperparameter(
+        0.005,
+        "Share of the online networks that an update of the target networks takes.",
+        above=0.0,
+        high=1.0,
+        live=True,
+        search=(0.001, 0.08),
+        log=True,
+    )
+    target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the targets.", low=1)
+    hidden_sizes: tuple[int, ...] = hyperparameter((256, 256), "Units of the hidden layers of each network.")
+
+    separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
+
+
+class ContinuousAgent(OffPolicyAgent):
+    """An off-policy agent with an actor and critics of observation and action. See `Agent` for the arguments.
+
+    Raises:
+        ConfigurationError: The actions are not continuous, or have no bounds.
+    """
+
+    config_class = ContinuousConfig
+    config: ContinuousConfig
+    critics: ClassVar[tuple[str, ...]]
+    """Names of the critics; each has a target network, ``target_`` and its name."""
+
+    def build(self) -> Mapping[str, keras.Model]:
+        name, space = type(self).__name__, self.action_space
+        if not isinstance(space, spaces.Box):
+            raise ConfigurationError(f"{name} takes continuous actions, not {space}; DQN, PPO and A2C take these.")
+        if not space.is_bounded():
+            raise ConfigurationError(f"{name} takes actions within bounds, not {space}; PPO and A2C take these.")
+        made = {"actor": self.actor_network("actor")}
+        for critic in self.critics:
+            # What is said of "critic" is said of both, unless the second is named.
+            layers = self.config.layers(critic if critic in self.config.networks else "critic")
+            for each in (critic, f"target_{critic}"):
+                made[each] = critic_network(self.observation_space, n_dimensions=self.n_dimensions, name=each, **layers)
+        return made
+
+    def actor_network(self, name: str) -> keras.Model:
+        """A network from observations to what the policy needs."""
+        return network(self.observation_space, outputs=self.n_dimensions, name=name, **self.config.layers("actor"))
+
+    @property
+    def n_dimensions(self) -> int:
+        """Dimensions of an action."""
+        return math.prod(self.action_space.shape or ())
+
+    def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
+        return {"critic": self.critics, "actor": ("actor",)}
+
+    def random_actions(self, n: int) -> Array:
+        """Uniform ones, [n, D] float32."""
+        return (2.0 * self.rng.random((n, self.n_dimensions)) - 1.0).astype(np.float32)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether actions are still drawn uniformly."""
+        return self.env_steps < self.config.learning_starts
+
+    def shaped(self, actions: Array) -> Array:
+        """[N, D] -> [N, ...] as the action space has it."""
+        return actions.reshape(-1, *(self.action_space.shape or ()))
+
+    def value(self, critic: str, observations: Any, actions: Any) -> Any:
+        """[B] values of observations and actions [B, D]."""
+        return self.networks[critic]([observations, actions])[:, 0]
+
+    def smallest(self, critics: tuple[str, ...], observations: Any, actions: Any) -> Any:
+        """[B] the smallest of the critics' values."""
+        values = [self.value(critic, observations, actions) for critic in critics]
+        smallest = values[0]
+        for value in values[1:]:
+            smallest = ops.minimum(smallest, value)
+        return smallest
+
+    def critic_losses(self, batch: dict[str, Any], targets: Any) -> Mapping[str, Any]:
+        """Mean squared errors of all critics, summed; a row's priority is the mean of its errors."""
+        actions = self.flat_actions(batch)
+        values = [self.value(critic, batch["observations"], actions) for critic in self.critics]
+        losses = [self.mean(batch, ops.square(value - targets)) for value in values]
+        errors = [ops.abs(value - targets) for value in values]  # [B] each
+        return {
+            "critic": sum(losses[1:], losses[0]),
+            "q_mean": ops.mean(values[0]),
+            "td_error": ops.mean(errors[0]),
+            **self.priorities(sum(errors[1:], errors[0]) / len(errors)),
+        }
+
+    def flat_actions(self, batch: dict[str, Any]) -> Any:
+        """The actions of a minibatch, [B, D]."""
+        return ops.reshape(batch["actions"], (-1, self.n_dimensions))
