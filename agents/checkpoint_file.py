@@ -16,6 +16,7 @@ from agents import state_file
 from agents.agent import Agent
 from agents.callbacks import require_alone
 from agents.errors import ConfigurationError
+from agents.loading import name_of
 from agents.pickling import pickled, unpickled
 from agents.spec import AgentSpec, start_from
 from agents.state_file import SUFFIX, write_with_environments
@@ -311,5 +312,4 @@ def _as_json(value: Any) -> Any:
         return [_as_json(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    named = value if hasattr(value, "__qualname__") else type(value)
-    return f"{named.__module__}.{named.__qualname__}"
+    return name_of(value)

@@ -1,4 +1,4 @@
-"""What a user wrote, by where it is: ``"module:name"`` or ``"path/to/file.py:name"``."""
+"""What a user wrote, by where it is: ``"module:name"`` or ``"path/to/file.py:name"``; and what it is called."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def loaded(path: str) -> Any:
         return getattr(module, name)
     except AttributeError as error:
         raise ConfigurationError(f"{module_name} has nothing called {name!r}.") from error
+
+
+def name_of(value: Any) -> str:
+    """What tells an object that is no JSON from others, in every process: the name of a function or of a class."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def file_of(module_name: str) -> Path | None:

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from returns_cases import CASES
 
+from studies.values import iqm_of_population
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 RESULTS = Path(__file__).parent / "results"
@@ -81,19 +83,10 @@ def evaluations(name: str) -> dict[int, list[tuple[int, float]]]:
     return by_seed
 
 
-def interquartile_mean(values: Any) -> Any:
-    """Mean of the middle half along the last axis; of 5 values the middle three, the outer two of these by 3/4."""
-    ordered = np.sort(values, axis=-1)
-    n = ordered.shape[-1]
-    edges = np.arange(n + 1)
-    weights = np.clip(np.minimum(edges[1:], 0.75 * n) - np.maximum(edges[:-1], 0.25 * n), 0, 1)
-    return ordered @ weights / weights.sum()
-
-
 def interval(values: list[float]) -> tuple[float, float]:
     """95%, by a bootstrap over seeds."""
     rng = np.random.default_rng(0)
-    drawn = interquartile_mean(rng.choice(values, (10_000, len(values))))
+    drawn = iqm_of_population(rng.choice(values, (10_000, len(values))))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return float(low), float(high)
 
@@ -107,8 +100,8 @@ def summary() -> None:
             continue
         low, high = interval(final)
         told = ", ".join(f"{value:.0f}" for value in final)
-        iqm = f"{interquartile_mean(final):.1f} ({low:.1f} to {high:.1f})"
-        wanted = f"{case.threshold:g}" if interquartile_mean(final) >= case.threshold else f"**{case.threshold:g}**"
+        iqm = f"{iqm_of_population(final):.1f} ({low:.1f} to {high:.1f})"
+        wanted = f"{case.threshold:g}" if iqm_of_population(final) >= case.threshold else f"**{case.threshold:g}**"
         print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents import state_file
+from agents.loading import name_of
 from agents.state_file import SUFFIX, write_with_environments
 
 if TYPE_CHECKING:
@@ -183,13 +184,7 @@ def identity(trial: TrialSpec) -> str:
         agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
         trial.env_steps, trial.episodes,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_name_of).encode()).hexdigest()
-
-
-def _name_of(value: Any) -> str:
-    """What tells an object that is no JSON from others, in every process: the name of a function or of a class."""
-    named = value if hasattr(value, "__qualname__") else type(value)
-    return f"{named.__module__}.{named.__qualname__}"
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=name_of).encode()).hexdigest()
 
 
 def _write(path: Path, group: Group, *, environments: bool) -> None:
