@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from gymnasium import spaces
 from agents.backend import keras, ops
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
+from agents.exploration import GaussianNoise, Noise, make_noise
 from agents.networks import critic_network, network
 from agents.off_policy import OffPolicyAgent, OffPolicyConfig
 
@@ -42,6 +44,11 @@ class ContinuousConfig(OffPolicyConfig):
     )
     target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the targets.", low=1)
     hidden_sizes: tuple[int, ...] = hyperparameter((256, 256), "Units of the hidden layers of each network.")
+
+    noise: str | None = hyperparameter(
+        None, "Noise on the actions by name (see agents.exploration); null: none.", acting=True
+    )
+    noise_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that noise.", acting=True)
 
     separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
@@ -75,6 +82,53 @@ class ContinuousAgent(OffPolicyAgent):
     def actor_network(self, name: str) -> keras.Model:
         """A network from observations to what the policy needs."""
         return network(self.observation_space, outputs=self.n_dimensions, name=name, **self.config.layers("actor"))
+
+    @property
+    def rowwise(self) -> bool:
+        return self.noise is None or isinstance(self.noise, GaussianNoise)  # the others remember
+
+    def start(self) -> None:
+        super().start()
+        config = self.config
+        if config.noise is None and config.noise_kwargs:
+            raise ConfigurationError(f"noise_kwargs {dict(config.noise_kwargs)} need a noise, and noise is null.")
+        self.noise: Noise | None = None if config.noise is None else make_noise(config.noise, **config.noise_kwargs)
+
+    def act(self, observations: Array, explore: bool = True) -> Array:
+        if explore and self.warming_up:
+            return self.shaped(self.random_actions(len(observations)))
+        actions = self.chosen(observations, explore)  # [N, D]
+        if explore and self.noise is not None:
+            actions = np.clip(actions + self.noise.sample(actions.shape, self.rng), -1.0, 1.0)
+        return self.shaped(np.asarray(actions, np.float32))
+
+    @abstractmethod
+    def chosen(self, observations: Array, explore: bool) -> Array:
+        """The policy's actions, [N, D]; with `explore` as they are in training, but for the noise that is added."""
+
+    def advance(self, env_steps: int) -> None:
+        super().advance(env_steps)
+        if self.noise is not None:
+            self.noise.step(env_steps)
+
+    def restart(self, environments: Array | None) -> None:
+        super().restart(environments)
+        if self.noise is not None:
+            self.noise.reset(environments)
+
+    def check_poolable(self) -> None:
+        if not self.rowwise:
+            raise ConfigurationError(
+                f"{type(self.noise).__name__} remembers where it was, and each process of a pool would remember for "
+                f"itself: choose noise='gaussian', or train without a pool."
+            )
+
+    def extra_state(self) -> dict[str, Any]:
+        return {} if self.noise is None else {"noise": self.noise.get_state()}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        if self.noise is not None:
+            self.noise.set_state(state["noise"])
 
     @property
     def n_dimensions(self) -> int:

@@ -22,9 +22,10 @@ class Case:
     seeds: int = 5
 
 
+# The zoo updates targets every 10 environment steps, which is once between the 128 gradient steps of two updates.
 DQN_CARTPOLE = {
     **{"learning_rate": 2.3e-3, "batch_size": 64, "train_freq": 256, "gradient_steps": 128, "buffer_size": 100_000},
-    **{"target_update_interval": 10, "hidden_sizes": [256, 256]},
+    **{"target_update_interval": 128, "hidden_sizes": [256, 256]},
     **{"exploration_final_eps": 0.04, "exploration_steps": 8_000},
 }
 DQN_ZOO = {
@@ -36,6 +37,10 @@ PPO_LUNAR = {"n_envs": 16, "n_steps": 1024, "n_epochs": 4, "gamma": 0.999, "gae_
 PPO_ACROBOT = {"n_envs": 16, "n_steps": 256, "n_epochs": 4, "gae_lambda": 0.94, "normalize_observations": True}
 PPO_PENDULUM = {"n_envs": 4, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3}
 A2C_ACROBOT = {"n_envs": 16, "normalize_observations": True}
+TRPO_ACROBOT = {"n_envs": 2, "n_steps": 1024, "normalize_observations": True}
+TRPO_PENDULUM = {"n_envs": 2, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3}
+# The car must swing before it sees a reward: noise that drifts makes it swing.
+DRIFT = {"noise": "ornstein-uhlenbeck", "noise_kwargs": {"sigma": 0.5, "dt": 1.0}}
 
 CASES = {
     "a2c-cartpole": Case("a2c", "CartPole-v1", 500_000, 475, 500),
@@ -50,4 +55,10 @@ CASES = {
     "sac-pendulum": Case("sac", "Pendulum-v1", 20_000, -170, -157, {"learning_rate": 1e-3}),
     "td3-pendulum": Case("td3", "Pendulum-v1", 20_000, -170, -152, {"gamma": 0.98}),
     "ppo-pendulum": Case("ppo", "Pendulum-v1", 100_000, -180, -172, PPO_PENDULUM),
+    "trpo-cartpole": Case("trpo", "CartPole-v1", 100_000, 475, 500),
+    "trpo-acrobot": Case("trpo", "Acrobot-v1", 100_000, -90, -83, TRPO_ACROBOT),
+    "trpo-pendulum": Case("trpo", "Pendulum-v1", 100_000, -180, -175, TRPO_PENDULUM),
+    "acer-cartpole": Case("acer", "CartPole-v1", 100_000, 475, "-"),
+    "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, DRIFT),
+    "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 300_000, 90, 93.5, DRIFT),
 }

@@ -14,8 +14,6 @@ import numpy as np
 from agents.backend import keras
 from agents.config import hyperparameter
 from agents.continuous import ContinuousAgent, ContinuousConfig
-from agents.errors import ConfigurationError
-from agents.exploration import GaussianNoise, Noise, make_noise
 from agents.learning import Turn
 from agents.networks import network
 
@@ -26,8 +24,9 @@ Array = np.ndarray[Any, Any]
 class DDPGConfig(ContinuousConfig):
     """Hyperparameters of DDPG."""
 
-    noise: str = hyperparameter("gaussian", "Noise on the actions by name (see agents.exploration).", acting=True)
-    noise_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that noise.", acting=True)
+    noise: str | None = hyperparameter(
+        "gaussian", "Noise on the actions by name (see agents.exploration); null: none.", acting=True
+    )
     policy_delay: int = hyperparameter(1, "Gradient steps of the critic between those of the actor.", low=1)
 
 
@@ -39,10 +38,6 @@ class DDPG(ContinuousAgent):
     critics: ClassVar[tuple[str, ...]] = ("critic",)
     target_networks: ClassVar[Mapping[str, str]] = {"target_critic": "critic", "target_actor": "actor"}
 
-    @property
-    def rowwise(self) -> bool:
-        return isinstance(self.noise, GaussianNoise)  # the others remember
-
     def build(self) -> Mapping[str, keras.Model]:
         return {**super().build(), "target_actor": self.actor_network("target_actor")}
 
@@ -51,32 +46,8 @@ class DDPG(ContinuousAgent):
         layers = self.config.layers("actor")
         return network(self.observation_space, outputs=self.n_dimensions, head=head, name=name, **layers)
 
-    def start(self) -> None:
-        super().start()
-        self.noise: Noise = make_noise(self.config.noise, **self.config.noise_kwargs)
-
-    def act(self, observations: Array, explore: bool = True) -> Array:
-        if explore and self.warming_up:
-            return self.shaped(self.random_actions(len(observations)))
-        actions = self.infer("actor", observations)  # [N, D]
-        if explore:
-            actions = np.clip(actions + self.noise.sample(actions.shape, self.rng), -1.0, 1.0)
-        return self.shaped(np.asarray(actions, np.float32))
-
-    def advance(self, env_steps: int) -> None:
-        super().advance(env_steps)
-        self.noise.step(env_steps)
-
-    def restart(self, environments: Array | None) -> None:
-        super().restart(environments)
-        self.noise.reset(environments)
-
-    def check_poolable(self) -> None:
-        if not self.rowwise:
-            raise ConfigurationError(
-                f"{type(self.noise).__name__} remembers where it was, and each process of a pool would remember for "
-                f"itself: choose noise='gaussian', or train without a pool."
-            )
+    def chosen(self, observations: Array, explore: bool) -> Array:
+        return self.infer("actor", observations)
 
     def turns(self) -> Sequence[Turn]:
         return [
@@ -99,9 +70,3 @@ class DDPG(ContinuousAgent):
         """The critic's value of what the actor does, to be raised."""
         actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]
         return {"actor": -self.mean(batch, self.value(self.critics[0], batch["observations"], actions))}
-
-    def extra_state(self) -> dict[str, Any]:
-        return {"noise": self.noise.get_state()}
-
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        self.noise.set_state(state["noise"])

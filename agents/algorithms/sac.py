@@ -46,10 +46,6 @@ class SAC(ContinuousAgent):
         "target_second_critic": "second_critic",
     }
 
-    @property
-    def rowwise(self) -> bool:
-        return True
-
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
         if self.config.ent_coef is None:
@@ -64,12 +60,9 @@ class SAC(ContinuousAgent):
         learned = {"temperature": ("temperature",)} if self.config.ent_coef is None else {}
         return {**super().optimized_networks(), **learned}
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
-        if explore and self.warming_up:
-            return self.shaped(self.random_actions(len(observations)))
+    def chosen(self, observations: Array, explore: bool) -> Array:
         parameters = self.infer("actor", observations)  # [N, 2 D]
-        drawn = SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
-        return self.shaped(drawn)
+        return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
