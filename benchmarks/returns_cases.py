@@ -40,7 +40,12 @@ A2C_ACROBOT = {"n_envs": 16, "normalize_observations": True}
 TRPO_ACROBOT = {"n_envs": 2, "n_steps": 1024, "normalize_observations": True}
 TRPO_PENDULUM = {"n_envs": 2, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3}
 # The car must swing before it sees a reward: noise that drifts makes it swing.
-DRIFT = {"noise": "ornstein-uhlenbeck", "noise_kwargs": {"sigma": 0.5, "dt": 1.0}}
+DRIFT = {"noise": "ornstein-uhlenbeck", "noise_kwargs": {"sigma": 0.5, "dt": 1.0}, "hidden_sizes": [64, 64]}
+TD3_MOUNTAINCAR = {**DRIFT, "train_freq": 8, "gradient_steps": 8}
+SAC_MOUNTAINCAR = {
+    **{**DRIFT, "batch_size": 512, "train_freq": 32, "gradient_steps": 32, "buffer_size": 50_000, "ent_coef": 0.1},
+    **{"gamma": 0.9999, "tau": 0.01},
+}
 
 CASES = {
     "a2c-cartpole": Case("a2c", "CartPole-v1", 500_000, 475, 500),
@@ -59,6 +64,6 @@ CASES = {
     "trpo-acrobot": Case("trpo", "Acrobot-v1", 100_000, -90, -83, TRPO_ACROBOT),
     "trpo-pendulum": Case("trpo", "Pendulum-v1", 100_000, -180, -175, TRPO_PENDULUM),
     "acer-cartpole": Case("acer", "CartPole-v1", 100_000, 475, "-"),
-    "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, DRIFT),
-    "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 300_000, 90, 93.5, DRIFT),
+    "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, SAC_MOUNTAINCAR),
+    "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 300_000, 90, 93.5, TD3_MOUNTAINCAR),
 }
