@@ -125,6 +125,7 @@ class AgentConfig:
     """Names of optimizers that a list of learning rates is for, in this order."""
 
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
+    explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
     jit_compile: bool | None = hyperparameter(
         None, "Compile updates with XLA; null: those of several gradient steps, where all networks are dense."
     )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from agents.callbacks import Callback, CallbackList, Episode, StopAtReturn
+from agents.callbacks import Callback, CallbackList, StopAtReturn
 from agents.collector import Collector, EndedEpisode
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import check_same_spaces
@@ -265,7 +265,7 @@ class Trainer:
         call("on_rollout_begin", self)
         self.collector.plan(self._steps_ahead(budget))
         while True:
-            transition, ended, errors, renewed = self.collector.step(self.agent)
+            transition, ended, errors, renewed = self.collector.step(self.agent, self.agent.config.explore)
             if renewed:
                 self.memory.cut(renewed)
             self.memory.add(transition)
@@ -288,10 +288,9 @@ class Trainer:
         for position, environment, episode_return, length in ended:
             run = self._present[position]
             if not self._episodes_reached(run, budget):  # several may end with the same step; a budget is exact
-                index, steps, loss = len(run.history.returns), run.env_steps, run.newest_loss
-                episode = Episode(index, steps, episode_return, length, loss, seconds, environment, run.member)
-                run.history.add(episode)
+                episode = run.end_episode(environment, episode_return, length, seconds)
                 self.callbacks.call("on_episode_end", self, episode)
+                episode.user_data.clear()
             self.callbacks.call("on_episode_begin", self, environment, run.member)
 
     def _update(self) -> None:
