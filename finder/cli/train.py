@@ -274,6 +274,7 @@ def _of_agent(agent: str, params: Mapping[str, Any], chosen: Mapping[str, Any]) 
 
     where = EnvironmentSpec.of(chosen["env"], chosen["env_kwargs"])
     spec = AgentSpec.of(agent, where, params)
+    spec.config.refuse_without_effect(params)
     config = {name: _findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
     return RunSettings(agent=_findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
 
