@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from agents.agent import Agent
+from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.spec import AgentSpec
@@ -202,8 +204,7 @@ class LRFinder:
 
         With this finder's own seed it is what it was given; with another one, it draws other random numbers.
         """
-        spec = AgentSpec(self.spec.agent, self.spec.environment, self.spec.config)
-        agent = spec.build(seed, strategy)
+        agent = replace(self.spec, state=None).build(seed, strategy)
         state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
         if state is not None:
             fresh = agent.get_state()
@@ -300,7 +301,7 @@ def _skip(
 
 def _with_one_rate(agent: AgentSpec) -> AgentSpec:
     """The agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
-    own = agent.config.optimizers
+    own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
     without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
     return agent.with_params({"optimizers": without}) if own else agent
 

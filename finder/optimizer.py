@@ -64,7 +64,9 @@ class OptFinder:
         vary: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         # What single optimizers of the agent were set to would hide the optimizers that are compared.
-        self.spec = AgentSpec.of(agent, environment).with_params({"optimizers": {}})
+        spec = AgentSpec.of(agent, environment)
+        spec.refuse_functions("its optimizer cannot be exchanged from outside, but a parameter of it may name one")
+        self.spec = spec.with_params({"optimizers": {}})
         self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None
         self.best_opt: str | None = None

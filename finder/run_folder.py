@@ -81,7 +81,7 @@ class RunSettings:
         """The agent, as it is trained; without weights to start from.
 
         Raises:
-            ConfigurationError: Something in it is not there any more.
+            ConfigurationError: Something in it is not there any more, or it is a training function.
         """
         from agents.environments import EnvironmentSpec
         from agents.environments.spec import check_environment_id
@@ -89,7 +89,9 @@ class RunSettings:
 
         check_environment_id(self.env)
         environment = EnvironmentSpec(self.env, self.env_kwargs, self.vectorization)
-        return AgentSpec.of(self.agent, environment, self.config)
+        spec = AgentSpec.of(self.agent, environment, self.config)
+        spec.refuse_functions("a run in a folder, with checkpoints, needs an agent")
+        return spec
 
 
 class RunFolder:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
@@ -354,7 +355,7 @@ def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
     """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
-        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label))
+        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label), spec.strategy)
     for name, space in spec.search_space().items():
         if name == "agent":
             continue
@@ -365,13 +366,13 @@ def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
             _check_value(name, value, spec, ingredients)
 
 
-def _check_buildable(agent: AgentSpec) -> None:
+def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
     """Builds an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
 
     Whatever else a user's agent raises is left to its trials, which keep the traceback.
     """
     try:
-        agent.build()
+        agent.check(strategy)
     except ConfigurationError:
         raise
     except Exception:  # noqa: BLE001 - see above
@@ -386,7 +387,7 @@ def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredient
         params = {**spec.fixed, "agent": label, name: value}
         try:
             config = ingredients.agent(params, label).config
-            if name == "optimizer":
+            if name == "optimizer" and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 optimizer.build()
             if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers

@@ -99,9 +99,12 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
         log = name in complements or (about.log if about else None)
         if value is None:
             if about is None or about.search is None:
+                with_range = (
+                    f" With a range of their own: {', '.join(_searchable(known))}." if _searchable(known) else ""
+                )
                 raise ConfigurationError(
-                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high. "
-                    f"With a range of their own: {', '.join(_searchable(known))}."
+                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high."
+                    f"{with_range}"
                 )
             value = own_range(about.search)
             if name in complements:
@@ -127,17 +130,9 @@ def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
 
     A number outside of its range becomes the nearest end; a choice that is not among those is left out.
     """
-    complements, row = type(agent.config).complements(), {}
+    row = {}
     for name, space in spaces.items():
-        owner, _, argument = name.rpartition(".")
-        if name == "optimizer" or owner:
-            optimizer = agent.config.optimizer_spec(owner if owner not in ("", "optimizer") else "default")
-            own = optimizer.label if not owner else {**optimizer.arguments, "learning_rate": optimizer.learning_rate}
-            value = own if isinstance(own, str) else own.get(argument)
-        elif name in complements:
-            value = round(1.0 - getattr(agent.config, complements[name]), 12)
-        else:
-            value = getattr(agent.config, name)
+        value = agent.config.value_of(name)
         if isinstance(space, FloatRange | IntRange):
             if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
                 continue

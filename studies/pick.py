@@ -249,6 +249,8 @@ def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     """Episodes carry the loss of the newest update: one with a loss ended after a gradient step."""
     seen = False
     for trial in complete:
+        if trial.user_attrs.get("configuration", {}).get("own_training"):
+            return False  # a training function need not tell of its losses
         episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
         if any(episode.loss is not None for episode in episodes):
             return False
