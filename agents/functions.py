@@ -10,19 +10,21 @@ The function trains whatever it likes in any way, and tells its run of every epi
 Its hyperparameters are its parameters behind the first: their defaults are the configuration that it has by itself,
 their annotations say what they may be. Where more is to be said of one, it is said as for the field of a config::
 
-    learning_rate: Annotated[float, agents.Hyperparameter("Step size.", above=0, search=(1e-5, 1e-1), log=True)] = 3e-4
+    learning_rate: Annotated[float, agents.Hyperparameter(help="Step size.", search=(1e-5, 1e-1), log=True)] = 3e-4
 
 Parameters whose defaults are no plain values (functions, classes, objects) are the function's own business.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional, get_args, get_origin, get_type_hints
 
 from agents.algorithms.registry import training_function
@@ -80,7 +82,7 @@ class FunctionSpec(AgentSpec):
             ConfigurationError: There is no such environment, or a strategy was asked for.
         """
         if strategy != "none":
-            self.refuse_functions(f"the strategy {strategy} cannot be put on it: use tf.distribute inside of it")
+            self.refuse_functions(f"the strategy {strategy} cannot be put on it. Use tf.distribute inside of it.")
         self.environment.make().close()
 
     def learner(self, seed: int, strategy: Any = None) -> OwnTraining:
@@ -92,7 +94,9 @@ class FunctionSpec(AgentSpec):
         Raises:
             ConfigurationError: Says what to do instead.
         """
-        self.refuse_functions("this needs an agent")
+        self.refuse_functions(
+            "there is no agent to build. Call it with an agents.TrainingRun, or search its parameters with tune."
+        )
 
     def call(self, run: TrainingRun) -> None:
         """Runs it to its end."""
@@ -102,19 +106,8 @@ class FunctionSpec(AgentSpec):
 
     def refuse_functions(self, why: str) -> NoReturn:
         raise ConfigurationError(
-            f"{self.label} is a training function, which makes and trains its agent by itself: {why}. Search its "
-            f"parameters with tune, its learning_rate with the grid of LRFinder, and call it yourself with what was "
-            f"found: {how_to_call(self)}"
+            f"{self.label} is a training function, which makes and trains its agent by itself: {why}"
         )
-
-
-def how_to_call(spec: FunctionSpec) -> str:
-    """Two lines of Python that run a training function outside of a study."""
-    function = training_function(spec.agent)
-    assert function is not None
-    told = "".join(f", {name}={value!r}" for name, value in spec.parameters.items())
-    where = repr(spec.environment.id) if isinstance(spec.environment.id, str) else spec.environment.label
-    return f"with agents.TrainingRun({where}, env_steps=1_000_000) as run: {name_of_function(function)}(run{told})"
 
 
 def name_of_function(function: Any) -> str:
@@ -177,10 +170,12 @@ def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -
 def _hints(function: Any) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    try:
-        return get_type_hints(function, include_extras=True)
-    except NameError:  # of a name that is only imported for a type checker
-        return {}
+    hints = {}
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        alone = SimpleNamespace(__annotations__={name: hint})
+        with contextlib.suppress(NameError):  # of a name that is only imported for a type checker
+            hints |= get_type_hints(alone, globalns=function.__globals__, include_extras=True)
+    return hints
 
 
 def _is_plain(value: Any) -> bool:

@@ -163,6 +163,9 @@ class LRFinder:
             Exception: Whatever the environment or the agent raises. What was seen until then is recorded and in
                 `result`; a note of the exception says where.
         """
+        self.spec.refuse_functions(
+            "its rate cannot be changed meanwhile. Train every rate afresh: grid(), or finder lr without --range-test."
+        )
         check_sweep(start_lr, end_lr, N, window_size, metrics)
         numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
         if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):

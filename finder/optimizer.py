@@ -65,7 +65,10 @@ class OptFinder:
     ) -> None:
         # What single optimizers of the agent were set to would hide the optimizers that are compared.
         spec = AgentSpec.of(agent, environment)
-        spec.refuse_functions("its optimizer cannot be exchanged from outside, but a parameter of it may name one")
+        spec.refuse_functions(
+            "its optimizer cannot be exchanged from outside. Make it a parameter (optimizer: str = 'adam'), and search "
+            "that with tune."
+        )
         self.spec = spec.with_params({"optimizers": {}})
         self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None

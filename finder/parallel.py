@@ -58,7 +58,7 @@ class ParallelFinder:
             raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
         for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
             # A bare name says no learning rate: then the agent keeps its own.
-            specs[index].refuse_functions("its optimizer cannot be exchanged from outside")
+            specs[index].refuse_functions("leave its optimizer out (None): it cannot be exchanged.")
             specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
         self.agents = _labelled(specs)
         self.result: SearchResult | None = None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
+from studies.words import call_lines
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec
@@ -90,7 +91,8 @@ class RunSettings:
         check_environment_id(self.env)
         environment = EnvironmentSpec(self.env, self.env_kwargs, self.vectorization)
         spec = AgentSpec.of(self.agent, environment, self.config)
-        spec.refuse_functions("a run in a folder, with checkpoints, needs an agent")
+        lines = call_lines(self.agent, self.env, self.env_kwargs, self.config)
+        spec.refuse_functions(f"nothing can be kept of it in a folder. Call it yourself:\n\n{lines}")
         return spec
 
 

@@ -61,7 +61,16 @@ def tune(
     spec = AgentSpec.of(agent, environment)
     fixed = options.get("params", {})
     as_fixed = spec.with_params(fixed)
-    spaces = spaces_of(spec, whole_space(as_fixed, fixed) if space is None else space)
+    space = space or whole_space(as_fixed, fixed)
+    if not space:
+        names = list(spec.config.describe())
+        raise ConfigurationError(
+            f"{spec.label} declares no ranges of its own: say what is to be searched, such as {names[0]}=low:high. "
+            f"It has {', '.join(names)}."
+            if names
+            else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
+        )
+    spaces = spaces_of(spec, space)
     row = as_it_is(as_fixed, spaces)
     study = make_spec(
         "tune",
