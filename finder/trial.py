@@ -75,7 +75,7 @@ class TrialSpec:
         told = f"No {what} ended within the budget of a run ({budget}): there is nothing to judge it by."
         if isinstance(self.agent, FunctionSpec):
             return (
-                f"{told} {self.label} must tell of its episodes: run.report(episode_return=..., length=..., loss=...)."
+                f"{told} {self.label} must tell of each episode: run.report(episode_return=..., length=..., loss=...)."
             )
         return f"{told} Give it a larger budget."
 
