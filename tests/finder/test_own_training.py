@@ -23,6 +23,7 @@ from finder import LRFinder, OptFinder, ParallelFinder, tune
 from finder.cohort import run_cohort
 from finder.executors.choice import choose_executor
 from finder.trial import TrialSpec
+from finder.tuning import spaces_of
 from studies.study import load_study
 
 CARTPOLE = EnvironmentSpec("CartPole-v1")
@@ -184,7 +185,7 @@ class TestRuns:
     def test_one_that_returns_before_is_judged_by_what_it_told(self) -> None:
         heard = ran(trial(trainings.ends_early, seeds=(0, 1), params={"gain": 5.0}))
         assert heard.outcomes[0].state == "complete"
-        assert heard.outcomes[0].value == 5.0  # of the last fifth of its 200 steps
+        assert heard.outcomes[0].value == 5.0 * 17.5  # of the last fifth of its 200 steps
         assert heard.outcomes[0].env_steps == 200
 
     def test_one_that_never_reports_fails(self) -> None:
@@ -205,8 +206,14 @@ class TestRuns:
         assert "SystemExit(3)" in heard.outcomes[0].reason
         assert heard.outcomes[1].state == "complete"
 
-    def test_one_that_diverges_cannot_hide_it(self) -> None:
-        outcome = ran(trial(trainings.nan)).outcomes[0]
+    def test_one_that_fails_when_it_tidies_up_fails(self) -> None:
+        heard = ran(trial(trainings.untidy), trial(trainings.tidy, 1, params={"log": "/dev/null"}))
+        assert (heard.outcomes[0].state, heard.outcomes[0].reason) == ("failed", "OSError: no space left")
+        assert heard.outcomes[1].state == "complete"
+
+    @pytest.mark.parametrize("gain", [1.0, 2.0])
+    def test_one_that_diverges_cannot_hide_it(self, gain: float) -> None:
+        outcome = ran(trial(trainings.nan, params={"gain": gain})).outcomes[0]
         assert outcome.state == "failed"
         assert outcome.diverged
         assert outcome.reason.startswith("NonFiniteError: report(...) was told of episode_return=nan after 20 ")
@@ -332,6 +339,10 @@ class TestWhatCannotBe:
         with pytest.raises(ConfigurationError, match="there is no agent to build"):
             AgentSpec.of(trainings.train, CARTPOLE).build()
 
+    def test_a_learning_rate_is_searched_on_a_log_axis(self) -> None:
+        spec = AgentSpec.of(trainings.train, CARTPOLE)
+        assert str(spaces_of(spec, {"learning_rate": "1e-4:1e-1"})["learning_rate"]).count("log=True") == 1
+
     def test_a_part_of_a_function_is_one_too(self) -> None:
         spec = AgentSpec.of(partial(trainings.train, width=8), CARTPOLE)
         assert spec.label == "train"
@@ -344,6 +355,7 @@ class TestRunOfOnesOwn:
             trainings.train(run, learning_rate=0.02)
         assert len(run.history.returns) == 10
         assert run.environment.make().spec.id == "CartPole-v1"
+        assert not issubclass(RunEnded, Exception)  # so that `except Exception` lets it through
 
     def test_what_is_reported(self) -> None:
         run = TrainingRun("CartPole-v1", env_steps=100)

@@ -64,7 +64,7 @@ def tidy(run: TrainingRun, log: str = "", gain: float = 1.0) -> None:
 def ends_early(run: TrainingRun, gain: float = 1.0) -> None:
     """Returns after a fifth of a budget of 1,000 steps; the last part of that counts."""
     for i in range(20):
-        run.report(gain * (i >= 16), length=10)
+        run.report(gain * i, length=10)
 
 
 def silent(run: TrainingRun, gain: float = 1.0) -> None:
@@ -84,12 +84,22 @@ def exits(run: TrainingRun, gain: float = 1.0) -> None:
 
 
 def nan(run: TrainingRun, gain: float = 1.0) -> None:
-    """Diverges, and does not want to know it."""
+    """Diverges, and does not want to know it: returns, or with a gain of 2 raises something else."""
     run.report(gain, length=10)
     try:
         run.report(float("nan"), length=10)
     except Exception:  # noqa: BLE001 - as users do
-        return
+        if gain == 2:
+            raise RuntimeError("it did not work") from None
+
+
+def untidy(run: TrainingRun, gain: float = 1.0) -> None:
+    """Fails when its run has ended."""
+    try:
+        while True:
+            run.report(gain, length=10)
+    finally:
+        raise OSError("no space left")
 
 
 def dies_once(run: TrainingRun, mark: str = "", gain: float = 1.0) -> None:

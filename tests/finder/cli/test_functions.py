@@ -81,14 +81,14 @@ def test_a_study_from_a_file(mine: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("tune", "mine.py:train", "--env", "CartPole-v1"), "declares no ranges of its own: say what is to be searched"),
-        (("tune", "mine.py:trian", "--env", "CartPole-v1"), "Training functions in it: train."),
-        (("opt", "mine.py:train", "--env", "CartPole-v1"), "its optimizer cannot be exchanged from outside"),
-        (("lr", "mine.py:train", "--env", "CartPole-v1", "--range-test"), "finder lr without --range-test"),
-        (("train", "mine.py:train", "--env", "CartPole-v1", "-p", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
+        (("tune", "mine.py:train"), "declares no ranges of its own: say what is to be searched"),
+        (("tune", "mine.py:trian"), "Training functions in it: train."),
+        (("opt", "mine.py:train"), "its optimizer cannot be exchanged from outside"),
+        (("lr", "mine.py:train", "--range-test"), "finder lr without --range-test"),
+        (("train", "mine.py:train", "-p", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_says_what_to_do(mine: Any, words: tuple[str, ...], told: str) -> None:
-    ran = mine(*words)
+    ran = mine(*words, "--env", "CartPole-v1")
     assert ran.code == 2
     assert told in ran.err
