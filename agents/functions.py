@@ -170,7 +170,7 @@ def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -
 def _hints(function: Any) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    hints = {}
+    hints: dict[str, Any] = {}
     for name, hint in getattr(function, "__annotations__", {}).items():
         alone = SimpleNamespace(__annotations__={name: hint})
         with contextlib.suppress(NameError):  # of a name that is only imported for a type checker

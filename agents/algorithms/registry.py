@@ -77,9 +77,7 @@ def resolved(agent: Any) -> Any:
 def _load(path: str) -> Any:
     module_name, colon, _ = path.rpartition(":")
     if not colon and path.endswith(".py"):
-        raise ConfigurationError(
-            f"The agent {path!r} names no class and no function: write {path}:NAME.{_classes_told(Path(path))}"
-        )
+        raise ConfigurationError(f"The agent {path!r} names no class: write {path}:Class.{_classes_told(Path(path))}")
     if not colon:
         raise unknown_name("agent", path, ALGORITHMS)
     try:
