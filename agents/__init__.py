@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from agents.checkpoint_file import resume as resume
     from agents.checkpoints import Checkpoints as Checkpoints
     from agents.config import AgentConfig as AgentConfig
-    from agents.config import hyperparameter as hyperparameter
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from agents.history_file import HistoryFile as HistoryFile
     from agents.history_file import read_evaluations as read_evaluations
     from agents.history_file import read_history as read_history
+    from agents.hyperparameters import Hyperparameter as Hyperparameter
+    from agents.hyperparameters import hyperparameter as hyperparameter
     from agents.interrupts import StopOnSignals as StopOnSignals
     from agents.intervals import Every as Every
     from agents.keras_agent import KerasAgent as KerasAgent
@@ -55,18 +56,21 @@ if TYPE_CHECKING:
     from agents.spec import make as make
     from agents.tensorboard import TensorBoard as TensorBoard
     from agents.trainer import Trainer as Trainer
+    from agents.training_run import RunEnded as RunEnded
+    from agents.training_run import TrainingRun as TrainingRun
 
 _HOME = {
     "agents.agent": ("Agent", "UpdateMetrics"),
     "agents.callbacks": ("Callback", "Episode", "Evaluation", "LambdaCallback", "Progress", "StopAtReturn"),
     "agents.checkpoint_file": ("load_agent", "load_weights", "resume"),
     "agents.checkpoints": ("Checkpoints",),
-    "agents.config": ("AgentConfig", "hyperparameter"),
+    "agents.config": ("AgentConfig",),
     "agents.environments": ("EnvironmentSpec",),
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
     "agents.evaluations": ("Evaluate",),
     "agents.history_file": ("HistoryFile", "read_evaluations", "read_history"),
+    "agents.hyperparameters": ("Hyperparameter", "hyperparameter"),
     "agents.interrupts": ("StopOnSignals",),
     "agents.intervals": ("Every",),
     "agents.keras_agent": ("KerasAgent",),
@@ -81,6 +85,7 @@ _HOME = {
     "agents.spec": ("AgentSpec", "make"),
     "agents.tensorboard": ("TensorBoard",),
     "agents.trainer": ("Trainer",),
+    "agents.training_run": ("RunEnded", "TrainingRun"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
@@ -99,6 +104,7 @@ __all__ = [
     "Every",
     "HindsightReplay",
     "HistoryFile",
+    "Hyperparameter",
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
@@ -110,10 +116,12 @@ __all__ = [
     "Publish",
     "ReduceOnPlateau",
     "RolloutMemory",
+    "RunEnded",
     "StopAtReturn",
     "StopOnSignals",
     "TensorBoard",
     "Trainer",
+    "TrainingRun",
     "TrajectoryReplay",
     "UniformReplay",
     "UpdateMetrics",

@@ -14,9 +14,10 @@ from typing import Any
 
 import cloudpickle
 
-from agents.algorithms.registry import agent_class
+from agents.algorithms.registry import resolved
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
+from agents.hyperparameters import Config
 from agents.loading import FILE_MODULE
 from agents.module_path import search_first
 from agents.optimizers import OptimizerSpec
@@ -62,7 +63,7 @@ def unpickled(payload: bytes) -> Any:
     label, optimizers, path, packed = cloudpickle.loads(payload)
     search_first(path)
     if ".py:" in label:
-        agent_class(label)  # runs the user's file, whose classes the value refers to
+        resolved(label)  # runs the user's file, whose classes the value refers to
     for name, optimizer_class in optimizers.items():
         setattr(sys.modules["__main__"], name, optimizer_class)
     return cloudpickle.loads(packed)
@@ -70,8 +71,8 @@ def unpickled(payload: bytes) -> Any:
 
 @contextlib.contextmanager
 def _by_value(agent: Any) -> Iterator[None]:
-    """Has a class of a user's file go by value, where it is not named by the file: nobody can import it by its name."""
-    name = agent.__module__ if isinstance(agent, type) else ""
+    """Has a class or function of a user's file go by value, where it is not named by the file: nobody can import it."""
+    name = getattr(agent, "__module__", None) or ""
     if not name.startswith(FILE_MODULE):
         yield
         return
@@ -82,8 +83,10 @@ def _by_value(agent: Any) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(sys.modules[name])
 
 
-def _own_optimizers(config: AgentConfig) -> dict[str, Any]:
+def _own_optimizers(config: Config) -> dict[str, Any]:
     """Optimizer classes of the user's script: a config only names them, and another process has another script."""
+    if not isinstance(config, AgentConfig):
+        return {}
     names = [config.optimizer, *(override.get("optimizer") for override in config.optimizers.values())]
     specs = [OptimizerSpec.of(name) for name in names if name]
     return {spec.name.partition(":")[2]: spec.optimizer_class() for spec in specs if spec.name.startswith("__main__:")}

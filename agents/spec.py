@@ -1,17 +1,24 @@
-"""An agent as data: its class, its hyperparameters and its environment. This is what crosses processes."""
+"""An agent as data: its class, its hyperparameters and its environment. This is what crosses processes.
+
+A training function of the user's own is one too, as far as that goes: see `agents.functions`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from agents.agent import Agent
-from agents.algorithms.registry import agent_class
+from agents.algorithms.registry import agent_class, training_function
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.hyperparameters import Config
 from agents.strategies import StrategySpec
+
+if TYPE_CHECKING:
+    from agents.own_training import OwnTraining
 
 
 @dataclass(frozen=True)
@@ -19,15 +26,15 @@ class AgentSpec:
     """An agent that is not built yet.
 
     Attributes:
-        agent: A name of the registry, a class, ``"module:Class"`` or ``"file.py:Class"``.
+        agent: A name of the registry, a class, ``"module:Class"`` or ``"file.py:Class"``; or a training function.
         environment: What it is for.
         config: Its hyperparameters, complete.
         state: Weights to start from instead of those that a seed draws: the `get_state` of an agent, or None.
     """
 
-    agent: str | type[Agent]
+    agent: str | type[Agent] | Callable[..., Any]
     environment: EnvironmentSpec
-    config: AgentConfig
+    config: Config
     state: Mapping[str, Any] | None = None
 
     @classmethod
@@ -37,13 +44,13 @@ class AgentSpec:
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> AgentSpec:
-        """Makes a spec from whatever people have: a name, a class, an agent that is built, or a spec.
+        """Makes a spec from whatever people have: a name, a class, an agent that is built, a training function, a spec.
 
         An agent that has been trained, or whose state was set, is started from its own weights; a fresh one is
         taken as a recipe, and every seed draws weights of its own.
 
         Args:
-            agent: Name, class, `Agent` or `AgentSpec`.
+            agent: Name, class, `Agent`, function (see `agents.functions`) or `AgentSpec`.
             environment: What it is for; may be left out where the agent knows it.
             params: Hyperparameters that differ from the agent's own, by the names of `AgentConfig.from_dict`.
 
@@ -52,7 +59,7 @@ class AgentSpec:
         """
         if isinstance(agent, AgentSpec):
             there = agent.environment if environment is None else EnvironmentSpec.of(environment)
-            return cls(agent.agent, there, agent.config, agent.state).with_params(params or {})
+            return replace(agent, environment=there).with_params(params or {})
         if isinstance(agent, Agent):
             where = agent.environment if environment is None else EnvironmentSpec.of(environment)
             if where is None:
@@ -61,8 +68,12 @@ class AgentSpec:
             return cls(type(agent), where, agent.config, state).with_params(params or {})
         if environment is None:
             raise ConfigurationError(f"Say which environment {agent!r} is for, such as environment='CartPole-v1'.")
-        config = agent_class(agent).config_class.from_dict(params or {})
-        return cls(agent, EnvironmentSpec.of(environment), config)
+        where = EnvironmentSpec.of(environment)
+        if training_function(agent) is not None:
+            from agents.functions import FunctionSpec
+
+            return FunctionSpec.of_function(agent, where, params or {})
+        return cls(agent, where, agent_class(agent).config_class.from_dict(params or {}))
 
     @property
     def label(self) -> str:
@@ -71,7 +82,36 @@ class AgentSpec:
 
     def with_params(self, params: Mapping[str, Any]) -> AgentSpec:
         """The same agent with other hyperparameters."""
-        return AgentSpec(self.agent, self.environment, self.config.replace(params), self.state)
+        return replace(self, config=self.config.replace(params))
+
+    @property
+    def optimizer(self) -> str:
+        """Name of its optimizer, "" where nobody knows."""
+        return self.config.optimizer if isinstance(self.config, AgentConfig) else ""
+
+    @property
+    def why_alone(self) -> str:
+        """Why it cannot be the member of a population, "" where only trying shows whether it can."""
+        return ""
+
+    def refuse_functions(self, why: str) -> None:
+        """Raises `ConfigurationError` where it is a training function, which says `why` and what to do instead."""
+
+    def check(self, strategy: str = "none") -> None:
+        """Builds it once, to see that it can be.
+
+        Args:
+            strategy: That with which it will learn.
+
+        Raises:
+            ConfigurationError: It cannot take the environment's spaces, or a value.
+            Exception: Whatever a user's agent raises.
+        """
+        self.build()
+
+    def learner(self, seed: int, strategy: Any = None) -> Agent | OwnTraining:
+        """What a run of it trains; see `build`."""
+        return self.build(seed, strategy)
 
     def structure(self) -> tuple[Any, ...]:
         """What two agents must have in common to be members of one population."""
@@ -96,12 +136,30 @@ class AgentSpec:
         if strategy is not None:
             return StrategySpec.of(strategy).build(self, seed)
         observation_space, action_space = spaces or self.environment.spaces()
+        assert isinstance(self.config, AgentConfig)
         agent = agent_class(self.agent)(
             observation_space, action_space, self.config, seed=seed, environment=self.environment
         )
         if self.state is not None:
             start_from(agent, self.state)
         return agent
+
+
+def config_class(agent: Any) -> type[Config]:
+    """The class of the hyperparameters of an agent or of a training function.
+
+    Args:
+        agent: A name, a class or a function; see `AgentSpec.agent`.
+
+    Raises:
+        ConfigurationError: There is no such agent, or it is none.
+    """
+    function = training_function(agent)
+    if function is None:
+        return agent_class(agent).config_class
+    from agents.functions import config_of
+
+    return config_of(function)
 
 
 def start_from(agent: Agent, state: Mapping[str, Any]) -> None:

@@ -29,7 +29,8 @@ RUN = """
 import json, os, sys, time
 from finder.checkpoints import Checkpoints
 from finder.executors import make_executor
-from finder.search import Ingredients, Search
+from finder.ingredients import Ingredients
+from finder.search import Search
 from studies.opening import open_study
 from studies.spec import StudySpec
 

@@ -20,7 +20,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from finder.executors import Executor, make_executor
-from finder.search import Ingredients, Search
+from finder.ingredients import Ingredients
+from finder.search import Search
 from finder.trial import Outcome, TrialSpec
 from studies import StudySpec, open_study
 

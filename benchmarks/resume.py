@@ -1,6 +1,6 @@
 """A long run that is killed again and again, beside the same run left alone: do they come to the same end?
 
-Each run is `finder train`; one is killed with SIGKILL 15 to 40 seconds after each (re)start and resumed until it is done.
+Each run is `finder train`; one is killed with SIGKILL 15 to 40 seconds after each start and resumed until it is done.
 Compared are every episode (`history.parquet`) and everything of the agent in the last checkpoint: weights, what its
 optimizers remember, counters, random generators.
 

@@ -35,7 +35,8 @@ WORKER = """
 import json, sys, time
 import sqlalchemy as sa
 from finder.executors import make_executor
-from finder.search import Ingredients, Search
+from finder.ingredients import Ingredients
+from finder.search import Search
 from studies.opening import join_study
 
 url, name, executor, n_jobs = sys.argv[1:]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agents import state_file
 from agents.loading import name_of
 from agents.state_file import SUFFIX, write_with_environments
+from agents.trainer import Trainer
 
 if TYPE_CHECKING:
     from finder.runs import Group, Key
@@ -94,7 +95,7 @@ class Checkpoints:
     def _keep(self, group: Group) -> None:
         # Called after the runs that are there: what went on from one file in two processes goes to two.
         path = self._folder / _name([group.keys[member] for member in group.runs])
-        if group.error is not None or self._steps.get(path) == group.trainer.env_steps:
+        if group.error is not None or not group.can_be_kept or self._steps.get(path) == group.trainer.env_steps:
             return
         try:
             write_with_environments(lambda environments: _write(path, group, environments=environments))
@@ -197,6 +198,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
         "env_steps": group.trainer.env_steps,
         "alone": group.alone,
     }
+    assert isinstance(group.trainer, Trainer)
     state_file.write(path, group.trainer.get_state(environments=environments), about)
 
 

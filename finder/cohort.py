@@ -179,8 +179,8 @@ class _Cohort:
             if trial.finished:
                 self._complete(number, trial)
 
-    def _show_life(self) -> None:
-        self._listener.episodes({})  # whoever wants all to end is heard between two turns
+    def _show_life(self) -> str | None:
+        return self._listener.episodes({})
 
     def _each_alone(self, group: Group) -> list[Group]:
         """Begins the runs of a group again, each by itself: they do what no member of a population can."""
@@ -215,7 +215,7 @@ class _Cohort:
     def _complete(self, number: int, trial: TrialRun) -> None:
         seed_values = trial.final_values()
         if not np.isfinite(list(seed_values.values())).all():
-            trial.error = ValueError(trial.nothing_to_judge())
+            trial.error = ValueError(trial.spec.nothing_to_judge())
             self._end_failed(number)
             return
         value = float(iqm(list(seed_values.values())))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from agents.callbacks import Callback, make_callbacks
 from agents.checkpoint_file import CheckpointHeader, all_in, find, header_of, resume
 from agents.checkpoints import Checkpoints
+from agents.config import AgentConfig
 from agents.errors import ConfigurationError
 from agents.evaluations import Evaluate
 from agents.history_file import HistoryFile
@@ -140,7 +141,9 @@ def check_settings(settings: RunSettings) -> None:
     StrategySpec.of(settings.strategy)
     spec = settings.agent_spec()
     if settings.plateau is not None:
-        refuse_schedules(spec.config, ["default", *spec.config.optimizers])
+        config = spec.config
+        assert isinstance(config, AgentConfig)  # `agent_spec` refuses what is no agent
+        refuse_schedules(config, ["default", *config.optimizers])
     spec.environment.spaces()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from agents.agent import Agent
+from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.spec import AgentSpec
@@ -15,12 +17,13 @@ from agents.trainer import Trainer
 from finder.curve import changes
 from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
+from finder.ingredients import Ingredients
 from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
 from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
 from finder.range_tests import pooled
 from finder.recording import RangeTestRun, record_range_test
 from finder.results import SearchResult
-from finder.search import Ingredients, run_search
+from finder.search import run_search
 from finder.suggestion import smooth
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage import open_storage
@@ -162,6 +165,9 @@ class LRFinder:
             Exception: Whatever the environment or the agent raises. What was seen until then is recorded and in
                 `result`; a note of the exception says where.
         """
+        self.spec.refuse_functions(
+            "its rate cannot be changed meanwhile. Train every rate afresh: grid(), or finder lr without --range-test."
+        )
         check_sweep(start_lr, end_lr, N, window_size, metrics)
         numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
         if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
@@ -203,8 +209,7 @@ class LRFinder:
 
         With this finder's own seed it is what it was given; with another one, it draws other random numbers.
         """
-        spec = AgentSpec(self.spec.agent, self.spec.environment, self.spec.config)
-        agent = spec.build(seed, strategy)
+        agent = replace(self.spec, state=None).build(seed, strategy)
         state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
         if state is not None:
             fresh = agent.get_state()
@@ -301,7 +306,7 @@ def _skip(
 
 def _with_one_rate(agent: AgentSpec) -> AgentSpec:
     """The agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
-    own = agent.config.optimizers
+    own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
     without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
     return agent.with_params({"optimizers": without}) if own else agent
 

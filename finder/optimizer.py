@@ -15,9 +15,10 @@ from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.edges import BeyondEdges
+from finder.ingredients import Ingredients
 from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
 from finder.results import OptimizerResult
-from finder.search import Ingredients, run_search
+from finder.search import run_search
 from studies.pick import why_no_pick
 from studies.pruners import RACES, canonical_pruner_name
 
@@ -64,7 +65,12 @@ class OptFinder:
         vary: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         # What single optimizers of the agent were set to would hide the optimizers that are compared.
-        self.spec = AgentSpec.of(agent, environment).with_params({"optimizers": {}})
+        spec = AgentSpec.of(agent, environment)
+        spec.refuse_functions(
+            "its optimizer cannot be exchanged from outside. Make it a parameter (optimizer: str = 'adam'), and search "
+            "that with tune."
+        )
+        self.spec = spec.with_params({"optimizers": {}})
         self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None
         self.best_opt: str | None = None

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from optuna.trial import TrialState
 
-from agents.algorithms.registry import agent_class
+from agents.algorithms.registry import resolved
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors.board import Board
 from finder.executors.process import ProcessExecutor
+from finder.ingredients import Ingredients
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
-from finder.search import Ingredients, run_search
+from finder.search import run_search
 from finder.trial import Outcome
 from studies.study import OpenStudy
 
@@ -58,6 +59,7 @@ class ParallelFinder:
             raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
         for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
             # A bare name says no learning rate: then the agent keeps its own.
+            specs[index].refuse_functions("leave its optimizer out (None): it cannot be exchanged.")
             specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
         self.agents = _labelled(specs)
         self.result: SearchResult | None = None
@@ -119,7 +121,7 @@ class ParallelFinder:
                 label = study.params(trial).get("agent") or only
                 episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
                 board.post("episodes", 0, {trial.number: episodes})
-                optimizer = self.agents[label].config.optimizer
+                optimizer = self.agents[label].optimizer
                 board.finish(0, trial.number, label, optimizer, Outcome(state="complete"))
         label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
         self.rewards = {label: board.rewards[number] for number, label in label_of.items() if number in board.rewards}
@@ -128,7 +130,7 @@ class ParallelFinder:
 
     @property
     def _of_one_class(self) -> bool:
-        return len({agent_class(spec.agent) for spec in self.agents.values()}) == 1
+        return len({resolved(spec.agent) for spec in self.agents.values()}) == 1
 
     @property
     def _environment(self) -> EnvironmentSpec:

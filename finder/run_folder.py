@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
+from studies.words import call_lines
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec
@@ -87,7 +88,7 @@ class RunSettings:
         """The agent, as it is trained; without weights to start from.
 
         Raises:
-            ConfigurationError: Something in it is not there any more.
+            ConfigurationError: Something in it is not there any more, or it is a training function.
         """
         from agents.environments import EnvironmentSpec
         from agents.environments.spec import check_environment_id
@@ -95,7 +96,10 @@ class RunSettings:
 
         check_environment_id(self.env)
         environment = EnvironmentSpec(self.env, self.env_kwargs, self.vectorization)
-        return AgentSpec.of(self.agent, environment, self.config)
+        spec = AgentSpec.of(self.agent, environment, self.config)
+        lines = call_lines(self.agent, self.env, self.env_kwargs, self.config)
+        spec.refuse_functions(f"nothing can be kept of it in a folder. Call it yourself:\n\n{lines}")
+        return spec
 
 
 class RunFolder:

@@ -11,6 +11,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.callbacks import Callback, Episode, make_callbacks
 from agents.errors import NotMappableError
+from agents.own_training import FunctionTrainer, OwnTraining
 from agents.population import Population, Workshop
 from agents.run import Budget, MetricSummary, metrics_of, summaries
 from agents.spec import AgentSpec
@@ -112,16 +113,6 @@ class TrialRun:
         """What callbacks measured of the last part of training, over all seeds."""
         return summaries(episode for run in self.runs for episode in run.measured_lately())
 
-    def nothing_to_judge(self) -> str:
-        """Why it has no value at its end."""
-        spec = self.spec
-        what = "episode" if spec.metric == "return" else "update"
-        budget = f"{spec.env_steps} environment steps" if spec.env_steps else f"{spec.episodes} episodes"
-        return (
-            f"No {what} ended within the budget of a run ({budget}): there is nothing to judge it by. "
-            f"Give it a larger budget."
-        )
-
 
 Seeded = tuple[TrialRun, int]
 """A trial and one of its seeds: what a run is of."""
@@ -185,7 +176,8 @@ class SeedRun:
 
     def final_value(self) -> float:
         """Mean over the last part of training."""
-        budget = self.trial.spec.env_steps or max(1, self.env_steps)
+        reached = max(1, self.env_steps)
+        budget = min(self.trial.spec.env_steps or reached, reached)  # a function of the user's may end before
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
 
@@ -211,13 +203,18 @@ class Group(Callback):
     def __init__(
         self,
         runs: Sequence[Seeded | None],
-        learner: Population | Agent,
+        learner: Population | Agent | OwnTraining,
         workshop: Workshop | None,
         keys: Sequence[Key] | None = None,
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
-        self.trainer = Trainer(learner, spec.agent.environment, callbacks=[*make_callbacks(spec.callbacks), self])
+        callbacks = [*make_callbacks(spec.callbacks), self]
+        self.trainer: Trainer | FunctionTrainer = (
+            learner.trainer(callbacks, waiting=self._show_life)
+            if isinstance(learner, OwnTraining)
+            else Trainer(learner, spec.agent.environment, callbacks=callbacks)
+        )
         self.keys = tuple(keys or [(trial.spec.number, seed) for _, trial, seed in there])
         self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
         self.error: Exception | None = None
@@ -228,17 +225,18 @@ class Group(Callback):
         self._watchdog = Watchdog(spec.hang_seconds)
         self._updated = False
         self._shown = time.monotonic()
-        self.alive: Callable[[], None] = lambda: None
-        """Called now and then in the middle of a turn, however long it takes."""
+        self.alive: Callable[[], str | None] = lambda: None
+        """Called now and then in the middle of a turn, however long it takes; it may give a reason to stop."""
         self._ended = False
-        self._described: dict[int, Agent] = {}
+        self._described: dict[int, Agent | OwnTraining] = {}
 
     @property
     def vectorization(self) -> str:
         """How its environments are stepped."""
-        return self.trainer.collector.environments.kind
+        trainer = self.trainer
+        return trainer.collector.environments.kind if isinstance(trainer, Trainer) else trainer.vectorization
 
-    def describe(self, member: int) -> Agent:
+    def describe(self, member: int) -> Agent | OwnTraining:
         """The agent of a member, as far as its hyperparameters go; before the first step."""
         if member in self._described:
             return self._described[member]
@@ -288,6 +286,11 @@ class Group(Callback):
         return not isinstance(self._learner, Population)
 
     @property
+    def can_be_kept(self) -> bool:
+        """Whether it can go on from a checkpoint; a function of the user's cannot be copied where it is."""
+        return isinstance(self.trainer, Trainer)
+
+    @property
     def not_mappable(self) -> bool:
         """Whether it was found while training that the agent cannot be trained in a population."""
         return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
@@ -307,9 +310,13 @@ class Group(Callback):
 
     def on_step_end(self, trainer: Trainer) -> None:
         self._watchdog.feed()
-        if time.monotonic() - self._shown > ALIVE_SECONDS:
-            self._shown = time.monotonic()
-            self.alive()
+        self._show_life()
+
+    def _show_life(self) -> str | None:
+        if time.monotonic() - self._shown <= ALIVE_SECONDS:
+            return None
+        self._shown = time.monotonic()
+        return self.alive()
 
     def on_rollout_end(self, trainer: Trainer) -> None:
         self._watchdog.feed(1 if self._updated else COMPILING)  # an update may follow, of which the first is compiled
@@ -317,6 +324,7 @@ class Group(Callback):
 
     def load(self, state: dict[str, Any]) -> None:
         """Goes on from a state of the trainer of a group with the same members; before the first step."""
+        assert isinstance(self.trainer, Trainer)
         self._described = {member: self.describe(member) for member in self.runs}  # while all are there
         self.trainer.set_state(state, members=self.runs)
         for member, run in self.runs.items():
@@ -351,7 +359,7 @@ def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]
 def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
     """A group for each run."""
     for trial, seed in runs:
-        yield Group([(trial, seed)], trial.spec.agent.build(seed, trial.spec.strategy), None)
+        yield Group([(trial, seed)], trial.spec.agent.learner(seed, trial.spec.strategy), None)
 
 
 def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:
@@ -378,6 +386,8 @@ def _population_of(
     like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
 ) -> Group:
     agent = like[0][0].spec.agent
+    if agent.why_alone:
+        raise NotMappableError(agent.why_alone)
     if like[0][0].spec.strategy != "none":
         raise NotMappableError("its strategy parts the minibatches of one agent.")
     workshop = workshops.take(agent, len(like))

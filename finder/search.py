@@ -10,17 +10,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from agents.callbacks import make_callbacks
-from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
-from agents.optimizers import OptimizerSpec
-from agents.spec import AgentSpec
-from agents.strategies import StrategySpec
 from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
+from finder.ingredients import Ingredients, check_plan
 from finder.trial import Outcome, TrialSpec
 from studies.checkpoint_folder import checkpoint_folder
 from studies.opening import open_study
@@ -64,50 +59,6 @@ class Observer(Protocol):
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ingredients:
-    """What a study's words stand for where they are more than words.
-
-    Attributes:
-        agents: Label -> agent, for agents that are not names of the registry.
-        optimizers: Label -> optimizer, for optimizers whose label says too little.
-        environment: The environment, where it is not a Gymnasium id.
-        callbacks: What makes the callbacks of each run.
-    """
-
-    agents: Mapping[str, AgentSpec]
-    optimizers: Mapping[str, OptimizerSpec]
-    environment: EnvironmentSpec
-    callbacks: tuple[Any, ...] = ()
-
-    @classmethod
-    def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
-        """Looks up every name in a study, and so finds unknown ones before anything runs."""
-        environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
-        environment = replace(environment, vectorization=spec.vectorization)
-        agents = dict(given.get("agents") or {})
-        for label in spec.agents:
-            if label in agents:
-                continue
-            if label in spec.agent_weights:
-                raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
-            agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
-        optimizers = dict(given.get("optimizers") or {})
-        callbacks = tuple(given.get("callbacks") or spec.callbacks)
-        make_callbacks(callbacks)
-        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks)
-
-    def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
-        """The agent that a trial's parameters describe."""
-        rest = dict(params)
-        agent = self.agents[rest.pop("agent", default)]
-        if rest.get("optimizer") in self.optimizers:
-            optimizer = self.optimizers[rest.pop("optimizer")]
-            rest.setdefault("learning_rate", optimizer.learning_rate)
-            rest["optimizer"] = optimizer
-        return agent.with_params(rest)
 
 
 Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
@@ -357,51 +308,3 @@ def run_search(
         study.close()
         raise
     return search.study, stopped
-
-
-def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
-    """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
-    StrategySpec.of(spec.strategy)
-    for label in spec.agents:
-        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label))
-    for name, space in spec.search_space().items():
-        if name == "agent":
-            continue
-        values = getattr(space, "values", None) or [
-            getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
-        ]
-        for value in values:
-            _check_value(name, value, spec, ingredients)
-
-
-def _check_buildable(agent: AgentSpec) -> None:
-    """Builds an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
-
-    Whatever else a user's agent raises is left to its trials, which keep the traceback.
-    """
-    try:
-        agent.build()
-    except ConfigurationError:
-        raise
-    except Exception:  # noqa: BLE001 - see above
-        return
-
-
-def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
-    """A value must suit at least one of the agents that are compared."""
-    owner = name.rpartition(".")[0]
-    errors = []
-    for label in spec.agents:
-        params = {**spec.fixed, "agent": label, name: value}
-        try:
-            config = ingredients.agent(params, label).config
-            if name == "optimizer":
-                optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
-                optimizer.build()
-            if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers
-                _check_buildable(ingredients.agent(params, label))
-        except ConfigurationError as error:
-            errors.append(error)
-        else:
-            return
-    raise errors[0]

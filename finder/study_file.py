@@ -12,7 +12,7 @@ from studies.spec import StudySpec
 from studies.spec_file import Location, Mistake, read_file, spec_of
 
 if TYPE_CHECKING:
-    from agents.config import AgentConfig
+    from agents.hyperparameters import Config
 
 
 def read_study(path: str | Path) -> StudySpec:
@@ -32,18 +32,18 @@ def read_study(path: str | Path) -> StudySpec:
 
 def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
     """What the agents and the environment say to a study, as far as it can be read at all."""
-    from agents.algorithms.registry import agent_class
     from agents.callbacks import make_callbacks
     from agents.environments import EnvironmentSpec
     from agents.errors import ConfigurationError
+    from agents.spec import config_class
     from agents.strategies import StrategySpec
 
     found: list[Mistake] = []
-    configs: dict[str, type[AgentConfig]] = {}
+    configs: dict[str, type[Config]] = {}
     labels = _as_list(data.get("agents"))
     for label in labels:
         try:
-            configs[label] = agent_class(label).config_class
+            configs[label] = config_class(label)
         except ConfigurationError as error:
             found.append((("agents",), str(error)))
     for place in _as_list(data.get("callbacks")):
@@ -76,7 +76,7 @@ def _as_list(named: Any) -> list[str]:
     return [named] if isinstance(named, str) else list(map(str, named)) if isinstance(named, list) else []
 
 
-def _mistake(configs: list[type[AgentConfig]], name: str, values: list[Json]) -> str:
+def _mistake(configs: list[type[Config]], name: str, values: list[Json]) -> str:
     """Why no agent takes a hyperparameter or a value of it, "" where one does."""
     from agents.errors import ConfigurationError
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.callbacks import Episode
+from agents.functions import FunctionSpec
+from agents.own_training import OwnTraining
 from agents.run import MetricSummary
 from agents.spec import AgentSpec
 from studies.records import EpisodeRecord
@@ -69,6 +71,17 @@ class TrialSpec:
         """What the study calls the agent."""
         return self.name or self.agent.label
 
+    def nothing_to_judge(self) -> str:
+        """Why it has no value at its end."""
+        what = "episode" if self.metric == "return" else "update"
+        budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"
+        told = f"No {what} ended within the budget of a run ({budget}): there is nothing to judge it by."
+        if isinstance(self.agent, FunctionSpec):
+            return (
+                f"{told} {self.label} must tell of each episode: run.report(episode_return=..., length=..., loss=...)."
+            )
+        return f"{told} Give it a larger budget."
+
     def report_steps(self) -> Iterator[int]:
         """The marks and the end; with a budget in episodes, few steps: each is a fifth more than the one before."""
         if self.env_steps is not None:
@@ -96,7 +109,7 @@ class Outcome:
     diverged: bool = False  # it failed because of what it tried, not because something is broken
 
 
-def configuration_of(spec: TrialSpec, agent: Agent, vectorization: str) -> dict[str, Any]:
+def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization: str) -> dict[str, Any]:
     """Everything that is needed to run a trial again, as JSON values.
 
     Args:
@@ -111,7 +124,7 @@ def configuration_of(spec: TrialSpec, agent: Agent, vectorization: str) -> dict[
     configuration = {
         "agent": spec.agent.label,
         "config": agent.config.to_dict(),
-        "optimizers": {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers},
+        **_optimizers_of(agent),
         "env": spec.agent.environment.label,
         "env_kwargs": dict(spec.agent.environment.kwargs),
         "vectorization": vectorization,
@@ -123,6 +136,12 @@ def configuration_of(spec: TrialSpec, agent: Agent, vectorization: str) -> dict[
     }
     check_json(configuration)
     return configuration
+
+
+def _optimizers_of(agent: Agent | OwnTraining) -> dict[str, Any]:
+    if isinstance(agent, OwnTraining):
+        return {"optimizers": {}, "own_training": True}
+    return {"optimizers": {name: agent.optimizer_spec(name).serialised() for name in agent.optimizers}}
 
 
 def episode_record(seed: int, episode: Episode) -> EpisodeRecord:

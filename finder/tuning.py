@@ -11,9 +11,10 @@ from agents.agent import Agent
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
+from finder.ingredients import Ingredients, check_plan
 from finder.options import Metrics, StudyOptions, make_spec
 from finder.results import SearchResult
-from finder.search import Ingredients, Observer, check_plan, run_search
+from finder.search import Observer, run_search
 from finder.study_file import read_study
 from studies.errors import StudyError
 from studies.opening import open_study
@@ -61,7 +62,16 @@ def tune(
     spec = AgentSpec.of(agent, environment)
     fixed = options.get("params", {})
     as_fixed = spec.with_params(fixed)
-    spaces = spaces_of(spec, whole_space(as_fixed, fixed) if space is None else space)
+    space = space or whole_space(as_fixed, fixed)
+    if not space:
+        names = list(spec.config.describe())
+        raise ConfigurationError(
+            f"{spec.label} declares no ranges of its own: say what is to be searched, such as {names[0]}=low:high. "
+            f"It has {', '.join(names)}."
+            if names
+            else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
+        )
+    spaces = spaces_of(spec, space)
     row = as_it_is(as_fixed, spaces)
     study = make_spec(
         "tune",
@@ -100,9 +110,12 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
         log = name in complements or (about.log if about else None)
         if value is None:
             if about is None or about.search is None:
+                with_range = (
+                    f" With a range of their own: {', '.join(_searchable(known))}." if _searchable(known) else ""
+                )
                 raise ConfigurationError(
-                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high. "
-                    f"With a range of their own: {', '.join(_searchable(known))}."
+                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high."
+                    f"{with_range}"
                 )
             value = own_range(about.search)
             if name in complements:
@@ -128,17 +141,9 @@ def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
 
     A number outside of its range becomes the nearest end; a choice that is not among those is left out.
     """
-    complements, row = type(agent.config).complements(), {}
+    row = {}
     for name, space in spaces.items():
-        owner, _, argument = name.rpartition(".")
-        if name == "optimizer" or owner:
-            optimizer = agent.config.optimizer_spec(owner if owner not in ("", "optimizer") else "default")
-            own = optimizer.label if not owner else {**optimizer.arguments, "learning_rate": optimizer.learning_rate}
-            value = own if isinstance(own, str) else own.get(argument)
-        elif name in complements:
-            value = round(1.0 - getattr(agent.config, complements[name]), 12)
-        else:
-            value = getattr(agent.config, name)
+        value = agent.config.value_of(name)
         if isinstance(space, FloatRange | IntRange):
             if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
                 continue

@@ -10,10 +10,11 @@ from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors import choose_executor
+from finder.ingredients import Ingredients, check_plan
 from finder.optimizer import labelled
 from finder.options import own_params, weights_digest
 from finder.results import SearchResult
-from finder.search import Ingredients, Search, check_plan
+from finder.search import Search
 from studies.defaults import DEFAULT_STORAGE
 from studies.opening import join_study
 from studies.spec import StudySpec

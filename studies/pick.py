@@ -103,6 +103,11 @@ class Pick:
         """On which seeds it has its value: `3 seeds`, or `5 further seeds` where they took no part in choosing it."""
         return counted(self.n_seeds, "seed" if self.confirmed_by is None else "further seed")
 
+    @property
+    def own_training(self) -> bool:
+        """Whether a training function of the user's was searched, and no agent."""
+        return bool(self.configuration.get("own_training"))
+
     def to_json(self) -> dict[str, Json]:
         """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
 
@@ -249,6 +254,8 @@ def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
     """Episodes carry the loss of the newest update: one with a loss ended after a gradient step."""
     seen = False
     for trial in complete:
+        if trial.user_attrs.get("configuration", {}).get("own_training"):
+            return False  # a training function need not tell of its losses
         episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
         if any(episode.loss is not None for episode in episodes):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -89,3 +90,21 @@ def params_text(params: dict[str, Any]) -> str:
     """Returns `optimizer adam, learning_rate 1e-3`: what it is first, then its rates, then the rest by name."""
     names = sorted(params, key=lambda name: (name != "agent", name != "optimizer", "learning_rate" not in name, name))
     return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
+
+
+def call_lines(agent: str, env: str, env_kwargs: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Returns the lines of Python that call a training function with what was found.
+
+    Args:
+        agent: The function's label.
+        env: The environment's.
+        env_kwargs: Its arguments.
+        config: The function's parameters.
+    """
+    place, _, name = agent.rpartition(":")
+    module = place.rpartition("/")[2].removesuffix(".py")
+    where = f"agents.EnvironmentSpec({env!r}, {dict(env_kwargs)!r})" if env_kwargs else repr(env)
+    given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
+    lines = ["import agents", *([f"from {module} import {name}"] if module else []), ""]
+    lines += [f"with agents.TrainingRun({where}, env_steps=1_000_000) as run:", f"    {name}(run{given})"]
+    return "\n".join(lines)

@@ -70,6 +70,15 @@ def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
 
 
 @pytest.mark.real
+def test_a_training_of_your_own(tmp_path: Path):
+    example = (ROOT / "examples" / "your_own_training.py").read_text()
+    quick = example.replace("20_000", "1_000").replace("100_000", "1_000").replace("n_trials=12", "n_trials=3")
+    out = run(quick, tmp_path)
+    assert re.search(r"^elite \S+, noise \S+: return ", out, re.M)
+    assert re.search(r"^mean return of the last 100 episodes: \d+", out, re.M)
+
+
+@pytest.mark.real
 def test_environments_of_a_search_count_together(tmp_path: Path):
     example = (ROOT / "examples" / "shared_counter.py").read_text()
     search = 'grid(1e-4, 1e-2, 3, env_steps=20_000, executor="process", n_jobs=2)'

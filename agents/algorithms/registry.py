@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ def import_all() -> None:
         importlib.import_module(path.partition(":")[0])
 
 
-def agent_class(agent: str | type[Agent]) -> type[Agent]:
+def agent_class(agent: Any) -> type[Agent]:
     """The class that a name stands for.
 
     Args:
@@ -40,12 +43,35 @@ def agent_class(agent: str | type[Agent]) -> type[Agent]:
     Raises:
         ConfigurationError: Nothing of that name (nearest names are given), or it is not an agent.
     """
-    found = _load(ALGORITHMS.get(agent.lower(), agent)) if isinstance(agent, str) else agent
+    found = resolved(agent)
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise ConfigurationError(
             f"{agent!r} is not an agent: it must be a subclass of agents.Agent or agents.KerasAgent."
         )
     return found
+
+
+def training_function(agent: Any) -> Callable[..., Any] | None:
+    """The function that a name stands for, or None where it stands for something else; see `agents.functions`.
+
+    Args:
+        agent: A function; or as for `agent_class`.
+
+    Raises:
+        ConfigurationError: Nothing of that name.
+    """
+    found = resolved(agent)
+    is_one = inspect.isfunction(found) or inspect.ismethod(found) or isinstance(found, functools.partial)
+    return found if is_one else None
+
+
+def resolved(agent: Any) -> Any:
+    """What a name stands for, an agent's class or a training function; anything else is itself.
+
+    Raises:
+        ConfigurationError: Nothing of that name (nearest names are given).
+    """
+    return _load(ALGORITHMS.get(agent.lower(), agent)) if isinstance(agent, str) else agent
 
 
 def _load(path: str) -> Any:
@@ -62,15 +88,20 @@ def _load(path: str) -> Any:
 
 
 def _classes_told(file: Path | None) -> str:
-    """Names the agents that a file defines, without running it; "" where it cannot be read or has none."""
+    """Names the agents and training functions that a file defines, without running it; "" where it cannot be read."""
     try:
         tree = ast.parse("" if file is None else file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return ""
     found: list[str] = []
+    functions: list[str] = []
     for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and [argument.arg for argument in node.args.args[:1]] == ["run"]:
+            functions.append(node.name)
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
             if any(base.endswith("Agent") or base.lower() in ALGORITHMS or base in found for base in bases):
                 found.append(node.name)
-    return f" Agents in it: {', '.join(found)}." if found else " There is no agent in it."
+    told = f" Agents in it: {', '.join(found)}." if found else ""
+    told += f" Training functions in it: {', '.join(functions)}." if functions else ""
+    return told or " There is no agent in it."

@@ -369,7 +369,9 @@ class Population:
 def _member(spec: AgentSpec, values: Mapping[str, Any]) -> MemberSpec:
     params = dict(values)
     seed = params.pop("seed", 0)
-    return MemberSpec(seed, spec.config.replace(params))
+    config = spec.config.replace(params)
+    assert isinstance(config, AgentConfig)
+    return MemberSpec(seed, config)
 
 
 def _probe_observations(space: spaces.Box, n_envs: int) -> Array:

@@ -60,7 +60,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         _say_counts(study, counts)
         if pick is not None:
             surer = say_doubts(study, pick, output.words)
-            say_commands("Next", next_commands(study))
+            say_commands("Next", next_commands(study, pick))
             if surer:
                 say_commands("To be surer", surer)
     if stopped is not None:
@@ -121,13 +121,14 @@ def print_rate(rate: RateFinding) -> None:
         results().print(Text.assemble(("no safe suggestion", "bold yellow"), f": {rate.why_unsafe}"))
 
 
-def next_commands(study: OpenStudy) -> list[tuple[str, str]]:
+def next_commands(study: OpenStudy, pick: Pick) -> list[tuple[str, str]]:
     """Returns what to do with a study, each command with its purpose."""
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
+    train = [] if pick.own_training else [(f"finder train --from {name}{flag}", "the long run, with the pick")]
     return [
-        (f"finder train --from {name}{flag}", "the long run, with the pick"),
+        *train,
         (f"finder best {name}{flag}", "how to use it in Python; --json for scripts"),
         (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),

@@ -78,6 +78,8 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
         print_pick(pick, opened)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
         say_doubts(opened, pick)
+        if pick.own_training:
+            return 0
         train = f"finder train --from {shlex.quote(study)}{storage_flag(opened.storage.label)}"
         say_commands("Next", [(train, "the long run, with the pick")])
     return 0
@@ -146,7 +148,10 @@ def dashboard(
 def python_lines(pick: Pick, study: OpenStudy) -> str:
     """Returns the lines of Python that begin the long run with the pick."""
     from agents.algorithms.registry import ALGORITHMS
+    from studies.words import call_lines
 
+    if pick.own_training:
+        return call_lines(pick.agent, pick.env, pick.env_kwargs, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
     names = list(pick.optimizers)
     lines = ["import agents, studies", ""]

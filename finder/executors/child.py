@@ -79,5 +79,5 @@ class _Told:
 
     def ended(self, number: int, outcome: Outcome) -> None:
         trial = self._trials[number]
-        self._board.finish(self._worker, number, trial.label, trial.agent.config.optimizer, outcome)
+        self._board.finish(self._worker, number, trial.label, trial.agent.optimizer, outcome)
         self._rope.send_bytes(b".")

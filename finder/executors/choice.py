@@ -135,6 +135,8 @@ def _as_member(agent: AgentSpec) -> _Member:
     """Tries it. Whatever goes wrong beside is left to the trials, which keep the traceback."""
     from agents.population import Population, bytes_of_member
 
+    if agent.why_alone:
+        return _Member(refusal=agent.why_alone)
     try:
         return _Member(n_bytes=bytes_of_member(Population(agent, [{}]).agent))
     except NotMappableError as error:

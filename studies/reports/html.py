@@ -17,7 +17,7 @@ from studies.reports.page import page_html, write_page
 from studies.reports.states import TrialRow, states_data
 from studies.standing import standing
 from studies.statistics import probability_of_improvement
-from studies.words import counted, interval_text, number_text, params_text, plural, spread_text
+from studies.words import call_lines, counted, interval_text, number_text, params_text, plural, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -156,6 +156,8 @@ def _configuration(study: OpenStudy, pick: Pick | None) -> str:
 
 
 def _python_lines(study: OpenStudy, pick: Pick) -> str:
+    if pick.own_training:
+        return call_lines(pick.agent, pick.env, pick.env_kwargs, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
     calls = {
         name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'})" for name in pick.optimizers

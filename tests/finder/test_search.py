@@ -12,7 +12,8 @@ from agents import AgentSpec, ConfigurationError
 from agents.algorithms.registry import ALGORITHMS
 from finder import run_file, run_search, tune
 from finder.executors import make_executor
-from finder.search import Ingredients, Search
+from finder.ingredients import Ingredients
+from finder.search import Search
 from finder.tuning import as_it_is, spaces_of, whole_space
 from studies import StudySpec
 from studies.checkpoint_folder import checkpoint_folder

@@ -1,0 +1,393 @@
+"""Training functions of the user's own: searched, judged, pruned and ended as agents are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trainings
+from fakes import Remembering
+
+import finder
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec, NonFiniteError, RunEnded, TrainingRun
+from agents.run import Budget
+from finder import LRFinder, OptFinder, ParallelFinder, tune
+from finder.cohort import run_cohort
+from finder.executors.choice import choose_executor
+from finder.trial import TrialSpec
+from finder.tuning import spaces_of
+from studies.study import load_study
+
+CARTPOLE = EnvironmentSpec("CartPole-v1")
+QUICK: dict[str, Any] = {"executor": "inline", "storage": None, "confirm": 0, "pruner": "none"}
+
+
+def trial(function: Any, number: int = 0, seeds: tuple[int, ...] = (0,), **about: Any) -> TrialSpec:
+    params = about.pop("params", {})
+    budget = {"env_steps": 1_000, "report_marks": (250, 500, 750)} if "episodes" not in about else {}
+    spec = AgentSpec.of(function, CARTPOLE, params)
+    return TrialSpec(number=number, agent=spec, seeds=seeds, **{**budget, **about})
+
+
+def ran(*trials: TrialSpec, prune_at: int | None = None) -> Remembering:
+    listener = Remembering(prune_at)
+    run_cohort(trials, listener)
+    return listener
+
+
+def own_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("training of")]
+
+
+def test_what_else_is_measured_reaches_the_trial() -> None:
+    result = tune(trainings.measured, "CartPole-v1", {"gain": [1.0, 3.0]}, env_steps=100, n_trials=2, seeds=1, **QUICK)
+    assert list(result.table()["custom_metrics.height"]) == [2 * gain for gain in result.table()["gain"]]
+
+
+class TestSearch:
+    @pytest.mark.parametrize("executor", ["inline", "population", pytest.param("process", marks=pytest.mark.real)])
+    def test_finds_the_best_rate(self, executor: str) -> None:
+        space = {"learning_rate": "1e-4:1e-1:log"}
+        options = {**QUICK, "executor": executor, "confirm": 1, "confirm_seeds": 2}
+        result = tune(trainings.train, "CartPole-v1", space, env_steps=2_000, n_trials=30, seeds=2, **options)
+        best = result.best
+        # A choice at random lands so near in one of 15 cases; the worst of 30 is worth nothing.
+        assert best.params["learning_rate"] == pytest.approx(trainings.BEST_RATE, rel=0.26)
+        assert best.value > 85
+        assert best.n_seeds == 2
+        assert best.own_training
+        table = result.table()
+        assert table["learning_rate"][0] == 1e-4  # the function as it is comes first
+        assert table["value"].min() < 5
+        assert not own_threads()
+
+    def test_a_choice_at_random_does_not(self) -> None:
+        values = [trainings.quality(10**exponent) for exponent in (-4, -3.5, -3, -2.5, -2, -1.5, -1)]
+        assert sum(value > 0.85 for value in values) <= 1
+
+    def test_learning_rates_race(self) -> None:
+        result = LRFinder(trainings.train, "CartPole-v1").grid(
+            1e-3, 1e-1, 9, env_steps=2_000, seeds=2, extend=False, **{**QUICK, "pruner": "race"}
+        )
+        assert result.best.params["learning_rate"] == pytest.approx(0.0178, rel=0.01)
+        assert "PRUNED" in set(result.table()["state"])
+
+    def test_ranges_that_it_declares(self) -> None:
+        result = tune(trainings.with_ranges, "CartPole-v1", env_steps=500, n_trials=12, seeds=1, **QUICK)
+        tried = list(result.table()["rate"])
+        assert tried[0] == 1e-2
+        assert min(tried) >= 1e-3
+        assert max(tried) <= 1e-1
+        assert result.best.params["rate"] == pytest.approx(trainings.BEST_RATE, rel=0.5)  # though no loss was told of
+
+    def test_parameters_of_any_name_and_kind(self) -> None:
+        space = {"optimizer": "adam,mine", "gain": "1:2"}
+        result = tune(
+            trainings.counts,
+            "CartPole-v1",
+            space,
+            env_steps=300,
+            n_trials=8,
+            seeds=1,
+            params={"layers": [8, 8]},
+            **QUICK,
+        )
+        assert result.best.params["optimizer"] == "mine"
+        assert result.best.config["layers"] == [8, 8]
+        assert result.best.config == {**result.best.config, **result.best.params}
+
+    @pytest.mark.real
+    def test_beside_an_agent(self, storage: str) -> None:
+        agent = AgentSpec.of("ppo", CARTPOLE, {"n_envs": 2, "n_steps": 32, "n_epochs": 1, "jit_compile": False})
+        own = AgentSpec.of(trainings.train, CARTPOLE, {"learning_rate": trainings.BEST_RATE})
+        finder = ParallelFinder([agent, own])
+        finder.find(env_steps=1_000, seeds=1, storage=storage)
+        assert finder.logs["best_agent"] == "train"
+        assert finder.logs["best_opt"] == ""
+        assert len(finder.rewards["train"]) == 20
+
+    def test_the_executor_that_suits_it(self) -> None:
+        from studies.spec import StudySpec
+
+        spec = StudySpec(
+            name="s", kind="tune", agents=("train",), env="CartPole-v1", env_steps=100, seeds=(0,), n_trials=4,
+            params={"width": "1:8"},
+        )  # fmt: skip
+        executor = choose_executor(spec, {"train": AgentSpec.of(trainings.train, CARTPOLE)})
+        assert "process" in executor.description
+        [note] = executor.notes
+        assert note == (
+            "train cannot be trained in a population (a process a trial instead): "
+            "it is a training function of your own."
+        )
+
+
+class TestRuns:
+    def test_seeds_take_turns_and_are_reported_at_equal_steps(self) -> None:
+        heard = ran(trial(trainings.train, seeds=(0, 1, 2), params={"learning_rate": 0.02}))
+        assert heard.outcomes[0].state == "complete"
+        assert [at for at, _ in heard.reports[0]] == [250, 500, 750, 1_000]
+        assert {seed: len([r for r in heard.records[0] if r.seed == seed]) for seed in (0, 1, 2)} == {
+            0: 20,
+            1: 20,
+            2: 20,
+        }
+        assert heard.records[0][0].env_steps == 50
+        assert heard.records[0][0].loss == pytest.approx(0.9)
+        assert heard.configurations[0]["config"] == {"learning_rate": 0.02, "width": 64}
+        assert heard.configurations[0]["own_training"]
+        assert not own_threads()
+
+    def test_the_same_seed_gives_the_same_run_whoever_runs_beside_it(self) -> None:
+        alone = ran(trial(trainings.by_global_generators, seeds=(1,)))
+        again = ran(trial(trainings.by_global_generators, seeds=(1,)))
+        beside = ran(trial(trainings.by_global_generators, seeds=(0, 1)), trial(trainings.by_global_generators, 1))
+        returns = [record.episode_return for record in alone.records[0]]
+        assert len(set(returns)) == 100
+        assert [record.episode_return for record in again.records[0]] == returns
+        assert [record.episode_return for record in beside.records[0] if record.seed == 1] == returns
+        assert [record.episode_return for record in beside.records[0] if record.seed == 0] != returns
+
+    def test_the_generators_of_whoever_searches_stay_as_they_are(self) -> None:
+        import random
+
+        import numpy as np
+
+        before = (random.getstate(), np.random.get_state()[1].tolist())
+        ran(trial(trainings.by_global_generators))
+        assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+    def test_the_budget_ends_it(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        heard = ran(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}))
+        assert heard.outcomes[0].state == "complete"
+        assert heard.outcomes[0].env_steps == 1_000
+        assert log.read_text().splitlines() == ["1 0 RunEnded after 100", "1 1 RunEnded after 100"]
+
+    def test_a_budget_in_episodes_is_exact(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        heard = ran(trial(trainings.tidy, episodes=7, seeds=(0, 1), params={"log": str(log)}))
+        assert heard.outcomes[0].state == "complete"
+        assert len(heard.records[0]) == 14
+        assert log.read_text().splitlines() == ["1 0 RunEnded after 7", "1 1 RunEnded after 7"]
+
+    def test_pruning_ends_it_and_runs_its_finally(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        heard = ran(trial(trainings.tidy, seeds=(0, 1), params={"log": str(log)}), prune_at=500)
+        assert heard.outcomes[0].state == "pruned"
+        assert heard.outcomes[0].env_steps == 500
+        assert sorted(log.read_text().splitlines()) == ["1 0 RunEnded after 50", "1 1 RunEnded after 50"]
+        assert not own_threads()
+
+    def test_one_that_returns_before_is_judged_by_what_it_told(self) -> None:
+        heard = ran(trial(trainings.ends_early, seeds=(0, 1), params={"gain": 5.0}))
+        assert heard.outcomes[0].state == "complete"
+        assert heard.outcomes[0].value == 5.0 * 17.5  # of the last fifth of its 200 steps
+        assert heard.outcomes[0].env_steps == 200
+
+    def test_one_that_never_reports_fails(self) -> None:
+        outcome = ran(trial(trainings.silent)).outcomes[0]
+        assert outcome.state == "failed"
+        assert "there is nothing to judge it by. silent must tell of each episode: run.report(" in outcome.reason
+
+    def test_one_that_raises_fails_with_its_traceback(self) -> None:
+        outcome = ran(trial(trainings.raises, seeds=(0, 1))).outcomes[0]
+        assert outcome.state == "failed"
+        assert not outcome.diverged
+        assert outcome.reason == "RuntimeError: the arm fell off"
+        assert "trainings.py" in outcome.traceback
+        assert 'raise RuntimeError("the arm fell off")' in outcome.traceback
+
+    def test_one_that_exits_fails_and_the_study_goes_on(self) -> None:
+        heard = ran(trial(trainings.exits), trial(trainings.ends_early, 1))
+        assert "SystemExit(3)" in heard.outcomes[0].reason
+        assert heard.outcomes[1].state == "complete"
+
+    def test_one_that_fails_when_it_tidies_up_fails(self) -> None:
+        heard = ran(trial(trainings.untidy), trial(trainings.tidy, 1, params={"log": "/dev/null"}))
+        assert (heard.outcomes[0].state, heard.outcomes[0].reason) == ("failed", "OSError: no space left")
+        assert heard.outcomes[1].state == "complete"
+
+    @pytest.mark.parametrize("gain", [1.0, 2.0])
+    def test_one_that_diverges_cannot_hide_it(self, gain: float) -> None:
+        outcome = ran(trial(trainings.nan, params={"gain": gain})).outcomes[0]
+        assert outcome.state == "failed"
+        assert outcome.diverged
+        assert outcome.reason.startswith("NonFiniteError: report(...) was told of episode_return=nan after 20 ")
+
+    def test_one_that_hangs_is_ended_where_it_is(self, tmp_path: Path) -> None:
+        mark = tmp_path / "ended"
+        outcome = ran(trial(trainings.hangs, params={"mark": str(mark)}, hang_seconds=0.5)).outcomes[0]
+        assert outcome.state == "failed"
+        assert "Nothing came back for 0.5 s" in outcome.reason
+        assert mark.exists()
+        assert not own_threads()
+
+    def test_who_waits_is_shown_life_and_may_end_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agents.own_training.LOOK_SECONDS", 0.05)
+        mark = tmp_path / "ended"
+        answers = iter([None, None, "interrupted"])
+        spec = AgentSpec.of(trainings.hangs, CARTPOLE, {"mark": str(mark)})
+        trainer = spec.learner(0).trainer(waiting=lambda: next(answers))
+        assert list(trainer.iterate(Budget(env_steps=100))) == [10]
+        assert trainer.run.stop_reason == "interrupted"
+        assert mark.exists()
+        assert not own_threads()
+
+    def test_a_run_that_nobody_goes_on_with_ends_when_it_is_closed(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        trainer = AgentSpec.of(trainings.tidy, CARTPOLE, {"log": str(log)}).learner(3).trainer()
+        turns = trainer.iterate(Budget(env_steps=1_000))
+        assert [next(turns), next(turns)] == [10, 20]
+        assert own_threads()
+        turns.close()
+        assert log.read_text() == "1 3 RunEnded after 2\n"
+        assert not own_threads()
+
+
+class TestProcesses:
+    @pytest.mark.real
+    def test_one_that_dies_begins_anew_without_episodes_told_twice(self, tmp_path: Path, storage: str) -> None:
+        params = {"mark": str(tmp_path / "died")}
+        options = {**QUICK, "storage": storage, "executor": "process", "checkpoint_seconds": 0.01, "n_jobs": 1}
+        result = tune(
+            trainings.dies_once,
+            "CartPole-v1",
+            {"gain": "1:1.5"},
+            env_steps=200,
+            n_trials=1,
+            seeds=2,
+            params=params,
+            **options,
+        )
+        assert (tmp_path / "died").exists()
+        assert list(result.table()["state"]) == ["COMPLETE"]
+        episodes = result.study.storage.episodes.curve(result.study.episodes_key, 0)
+        told = sorted((each.seed, each.episode, each.episode_return) for each in episodes)
+        assert told == [(seed, i, 1.0 + i) for seed in (0, 1) for i in range(20)]
+
+    @pytest.mark.real
+    def test_ctrl_c_ends_it_and_the_process(self, tmp_path: Path) -> None:
+        script = (
+            "import sys, finder, trainings\n"
+            "finder.tune(trainings.hangs, 'CartPole-v1', {'gain': '1:2'}, params={'mark': sys.argv[1]}, env_steps=100,"
+            " storage='sqlite:///finder.db', executor='inline', study_name='s')"
+        )
+        mark = tmp_path / "ended"
+        path = os.pathsep.join([str(Path(trainings.__file__).parent), str(Path(finder.__file__).parents[1])])
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(mark)],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 90
+        while not _has_episodes(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert "KeyboardInterrupt" in err
+        assert mark.exists(), err
+        with load_study(f"sqlite:///{tmp_path}/finder.db", "s") as study:
+            assert [each.state.name for each in study.all_trials()] == ["WAITING"]
+
+
+def _has_episodes(folder: Path) -> bool:
+    try:
+        with load_study(f"sqlite:///{folder}/finder.db", "s") as study:
+            return bool(study.storage.episodes.curve(study.episodes_key, 0))
+    except Exception:  # noqa: BLE001 - it is not there yet
+        return False
+
+
+class TestWhatCannotBe:
+    @pytest.mark.parametrize(
+        ("function", "told"),
+        [
+            (trainings.no_default, "The parameter 'width' of the training function no_default has no default"),
+            (trainings.misnamed, "The parameter 'structure' .* has a name that Finder needs itself"),
+            (trainings.takes_no_run, "must take its run as the first argument: takes_no_run\\(run\\)"),
+        ],
+    )
+    def test_signatures(self, function: Any, told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            AgentSpec.of(function, CARTPOLE)
+
+    def test_names_and_values(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"'learning_rat' of train\. Did you mean learn"):
+            tune(trainings.train, "CartPole-v1", {"learning_rat": "1:2"}, **QUICK)
+        with pytest.raises(ConfigurationError, match="width must be a whole number, got 'wide'"):
+            AgentSpec.of(trainings.train, CARTPOLE, {"width": "wide"})
+        with pytest.raises(ConfigurationError, match=r"train declares no ranges .* learning_rate=low:high"):
+            tune(trainings.train, "CartPole-v1", **QUICK)
+        with pytest.raises(ConfigurationError, match="Unknown hyperparameter 'learning_rate' of with_ranges"):
+            LRFinder(trainings.with_ranges, "CartPole-v1").grid(**QUICK)
+
+    def test_what_needs_an_agent_says_so(self) -> None:
+        with pytest.raises(ConfigurationError, match="Make it a parameter"):
+            OptFinder(trainings.train, environment="CartPole-v1")
+        with pytest.raises(ConfigurationError, match="Train every rate afresh: grid"):
+            LRFinder(trainings.train, "CartPole-v1").find(storage=None)
+        with pytest.raises(ConfigurationError, match=r"the strategy mirrored:2 cannot be put on it"):
+            tune(
+                trainings.train,
+                "CartPole-v1",
+                {"width": "1:8"},
+                **{**QUICK, "executor": "auto", "strategy": "mirrored"},
+            )
+        with pytest.raises(ConfigurationError, match="there is no agent to build"):
+            AgentSpec.of(trainings.train, CARTPOLE).build()
+
+    def test_a_learning_rate_is_searched_on_a_log_axis(self) -> None:
+        spec = AgentSpec.of(trainings.train, CARTPOLE)
+        assert str(spaces_of(spec, {"learning_rate": "1e-4:1e-1"})["learning_rate"]).count("log=True") == 1
+
+    def test_a_part_of_a_function_is_one_too(self) -> None:
+        spec = AgentSpec.of(partial(trainings.train, width=8), CARTPOLE)
+        assert spec.label == "train"
+        assert spec.config.to_dict() == {"learning_rate": 1e-4, "width": 8}
+
+
+class TestRunOfOnesOwn:
+    def test_outside_of_a_study(self) -> None:
+        with TrainingRun("CartPole-v1", seed=4, env_steps=500) as run:
+            trainings.train(run, learning_rate=0.02)
+        assert len(run.history.returns) == 10
+        assert run.environment.make().spec.id == "CartPole-v1"
+        assert not issubclass(RunEnded, Exception)  # so that `except Exception` lets it through
+
+    def test_what_is_reported(self) -> None:
+        run = TrainingRun("CartPole-v1", env_steps=100)
+        run.report(1.0, length=8, env_steps=16)
+        run.report(2.0, env_steps=20)
+        run.report(3.0, 5)
+        assert [(each.env_steps, each.length) for each in run.history.episodes] == [(16, 8), (20, 4), (25, 5)]
+        with pytest.raises(RunEnded):
+            run.report(4.0, env_steps=120)
+        with pytest.raises(RunEnded):
+            run.report(5.0, env_steps=130)
+        assert len(run.history.returns) == 4
+
+    @pytest.mark.parametrize(
+        ("reported", "error", "told"),
+        [
+            ({"episode_return": 1.0}, ConfigurationError, "give the episode's length, or env_steps"),
+            ({"episode_return": 1.0, "env_steps": 5}, ConfigurationError, "env_steps=5 .* after env_steps=10"),
+            ({"episode_return": 1.0, "length": -1}, ConfigurationError, "length=-1"),
+            ({"episode_return": float("inf"), "length": 1}, NonFiniteError, "episode_return=inf after 11 "),
+            ({"episode_return": 1.0, "length": 1, "loss": float("nan")}, NonFiniteError, "leave the loss out"),
+        ],
+    )
+    def test_what_cannot_be_reported(self, reported: dict[str, Any], error: type[Exception], told: str) -> None:
+        run = TrainingRun("CartPole-v1", env_steps=100)
+        run.report(1.0, length=10)
+        with pytest.raises(error, match=told):
+            run.report(**reported)
+        with pytest.raises(RunEnded):
+            run.report(1.0, length=10)
