@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agents.checkpoints import Checkpoints as Checkpoints
     from agents.config import AgentConfig as AgentConfig
     from agents.config import hyperparameter as hyperparameter
+    from agents.curriculum import Curriculum as Curriculum
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from agents.replay import HindsightReplay as HindsightReplay
     from agents.replay import PrioritizedReplay as PrioritizedReplay
     from agents.replay import RolloutMemory as RolloutMemory
+    from agents.replay import Trajectory as Trajectory
     from agents.replay import TrajectoryReplay as TrajectoryReplay
     from agents.replay import UniformReplay as UniformReplay
     from agents.shared_objects import Counter as Counter
@@ -62,6 +64,7 @@ _HOME = {
     "agents.checkpoint_file": ("load_agent", "load_weights", "resume"),
     "agents.checkpoints": ("Checkpoints",),
     "agents.config": ("AgentConfig", "hyperparameter"),
+    "agents.curriculum": ("Curriculum",),
     "agents.environments": ("EnvironmentSpec",),
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
@@ -76,7 +79,14 @@ _HOME = {
     "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
     "agents.playing": ("PlayedEpisode", "play"),
     "agents.pool": ("Pool",),
-    "agents.replay": ("HindsightReplay", "PrioritizedReplay", "RolloutMemory", "TrajectoryReplay", "UniformReplay"),
+    "agents.replay": (
+        "HindsightReplay",
+        "PrioritizedReplay",
+        "RolloutMemory",
+        "Trajectory",
+        "TrajectoryReplay",
+        "UniformReplay",
+    ),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.tensorboard": ("TensorBoard",),
@@ -91,6 +101,7 @@ __all__ = [
     "Checkpoints",
     "ConfigurationError",
     "Counter",
+    "Curriculum",
     "EarlyStop",
     "EnvironmentSpec",
     "Episode",
@@ -114,6 +125,7 @@ __all__ = [
     "StopOnSignals",
     "TensorBoard",
     "Trainer",
+    "Trajectory",
     "TrajectoryReplay",
     "UniformReplay",
     "UpdateMetrics",

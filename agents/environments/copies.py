@@ -71,8 +71,8 @@ class Copies(ABC):
             ConfigurationError: There are no single environments that could be called.
         """
         raise ConfigurationError(
-            f"{method}() of the environment cannot be called: its copies are stepped as one (vectorization "
-            f"{self.kind!r}). Use vectorization='sync' or 'async'."
+            f"Methods of the environment cannot be called where all copies are stepped as one (vectorization "
+            f"{self.kind!r}): use vectorization='sync'."
         )
 
     def get_state(self) -> Any:
