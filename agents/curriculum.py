@@ -46,9 +46,10 @@ class Curriculum(Callback):
     as it began. Every copy of a member's environment is told, wherever it is stepped: here, in other processes, in a
     pool or in Ray's actors. (CartPole as one vector and EnvPool have no such method.)
 
-    Only episodes that began in a phase count for it; with a pool, which collects ahead, they begin some steps after the
-    move. Members of a population move each for itself. Environments of evaluations are not told: they are made anew,
-    in whatever phase that is. Who resumes a training is where it was.
+    Only episodes that began in a phase count for it. A pool collects ahead, as much as the agent wants before it learns
+    (`learning_starts`, `n_steps`): what it has collected is told first, and is of the phase before. Members of a
+    population move each for itself. Environments of evaluations are not told: they are made anew, in whatever phase
+    that is. Who resumes a training is where it was.
 
     Args:
         phases: At least two, of whatever the method takes, in order.
