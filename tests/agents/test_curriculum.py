@@ -1,4 +1,4 @@
-"""A curriculum moves all copies of an environment through phases, wherever they are; their methods are called."""
+"""A curriculum moves all copies of an environment through phases, wherever they are stepped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 import os
 import pickle
 import signal
-import threading
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,8 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
 from agents import AgentSpec, Callback, ConfigurationError, Curriculum, EnvironmentSpec, LambdaCallback, Pool, Trainer
-from agents.environments import Environments
 from agents.population import Population
 
-WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
 PHASES = ("low", "middle", "high")
 DQN = {"learning_starts": 10_000, "hidden_sizes": [4], "jit_compile": False, "n_envs": 2, "buffer_size": 4000}
 IN_CHUNKS = {**DQN, "learning_starts": 4, "train_freq": 4}  # which is as much as a pool collects at a time
@@ -322,84 +318,3 @@ def test_copies_that_are_stepped_as_one_are_refused():
 def test_a_phase_that_fails_later_ends_the_training():
     with pytest.raises(ConfigurationError, match=r"cannot be moved to phase 'middle'.*no ladder is middle"):
         trained(raises_at="middle")
-
-
-# --- methods of copies
-
-
-class Answering(gym.Env[np.ndarray, int]):
-    """Answers what it is asked; the copies of odd seeds raise in their second step."""
-
-    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-    action_space = spaces.Discrete(2)
-    number = 7
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self.seeded, self.t = seed, 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: int) -> Any:
-        self.t += 1
-        if (self.seeded or 0) % 2 and self.t == 2:
-            raise RuntimeError("the arm fell off")
-        return np.zeros(1, np.float32), 0.0, False, False, {}
-
-    def told(self, *arguments: Any) -> Any:
-        return self.seeded, arguments
-
-    def unhappy(self, seed: int) -> int:
-        if self.seeded == seed:
-            raise SystemExit("bye")
-        return seed
-
-    def lock(self) -> Any:
-        return threading.Lock()
-
-
-@pytest.fixture
-def _ray_of_this_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("RAY_ADDRESS", "local")
-    yield
-    if "ray" in str(request.node.callspec.params.get("kind", "")):
-        import ray
-
-        ray.shutdown()
-
-
-@pytest.mark.usefixtures("_ray_of_this_test")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "sync",
-        pytest.param("async", marks=pytest.mark.real),
-        *(pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")),
-    ],
-)
-def test_methods_are_called_everywhere(kind: str):
-    class OfThisTest:
-        value = 3
-
-    def asked(method: str, *arguments: Any, copies: Any = None) -> Any:
-        return made.call(method, arguments, range(made.n_envs) if copies is None else copies)
-
-    made = Environments(EnvironmentSpec(lambda: TimeLimit(Answering(), 50), {}, kind), 4)
-    made.reset([10, 21, 12, 14])
-    answers = asked("told", "a", OfThisTest)
-    assert [answers[i].result[0] for i in range(4)] == [10, 21, 12, 14]
-    assert all(answer.result[1][0] == "a" and answer.result[1][1].value == 3 for answer in answers.values())
-    assert {i: a.result[0] for i, a in asked("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
-    for method in ("nothing", "number"):
-        assert all(f"no method '{method}'" in str(answer.error) for answer in asked(method).values())
-    unhappy = asked("unhappy", 12)
-    assert [unhappy[i].result for i in (0, 1, 3)] == [12] * 3
-    assert "sys.exit" in str(unhappy[2].error)
-    if kind != "sync":
-        assert all("cannot be sent" in str(answer.error) for answer in asked("lock").values())
-    made.step(np.zeros(4, np.int64))
-    assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
-    assert sorted(asked("told")) == [0, 2, 3]  # without the one that has raised
-    made.keep([3, 1, 0])
-    assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
-    assert not made.step(np.zeros(3, np.int64)).errors
-    made.close()

@@ -1,8 +1,10 @@
-"""What environments tell beside their steps comes through where it is wanted, wherever they are stepped."""
+"""What environments tell beside their steps, and what their methods give, wherever they are stepped."""
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
 from agents import ConfigurationError
 from agents.environments import Environments, EnvironmentSpec
@@ -50,17 +53,16 @@ ELSEWHERE = [
 ]
 
 
-@pytest.fixture
-def _ray_of_this_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("RAY_ADDRESS", "local")
-    yield
-    if "ray" in str(request.node.callspec.params.get("kind", "")):
-        import ray
-
+@pytest.fixture(autouse=True, scope="module")
+def _one_ray_for_all() -> Iterator[None]:
+    """Copies connect to the Ray of this process; the first ones of this file start it, whoever else has one here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "local")
+        yield
+    if ray := sys.modules.get("ray"):
         ray.shutdown()
 
 
-@pytest.mark.usefixtures("_ray_of_this_test")
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
 def test_infos_come_from_everywhere(kind: str):
     made = Environments(EnvironmentSpec(Telling, {}, kind), 3, infos=True)
@@ -83,7 +85,6 @@ def test_infos_come_from_everywhere(kind: str):
     made.close()
 
 
-@pytest.mark.usefixtures("_ray_of_this_test")
 @pytest.mark.parametrize("kind", ELSEWHERE[:2])
 def test_infos_that_cannot_be_sent_are_that_copys_error(kind: str):
     made = Environments(EnvironmentSpec(Telling, {"locked": True}, kind), 2, infos=True)
@@ -116,3 +117,66 @@ def test_envpool_which_gives_none_is_not_taken():
     assert made.kind == "sync"
     with pytest.raises(ConfigurationError, match=r"EnvPool gives no infos.*vectorization='sync'"):
         Environments(EnvironmentSpec("Acrobot-v1", {}, "envpool"), 8, infos=True)
+
+
+# --- methods of copies
+
+
+class Answering(gym.Env[np.ndarray, int]):
+    """Answers what it is asked; the copies of odd seeds raise in their second step."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    number = 7
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.seeded, self.t = seed, 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        if (self.seeded or 0) % 2 and self.t == 2:
+            raise RuntimeError("the arm fell off")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def told(self, *arguments: Any) -> Any:
+        return self.seeded, arguments
+
+    def unhappy(self, seed: int) -> int:
+        if self.seeded == seed:
+            raise SystemExit("bye")
+        return seed
+
+    def lock(self) -> Any:
+        return threading.Lock()
+
+
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
+def test_methods_are_called_everywhere(kind: str):
+    class OfThisTest:
+        value = 3
+
+    def asked(method: str, *arguments: Any, copies: Any = None) -> Any:
+        return made.call(method, arguments, range(made.n_envs) if copies is None else copies)
+
+    made = Environments(EnvironmentSpec(lambda: TimeLimit(Answering(), 50), {}, kind), 4)
+    made.reset([10, 21, 12, 14])
+    answers = asked("told", "a", OfThisTest)
+    assert [answers[i].result[0] for i in range(4)] == [10, 21, 12, 14]
+    assert all(answer.result[1][0] == "a" and answer.result[1][1].value == 3 for answer in answers.values())
+    assert {i: a.result[0] for i, a in asked("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
+    for method in ("nothing", "number"):
+        assert all(f"no method '{method}'" in str(answer.error) for answer in asked(method).values())
+    unhappy = asked("unhappy", 12)
+    assert [unhappy[i].result for i in (0, 1, 3)] == [12] * 3
+    assert "sys.exit" in str(unhappy[2].error)
+    if kind != "sync":
+        assert all("cannot be sent" in str(answer.error) for answer in asked("lock").values())
+    made.step(np.zeros(4, np.int64))
+    assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
+    assert sorted(asked("told")) == [0, 2, 3]  # without the one that has raised
+    made.keep([3, 1, 0])
+    assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
+    assert not made.step(np.zeros(3, np.int64)).errors
+    made.close()
