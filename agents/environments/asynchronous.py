@@ -79,15 +79,15 @@ class AsyncCopies(Copies):
         for i in errors:  # also one whose episode has ended, and that could not begin the next one
             rewards[i], terminated[i], truncated[i] = 0.0, False, False
         finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
-        told = self._infos(infos, errors) if self._wants_infos else None
+        told = self._infos(infos) if self._wants_infos else None
         return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, told)
 
-    def _infos(self, infos: dict[str, Any], errors: dict[int, Exception]) -> list[dict[str, Any] | None]:
+    def _infos(self, infos: dict[str, Any]) -> list[dict[str, Any] | None]:
         """What copies told beside the step; where an episode ended, that is kept apart from what the reset told."""
         nothing = np.full(self._vector.num_envs, None)
         own, final = infos.get(_INFO, nothing), infos.get("final_info", {}).get(_INFO, nothing)
         told = [own[i] if final[i] is None else final[i] for i in self._kept]
-        return [None if i in errors or each is None else cloudpickle.loads(each) for i, each in enumerate(told)]
+        return [None if each is None else cloudpickle.loads(each) for each in told]
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         places = {int(self._kept[i]): i for i in copies}

@@ -28,7 +28,7 @@ class Stepped(NamedTuple):
     truncated: Array  # [n] bool
     finals: dict[int, Any]  # copy -> last observation of the episode that ended
     errors: dict[int, Exception]  # copy -> what it raised; it is dead from then on
-    infos: list[dict[str, Any] | None] | None = None  # what each told beside, None of dead ones; None if not wanted
+    infos: list[dict[str, Any] | None] | None = None  # what each told beside the step; None if not wanted
 
 
 class Called(NamedTuple):

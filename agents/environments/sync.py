@@ -66,7 +66,6 @@ class SyncCopies(Copies):
                 errors[i] = as_error(error)
                 self._dead[i] = True
                 finals.pop(i, None)
-                infos[i] = None
                 rewards[i], terminated[i], truncated[i] = 0.0, False, False
         told = infos if self._wants_infos else None
         return Stepped(observations, rewards, terminated, truncated, finals, errors, told)

@@ -110,9 +110,11 @@ def test_moves_through_its_phases(kind: str):
 @pytest.mark.real
 @pytest.mark.parametrize("pool", [Pool(2), Pool(2, "async", chunk=3)], ids=lambda pool: pool.updates)
 def test_moves_the_environments_of_a_pool(pool: Pool):
-    curriculum, phases = trained(pool=pool)
+    curriculum, phases = trained(pool=pool, promote_at=(0.9, 1.2))
     assert curriculum.phase == "high"
     assert_moved_at_the_first_reset_after(curriculum, phases, ahead=2 * 4 * 2)  # two chunks of steps of two copies
+    # None of an earlier phase was among those that were counted, though it ended after the move.
+    assert [move.mean_return for move in curriculum.moves[1:]] == pytest.approx([1.0, 2.0])
 
 
 def test_only_episodes_of_the_present_phase_count():
@@ -269,8 +271,11 @@ def test_a_curriculum_of_others_does_not_go_on():
 def test_another_training_begins_at_the_first_phase():
     curriculum = Curriculum(PHASES, promote_at=(1, 2), window=5)
     for _ in range(2):
+        begun: list[str] = []
+        notes = LambdaCallback(on_rollout_begin=lambda _, begun=begun: begun.append(curriculum.phase))
         agent = AgentSpec.of("dqn", Ladder, DQN).build(0)
-        Trainer(agent, callbacks=[curriculum]).train(env_steps=200)
+        Trainer(agent, callbacks=[curriculum, notes]).train(env_steps=200)
+        assert begun[0] == "low"
         assert [move.phase for move in curriculum.moves] == list(PHASES)
 
 

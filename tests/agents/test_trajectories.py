@@ -337,7 +337,7 @@ def test_members_leave_while_steps_wait():
     inner = trainer.memory.memory
     assert inner._added == 12  # nothing had been passed on while the first member's episode went on
     assert {one.member for one in callback.seen} == {1}
-    np.testing.assert_array_equal(inner._arrays["rewards"][:6, 0], [6, 5, 3, 36, 25, 13])
+    np.testing.assert_array_equal(inner._arrays["rewards"][:12, 0], [6, 5, 3, 36, 25, 13, 66, 45, 23, 96, 65, 33])
 
 
 def test_a_member_whose_rewards_are_no_numbers_fails_alone():
@@ -439,6 +439,11 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(algorithm: str, params:
     resumed.train(env_steps=80 - steps)
     assert resumed.agent.gradient_steps > stopped.agent.gradient_steps
     assert_same(straight.get_state(), resumed.get_state())
+    told = [
+        [(one.environment, one.begins, one.ends, one.rewards.tolist()) for one in run.callbacks.callbacks[0].seen]
+        for run in (straight, stopped, resumed)
+    ]
+    assert told[0] == told[1] + told[2]
 
 
 def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
