@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from agents.agent import Agent, UpdateMetrics
 from agents.errors import ConfigurationError
+from agents.loading import loaded, place_of
 
 if TYPE_CHECKING:
     from agents.replay import Trajectory
@@ -34,7 +35,9 @@ class Episode(NamedTuple):
     loss: float | None  # loss of the newest update when it ended; None before the first
     wall_seconds: float  # since training began
     environment: int  # which of its copies of the environment
-    member: int = 0  # which member of a population
+    member: int  # which member of a population; 0 for an agent alone
+    custom_metrics: dict[str, float]  # what callbacks measured of it, by name
+    user_data: dict[str, Any]  # what callbacks noted while it ran; empty when all were told that it has ended
 
 
 class Evaluation(NamedTuple):
@@ -77,7 +80,11 @@ class Callback:
         """A copy of the environment begins an episode; `environment` counts the copies of that member."""
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
-        """An episode has ended."""
+        """An episode has ended.
+
+        It has the `custom_metrics` and `user_data` that callbacks gave it while it ran
+        (``trainer.runs[episode.member].episode(episode.environment)``), and what they add to `custom_metrics` now.
+        """
 
     def on_step_end(self, trainer: Trainer) -> None:
         """All copies of the environment were stepped once."""
@@ -194,6 +201,38 @@ class CallbackList:
             seen[name] += 1
             named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
         return named
+
+
+def make_callbacks(makers: Iterable[Any]) -> list[Callback]:
+    """New callbacks.
+
+    Args:
+        makers: What makes each when it is called without arguments: a class, a function, or the place of one,
+            ``"module:Class"`` or ``"file.py:Class"``.
+
+    Raises:
+        ConfigurationError: There is nothing in that place, or it makes no callback; what it raised is the cause.
+    """
+    return [_made(maker) for maker in makers]
+
+
+def _made(maker: Any) -> Callback:
+    try:
+        found = loaded(maker) if isinstance(maker, str) else maker
+    except ConfigurationError as error:
+        raise ConfigurationError(f"The callback {maker!r} cannot be loaded: {error}") from error
+    if isinstance(found, Callback) or not callable(found):
+        raise ConfigurationError(
+            f"{maker!r} makes no callback: give a subclass of agents.Callback, or a function without arguments that "
+            f"makes one; every run has callbacks of its own."
+        )
+    try:
+        made = found()
+    except Exception as error:
+        raise ConfigurationError(f"The callback {place_of(maker)!r} cannot be made: {error}") from error
+    if not isinstance(made, Callback):
+        raise ConfigurationError(f"{place_of(maker)!r} must make an agents.Callback, it made {made!r}.")
+    return made
 
 
 def require_alone(trainer: Trainer, what: str) -> Agent:

@@ -171,7 +171,9 @@ def find(place: str | Path, *, best: bool = False) -> Path:
         return list(found)[-1]
     valued = {path: header.value for path, header in found.items() if header.value is not None}
     if not valued:
-        raise ConfigurationError(f"No checkpoint in {str(place)!r} has a value: no episode had ended. Take the newest.")
+        raise ConfigurationError(
+            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended. Take the newest."
+        )
     return max(valued, key=lambda path: valued[path])
 
 

@@ -41,7 +41,7 @@ class Checkpoints(Callback):
         judged_by: What it is worth: the mean return of the last `window` episodes of training, or of an evaluation of
             just this agent; one that is the best so far is then written whatever `every` says. Defaults to
             ``"training"``.
-        window: Episodes. Defaults to 100.
+        window: Episodes. Defaults to 100. Fewer than a tenth of them are luck, and nothing is said of them.
 
     Raises:
         ConfigurationError: A bad value, or an interval that would not be used.
@@ -128,7 +128,7 @@ class Checkpoints(Callback):
         history = trainer.history
         if self.judged_by == "evaluation":
             return history.evaluations[-1].mean_return if self._evaluated_at == _moment(trainer) else None
-        return history.mean_return(self.window) if history.returns else None
+        return history.mean_return(self.window) if len(history.returns) >= max(1, self.window // 10) else None
 
     def write(self, trainer: Trainer) -> Path:
         """Writes one now, and removes those that are too many; returns its path."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -125,6 +125,7 @@ class AgentConfig:
     """Names of optimizers that a list of learning rates is for, in this order."""
 
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
+    explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
     jit_compile: bool | None = hyperparameter(
         None, "Compile updates with XLA; null: those of several gradient steps, where all networks are dense."
     )
@@ -243,6 +244,27 @@ class AgentConfig:
     def that_count(self) -> dict[str, Hyperparameter]:
         """Those of `describe` that have an effect beside the others' values."""
         return {name: about for name, about in self.describe().items() if about.when is None or about.when(self)}
+
+    def refuse_without_effect(self, given: Iterable[str]) -> None:
+        """Refuses settings that change nothing beside the others.
+
+        Not for the trials of a search: where one searches whether a part is on, and the part's settings, these count in
+        some of them only.
+
+        Args:
+            given: Names of what was said, as `from_dict` takes them.
+
+        Raises:
+            ConfigurationError: One of them has no effect; tells what it is for.
+        """
+        told, counting = self.describe(), self.that_count()
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in given:
+            if name in told and name not in counting and getattr(self, name) != usual[name]:
+                raise ConfigurationError(
+                    f"{name} has no effect beside the other settings. What it is for: {told[name].help} Leave it out, "
+                    f"or set what it belongs to."
+                )
 
     def live_values(self) -> dict[str, float]:
         """The live numbers but for the learning rate, which lives in the optimizers."""

@@ -11,6 +11,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.callbacks import Callback, Evaluation, require_alone
 from agents.environments import EnvironmentSpec
+from agents.environments.spec import canonical_vectorization
 from agents.errors import ConfigurationError
 from agents.evaluation import evaluate
 from agents.intervals import Beat, Every
@@ -38,6 +39,8 @@ class Evaluate(Callback):
         explore: Whether actions are drawn as in training. Defaults to False.
         seed: Of the environments, the same for every evaluation. The default is one that training does not use.
         n_envs: Copies that are stepped together. Defaults to 10, or as many as there are episodes.
+        vectorization: How they are stepped (`agents.EnvironmentSpec`): ``"async"`` gives each a process of its own, and
+            ``"ray"`` an actor, which pays where a step is slow. Defaults to how training steps its own.
         function: Evaluates instead: agent, environment -> returns of episodes, or a mapping that has them as
             ``"returns"`` and other numbers by name. It may do with the agent what it likes.
         stop_at: Training stops when the mean return reaches this.
@@ -57,6 +60,7 @@ class Evaluate(Callback):
         explore: bool = False,
         seed: int = 1_000_000,
         n_envs: int = 10,
+        vectorization: str | None = None,
         function: Callable[[Agent, EnvironmentSpec], Judged] | None = None,
         stop_at: float | None = None,
         on_best: Callable[[Trainer, Evaluation], None] | None = None,
@@ -72,6 +76,7 @@ class Evaluate(Callback):
         self.explore = explore
         self.seed = seed
         self.n_envs = n_envs
+        self.vectorization = None if vectorization is None else canonical_vectorization(vectorization)
         self.function = function
         self.stop_at = stop_at
         self.on_best = on_best
@@ -112,6 +117,8 @@ class Evaluate(Callback):
 
     def _where(self, trainer: Trainer) -> EnvironmentSpec:
         where = self.environment or trainer.environment
+        if self.vectorization is not None:
+            where = replace(where, vectorization=self.vectorization)
         return where if self.env_kwargs is None else replace(where, kwargs=dict(self.env_kwargs))
 
     def _play(self, agent: Agent, where: EnvironmentSpec) -> tuple[np.ndarray[Any, Any], dict[str, float]]:

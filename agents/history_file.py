@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from agents.callbacks import Callback, Episode, Evaluation, require_alone
 from agents.errors import ConfigurationError
+from agents.run import metrics_of
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
@@ -36,6 +37,7 @@ EPISODES_SCHEMA = pa.schema(
         "loss": pa.float64(),
         "wall_seconds": pa.float64(),
         "environment": pa.int32(),
+        "custom_metrics": _NUMBERS,
     }
 )
 EVALUATIONS_SCHEMA = pa.schema(
@@ -52,6 +54,9 @@ EVALUATIONS_SCHEMA = pa.schema(
         "metrics": _NUMBERS,
     }
 )
+
+_LATER = "custom_metrics"
+"""A column that older histories do not have."""
 
 _MOST_PARTS = 50
 _TRIES = 5
@@ -199,6 +204,8 @@ class HistoryFile(Callback):
 def read_history(place: str | Path) -> pa.Table:
     """Returns every episode of a training: `episode`, `env_steps`, `return`, `length`, `loss`, `wall_seconds`, ...
 
+    `custom_metrics` are pairs of a name and a number.
+
     Args:
         place: The folder of a run, or its `history.parquet`.
 
@@ -232,10 +239,10 @@ def _read(place: Path, name: str, schema: pa.Schema) -> pa.Table:
             raise ConfigurationError(f"There is no history of a training in {str(place)!r}.")
     except (OSError, pa.ArrowException) as error:
         raise ConfigurationError(f"The history {str(folder)!r} cannot be read: {error}") from error
-    missing = sorted(set(schema.names) - set(table.column_names))
+    missing = sorted(set(schema.names) - set(table.column_names) - {_LATER})
     if missing:
         raise ConfigurationError(f"{str(folder)!r} is no history of a training: it has no column {missing[0]!r}.")
-    return table
+    return pa.concat_tables([schema.empty_table(), table], promote_options="default")
 
 
 def _episode_row(episode: Episode) -> dict[str, Any]:
@@ -247,6 +254,7 @@ def _episode_row(episode: Episode) -> dict[str, Any]:
         "loss": episode.loss,
         "wall_seconds": episode.wall_seconds,
         "environment": episode.environment,
+        "custom_metrics": list(metrics_of(episode).items()),
     }
 
 

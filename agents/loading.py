@@ -39,6 +39,11 @@ def name_of(value: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
+def place_of(value: Any) -> str:
+    """Where something is, as `loaded` takes it: of a class or a function ``"module:name"``, of a text the text."""
+    return value if isinstance(value, str) else name_of(value).replace(f"{value.__module__}.", f"{value.__module__}:")
+
+
 def file_of(module_name: str) -> Path | None:
     """The file of a module, or of a path to one, that was imported."""
     if module_name.endswith(".py"):

@@ -63,7 +63,10 @@ class ReplayConfig(AgentConfig):
         1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True, when=is_prioritized
     )
     initial_td_error: float = hyperparameter(
-        1.0, "Error that the first transitions count as having; later ones count as the largest yet.", above=0.0
+        1.0,
+        "Error that the first transitions count as having when they are drawn by it; later ones count as the largest.",
+        above=0.0,
+        when=is_prioritized,
     )
     n_sampled_goal: int = hyperparameter(
         4,
@@ -71,7 +74,9 @@ class ReplayConfig(AgentConfig):
         **{"low": 0, "search": (2, 8), "when": _hindsight},
     )
     goal_selection_strategy: str = hyperparameter(
-        "future", "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode)."
+        "future",
+        "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode).",
+        when=_hindsight,
     )
     goal_function: str | None = hyperparameter(
         None,

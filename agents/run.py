@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
 
 from agents.callbacks import Episode, Evaluation
 from agents.errors import ConfigurationError, NonFiniteError
+
+
+class MetricSummary(NamedTuple):
+    """A custom metric over several episodes."""
+
+    mean: float
+    min: float
+    max: float
+    n_episodes: int  # that had it
+
+
+def metrics_of(episode: Episode) -> dict[str, float]:
+    """The custom metrics of an episode.
+
+    Raises:
+        ConfigurationError: One is no number; names it.
+    """
+    for name, value in episode.custom_metrics.items():
+        if not isinstance(value, SupportsFloat):
+            raise ConfigurationError(f"custom_metrics[{name!r}] of an episode is {value!r}: give numbers.")
+    return {str(name): float(value) for name, value in episode.custom_metrics.items()}
+
+
+def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
+    """Mean, minimum and maximum of custom metrics, by name, over the episodes that have them as finite numbers."""
+    values: dict[str, list[float]] = {}
+    for episode in episodes:
+        for name, value in metrics_of(episode).items():
+            if math.isfinite(value):
+                values.setdefault(name, []).append(value)
+    return {
+        name: MetricSummary(sum(own) / len(own), min(own), max(own), len(own)) for name, own in sorted(values.items())
+    }
 
 
 @dataclass
@@ -29,6 +63,23 @@ class History:
         """Mean return of the last episodes; NaN before the first."""
         return float(np.mean(self.returns[-last:])) if self.returns else float("nan")
 
+    def custom_metrics(self, last: int = 100) -> dict[str, MetricSummary]:
+        """What callbacks measured of the last episodes, by name; see `summaries`."""
+        return summaries(self.episodes[-last:])
+
+
+@dataclass
+class RunningEpisode:
+    """What callbacks know of an episode that has not ended.
+
+    Attributes:
+        custom_metrics: Numbers that are kept with the episode, by name.
+        user_data: Whatever a callback wants to remember until the episode has ended.
+    """
+
+    custom_metrics: dict[str, float] = field(default_factory=dict)
+    user_data: dict[str, Any] = field(default_factory=dict)
+
 
 @dataclass
 class Run:
@@ -42,6 +93,7 @@ class Run:
         newest_loss: Loss of its newest update, or None before the first.
         stop_reason: Why it was asked to stop, or None.
         error: Why it cannot go on, or None. Only in populations: an agent alone raises.
+        running: What callbacks know of the episodes that run, by copy of the environment.
     """
 
     member: int = 0
@@ -51,11 +103,25 @@ class Run:
     newest_loss: float | None = None
     stop_reason: str | None = None
     error: Exception | None = None
+    running: dict[int, RunningEpisode] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
         """Whether it was stopped or has failed."""
         return self.stop_reason is not None or self.error is not None
+
+    def episode(self, environment: int = 0) -> RunningEpisode:
+        """What callbacks know of the episode that runs in a copy of the environment."""
+        return self.running.setdefault(environment, RunningEpisode())
+
+    def end_episode(self, environment: int, episode_return: float, length: int, wall_seconds: float) -> Episode:
+        """Notes that the episode in a copy of the environment has ended."""
+        known = self.running.pop(environment, None) or RunningEpisode()
+        index, own = len(self.history.returns), (known.custom_metrics, known.user_data)
+        numbers = (index, self.env_steps, episode_return, length, self.newest_loss, wall_seconds)
+        episode = Episode(*numbers, environment, self.member, *own)
+        self.history.add(episode)
+        return episode
 
     def get_state(self) -> dict[str, Any]:
         """Everything of the run, as plain values; of an error only what it said."""
@@ -68,6 +134,7 @@ class Run:
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
             "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
+            "running": {at: (dict(own.custom_metrics), dict(own.user_data)) for at, own in self.running.items()},
         }
 
     @classmethod
@@ -75,9 +142,10 @@ class Run:
         """The run that `get_state` told of."""
         own = dict(state)
         episodes, evaluations, error = own.pop("episodes"), own.pop("evaluations", ()), own.pop("error")
-        run = cls(**own, error=None if error is None else _error_of(*error))
-        for episode in episodes:
-            run.history.add(Episode(*episode))
+        running = {at: RunningEpisode(*known) for at, known in own.pop("running", {}).items()}
+        run = cls(**own, error=None if error is None else _error_of(*error), running=running)
+        for episode in episodes:  # those of older checkpoints have nothing of callbacks
+            run.history.add(Episode(*episode[:8], *(episode[8:] or ({}, {}))))
         run.history.evaluations.extend(Evaluation(*evaluation) for evaluation in evaluations)
         return run
 

@@ -145,4 +145,6 @@ def make(
     Raises:
         ConfigurationError: An unknown name, a bad value, or spaces that the agent cannot take.
     """
-    return AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params).build(seed, strategy)
+    spec = AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params)
+    spec.config.refuse_without_effect(params)
+    return spec.build(seed, strategy)

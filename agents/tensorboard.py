@@ -18,6 +18,7 @@ from agents.callbacks import Callback, Episode, Evaluation, require_alone
 from agents.errors import ConfigurationError
 from agents.intervals import Beat, Every
 from agents.keras_agent import KerasAgent
+from agents.run import summaries
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
@@ -29,7 +30,8 @@ class TensorBoard(Callback):
     """Writes scalars over environment steps, for ``tensorboard --logdir FOLDER``.
 
     `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and what
-    else was evaluated; and at every interval, as means over the updates since the last one: `loss/OPTIMIZER`,
+    else was evaluated; `custom_metrics/NAME/mean`, `/min` and `/max` of what callbacks measured of the episodes since
+    the last interval; and at every interval, as means over the updates since the last one: `loss/OPTIMIZER`,
     `train/NAME` of whatever else the agent's loss names (entropy, approx_kl, value_loss, q_mean, ...),
     `gradient_norm/OPTIMIZER` and `clipped_gradient_norm/OPTIMIZER`, and `learning_rate/OPTIMIZER` as it is then.
 
@@ -44,6 +46,8 @@ class TensorBoard(Callback):
         ConfigurationError: When training begins, norms of an agent whose updates other processes make parts of.
     """
 
+    last = True
+
     def __init__(self, folder: str | Path, *, every: int | str | Every = 1000, gradient_norms: bool = True) -> None:
         self.folder = Path(folder)
         self.every = Every.of(every)
@@ -52,6 +56,7 @@ class TensorBoard(Callback):
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
+        self._measured: list[Episode] = []  # since the last interval, those of which callbacks measured something
 
     def on_train_begin(self, trainer: Trainer) -> None:
         agent = require_alone(trainer, "TensorBoard")
@@ -70,6 +75,8 @@ class TensorBoard(Callback):
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
         self._write(episode.env_steps, {"episode/return": episode.episode_return, "episode/length": episode.length})
+        if episode.custom_metrics:
+            self._measured.append(episode)
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         named = {f"loss/{name}": values for name, values in update.losses.items()}
@@ -94,16 +101,19 @@ class TensorBoard(Callback):
             self._events = None
 
     def get_state(self) -> dict[str, Any]:
-        return {"sums": dict(self._sums)}
+        return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self._sums = dict(state["sums"])
+        self._measured = [Episode(*episode) for episode in state.get("measured", ())]
 
     def _write_means(self, trainer: Trainer) -> None:
         agent = require_alone(trainer, "TensorBoard")
         told = {name: total / n for name, (total, n) in self._sums.items() if n}
         told |= {f"learning_rate/{name}": agent.get_learning_rate(name) for name in agent.optimizers}
-        self._sums = {}
+        for name, summary in summaries(self._measured).items():
+            told |= {f"custom_metrics/{name}/{part}": getattr(summary, part) for part in ("mean", "min", "max")}
+        self._sums, self._measured = {}, []
         self._write(trainer.env_steps, told)
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:

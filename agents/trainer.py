@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.callbacks import Episode, StopAtReturn
+from agents.callbacks import StopAtReturn
 from agents.collector import EndedEpisode
 from agents.errors import ConfigurationError, MembersFailedError
 from agents.replay import Batches
@@ -130,7 +130,8 @@ class Trainer(Training):
         call("on_rollout_begin", self)
         self.collector.plan(budget.steps_ahead(self.env_steps, n_envs, self.memory.until_due))
         while True:
-            transition, ended, errors, renewed, infos = self.collector.step(self.agent)
+            step = self.collector.step(self.agent, self.agent.config.explore)
+            transition, ended, errors, renewed, infos = step
             if renewed:
                 self.memory.cut(renewed)
             for run in self._present:
@@ -151,10 +152,9 @@ class Trainer(Training):
         for position, environment, episode_return, length in ended:
             run = self._present[position]
             if not budget.episodes_reached(run):  # several may end with the same step; a budget is exact
-                index, steps, loss = len(run.history.returns), run.env_steps, run.newest_loss
-                episode = Episode(index, steps, episode_return, length, loss, seconds, environment, run.member)
-                run.history.add(episode)
+                episode = run.end_episode(environment, episode_return, length, seconds)
                 self.callbacks.call("on_episode_end", self, episode)
+                episode.user_data.clear()
             self.callbacks.call("on_episode_begin", self, environment, run.member)
 
     def _update(self) -> None:

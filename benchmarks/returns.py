@@ -1,7 +1,8 @@
 """What do the agents reach? Greedy returns over seeds, at steps along the way, beside those of rl-baselines3-zoo.
 
 Each case trains all its seeds as members of one population; every tenth of the budget each member plays 20 greedy
-episodes, and 100 at the end, in environments with seeds that training does not use. Results go to
+episodes, and 100 at the end, in environments with seeds that training does not use. Of goal environments the percentage
+of episodes counts that reach their goal. Results go to
 `benchmarks/results/returns-CASE.csv`, a row an evaluation, and cases that are done are not run again.
 
     python benchmarks/returns.py ppo-cartpole dqn-cartpole
@@ -51,13 +52,27 @@ def run(name: str) -> list[dict[str, Any]]:
             for position, run_of_member in enumerate(trainer.runs):
                 assign_all(judge.state_variables(), [values[position] for values in state["values"]])
                 judge.set_extra_state(state["extra"][position % len(state["extra"])])
-                returns = agents.evaluate(judge, n_episodes=n_episodes, seed=1_000_000 + position)
+                played = reached if case.goals else agents.evaluate
+                returns = played(judge, n_episodes=n_episodes, seed=1_000_000 + position)
                 seed = population.seeds[run_of_member.member]
                 values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
                 rows.append(dict(zip(COLUMNS, values, strict=True)))
             told = [f"{row['greedy_mean']:.1f}" for row in rows[-case.seeds :]]
             print(f"{name}  {trainer.env_steps:,} steps  {seconds:,.0f} s  {' '.join(told)}", flush=True)
     return rows
+
+
+def reached(agent: Any, n_episodes: int, seed: int) -> Any:
+    """100 for each episode whose last reward is 0, as goal environments give it where their goal is reached; else 0."""
+    from agents.collector import Collector
+
+    agent.refresh()
+    collector, ended = Collector(agent.environment, 1, [seed]), []
+    while len(ended) < n_episodes:
+        collected = collector.step(agent, explore=False)
+        ended += [100.0 * float(collected.transition.rewards[0] == 0.0)] * len(collected.ended)
+    collector.close()
+    return np.array(ended)
 
 
 def main(names: list[str]) -> None:

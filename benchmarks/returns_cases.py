@@ -20,6 +20,8 @@ class Case:
     zoo: float | str
     params: dict[str, Any] = field(default_factory=dict)
     seeds: int = 5
+    goals: bool = False
+    """Whether what counts is the percentage of episodes that end where they should: those whose last reward is 0."""
 
 
 # The zoo updates targets every 10 environment steps, which is once between the 128 gradient steps of two updates.
@@ -40,7 +42,40 @@ A2C_ACROBOT = {"n_envs": 16, "normalize_observations": True}
 TRPO_ACROBOT = {"n_envs": 2, "n_steps": 1024, "normalize_observations": True}
 TRPO_PENDULUM = {"n_envs": 2, "n_steps": 1024, "gamma": 0.9, "learning_rate": 1e-3}
 # The car must swing before it sees a reward: noise that drifts makes it swing.
-DRIFT = {"noise": "ornstein-uhlenbeck", "noise_kwargs": {"sigma": 0.5, "dt": 1.0}}
+DRIFT = {"noise": "ornstein-uhlenbeck", "noise_kwargs": {"sigma": 0.5, "dt": 1.0}, "hidden_sizes": [64, 64]}
+TD3_MOUNTAINCAR = {**DRIFT, "train_freq": 8, "gradient_steps": 8}
+SAC_MOUNTAINCAR = {
+    **{**DRIFT, "batch_size": 512, "train_freq": 32, "gradient_steps": 32, "buffer_size": 50_000, "ent_coef": 0.1},
+    **{"gamma": 0.9999, "tau": 0.01},
+}
+BIT_FLIP = {
+    **{"replay": "hindsight", "hidden_sizes": [256], "gamma": 0.98, "tau": 0.05, "batch_size": 128, "n_envs": 8},
+    **{"train_freq": 4, "gradient_steps": 4, "target_update_interval": 4, "buffer_size": 100_000},
+    **{"exploration_steps": 10_000, "exploration_final_eps": 0.1},
+}
+FETCH_REACH = {
+    **{"replay": "hindsight", "hidden_sizes": [64, 64], "gamma": 0.95, "tau": 0.05, "n_envs": 2},
+    **{"learning_starts": 1_000},
+}
+RAINBOW = {
+    **{"v_min": -300.0, "v_max": 300.0, "learning_rate": 5e-4, "batch_size": 64, "train_freq": 4, "gradient_steps": 2},
+    **{"target_update_interval": 250, "hidden_sizes": [128, 128], "buffer_size": 100_000, "learning_starts": 1_000},
+    # What counts only where a part is switched off.
+    **{"exploration_final_eps": 0.05, "exploration_steps": 20_000},
+}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "double": {"double": False},
+    "dueling": {"dueling": False},
+    "multi-step": {"n_step": 1},
+    "noisy": {"noisy": False},
+    "priorities": {"replay": "uniform"},
+    "distribution": {"n_atoms": 1},
+}
+
+
+def _rainbow(changes: dict[str, Any]) -> Case:
+    return Case("rainbow", "LunarLander-v3", 100_000, 200, "-", {**RAINBOW, **changes})
+
 
 CASES = {
     "a2c-cartpole": Case("a2c", "CartPole-v1", 500_000, 475, 500),
@@ -59,6 +94,18 @@ CASES = {
     "trpo-acrobot": Case("trpo", "Acrobot-v1", 100_000, -90, -83, TRPO_ACROBOT),
     "trpo-pendulum": Case("trpo", "Pendulum-v1", 100_000, -180, -175, TRPO_PENDULUM),
     "acer-cartpole": Case("acer", "CartPole-v1", 100_000, 475, "-"),
-    "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, DRIFT),
-    "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 300_000, 90, 93.5, DRIFT),
+    "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, SAC_MOUNTAINCAR),
+    "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 300_000, 90, 93.5, TD3_MOUNTAINCAR),
 }
+# 10 bits. The discounts and rates of the paper on hindsight; FetchReach needs gymnasium-robotics and MuJoCo.
+_BITS, _REACH = "agents.environments.bit_flip:BitFlip-v0", "gymnasium_robotics:FetchReach-v4"
+CASES |= {
+    "dqn-bitflip": Case("dqn", _BITS, 20_000, 95, "-", BIT_FLIP, goals=True),
+    "dqn-bitflip-without-hindsight": Case("dqn", _BITS, 20_000, 95, "-", {**BIT_FLIP, "replay": "uniform"}, goals=True),
+    "td3-fetchreach": Case("td3", _REACH, 20_000, 90, "-", FETCH_REACH, goals=True),
+    "td3-fetchreach-without-hindsight": Case(
+        "td3", _REACH, 20_000, 90, "-", {**FETCH_REACH, "replay": "uniform"}, goals=True
+    ),
+}
+CASES["rainbow-lunarlander"] = _rainbow({})
+CASES |= {f"rainbow-without-{part}": _rainbow(changes) for part, changes in WITHOUT.items()}

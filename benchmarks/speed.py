@@ -7,6 +7,8 @@ Baselines3 lives in a virtual environment of its own:
     .peers/bin/pip install torch==2.13.0 stable-baselines3
     python benchmarks/speed.py --peer .peers/bin/python
 
+Each round is a line of `results/speed.jsonl`; the table has the medians of all that are there.
+
 "whole" counts everything from building the agent on, compilation included; "steady" only the second half.
 """
 
@@ -18,10 +20,42 @@ import os
 import statistics
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-STEPS = {"ppo": 204_800, "dqn": 30_000}
+ROUNDS = RESULTS / "speed.jsonl"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same settings, in the words of both."""
+
+    env: str
+    steps: int
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+    n_envs: int = 1
+
+
+_DQN = {"batch_size": 64, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
+_PPO = {"n_steps": 128, "batch_size": 64, "n_epochs": 10}
+_OFF_POLICY = {"batch_size": 256, "train_freq": 1, "gradient_steps": 1, "learning_starts": 100, "learning_rate": 1e-3}
+_WIDE = {"policy_kwargs": {"net_arch": [256, 256]}}
+
+CASES = {
+    "ppo": Case("CartPole-v1", 204_800, {**_PPO, "hidden_sizes": [64, 64]}, _PPO, n_envs=8),
+    "a2c": Case("CartPole-v1", 204_800, {"n_steps": 5, "hidden_sizes": [64, 64]}, {"n_steps": 5}, n_envs=8),
+    "dqn": Case(
+        "CartPole-v1",
+        30_000,
+        {**_DQN, "hidden_sizes": [64, 64], "buffer_size": 50_000, "target_update_interval": 250},
+        {**_DQN, "policy_kwargs": {"net_arch": [64, 64]}, "buffer_size": 50_000, "target_update_interval": 250},
+    ),
+    "sac": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
+    "td3": Case("Pendulum-v1", 5_000, {**_OFF_POLICY, "hidden_sizes": [256, 256]}, {**_OFF_POLICY, **_WIDE}),
+}
 
 OURS = """
 import json, os, sys, time
@@ -30,13 +64,9 @@ import tensorflow as tf
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 import agents
-kind, steps = sys.argv[1], int(sys.argv[2])
-params = {
-    "ppo": dict(n_envs=8, n_steps=128, batch_size=64, n_epochs=10, hidden_sizes=[64, 64]),
-    "dqn": dict(batch_size=64, train_freq=1, gradient_steps=1, learning_starts=100, hidden_sizes=[64, 64]),
-}[kind]
+kind, env, steps, n_envs, params = json.loads(sys.argv[1])
 began = time.perf_counter()
-agent = agents.make(kind, "CartPole-v1", seed=0, **params)
+agent = agents.make(kind, agents.EnvironmentSpec(env, vectorization="sync"), seed=0, n_envs=n_envs, **params)
 with agents.Trainer(agent) as trainer:
     trainer.train(env_steps=steps // 2)
     half = time.perf_counter()
@@ -50,10 +80,10 @@ import json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
 torch.set_num_threads(1)
-from stable_baselines3 import DQN, PPO
+import stable_baselines3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
-kind, steps = sys.argv[1], int(sys.argv[2])
+kind, env, steps, n_envs, params = json.loads(sys.argv[1])
 class Half(BaseCallback):
     at = None
     def _on_step(self):
@@ -61,13 +91,8 @@ class Half(BaseCallback):
             self.at = time.perf_counter()
         return True
 began = time.perf_counter()
-if kind == "ppo":
-    env = make_vec_env("CartPole-v1", 8, seed=0)
-    model = PPO("MlpPolicy", env, n_steps=128, batch_size=64, n_epochs=10, seed=0, device="cpu")
-else:
-    model = DQN("MlpPolicy", "CartPole-v1", batch_size=64, train_freq=1, gradient_steps=1, learning_starts=100,
-                learning_rate=1e-3, buffer_size=50_000, target_update_interval=250, seed=0, device="cpu",
-                policy_kwargs=dict(net_arch=[64, 64]))
+where = make_vec_env(env, n_envs, seed=0)
+model = getattr(stable_baselines3, kind.upper())("MlpPolicy", where, seed=0, device="cpu", **params)
 half = Half()
 model.learn(steps, callback=half)
 end = time.perf_counter()
@@ -75,11 +100,11 @@ print(json.dumps({"whole": steps / (end - began), "steady": (steps / 2) / (end -
 """
 
 
-def measure(python: str, script: str, kind: str, steps: int) -> dict[str, float]:
+def measure(python: str, script: str, kind: str, params: dict[str, Any]) -> dict[str, float]:
+    case = CASES[kind]
+    told = json.dumps([kind, case.env, case.steps, case.n_envs, params])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [python, "-c", script, kind, str(steps)], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([python, "-c", script, told], env=environment, capture_output=True, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
@@ -88,19 +113,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("cases", nargs="*", default=list(CASES), help="Which agents (default: all)")
     arguments = parser.parse_args()
-    lines = ["| agent | count | Finder, steps/s | Stable-Baselines3, steps/s | ratio |", "|---|---|---|---|---|"]
-    for kind, steps in STEPS.items():
-        ours, theirs = [], []
-        for _ in range(arguments.rounds):
-            ours.append(measure(sys.executable, OURS, kind, steps))
-            theirs.append(measure(arguments.peer, THEIRS, kind, steps))
-            print(kind, ours[-1], theirs[-1], flush=True)
-        for count in ("whole", "steady"):
-            mine = statistics.median(result[count] for result in ours)
-            peer = statistics.median(result[count] for result in theirs)
-            lines.append(f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} |")
     RESULTS.mkdir(exist_ok=True)
+    done = [json.loads(line) for line in ROUNDS.read_text().splitlines()] if ROUNDS.exists() else []
+    for kind in arguments.cases:
+        for _ in range(arguments.rounds):
+            ours = measure(sys.executable, OURS, kind, CASES[kind].ours)
+            done.append(
+                {"agent": kind, "ours": ours, "theirs": measure(arguments.peer, THEIRS, kind, CASES[kind].theirs)}
+            )
+            print(json.dumps(done[-1]), flush=True)
+            with ROUNDS.open("a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
+    write_table(done)
+
+
+def write_table(done: list[dict[str, Any]]) -> None:
+    """The medians of the newest rounds of each agent."""
+    lines = ["| agent | count | Finder, steps/s | Stable-Baselines3, steps/s | ratio |", "|---|---|---|---|---|"]
+    for kind in CASES:
+        rounds = [each for each in done if each["agent"] == kind]
+        for count in ("whole", "steady") if rounds else ():
+            mine = statistics.median(each["ours"][count] for each in rounds)
+            peer = statistics.median(each["theirs"][count] for each in rounds)
+            lines.append(f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} |")
     (RESULTS / "speed.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -264,6 +264,7 @@ class _Cohort:
             reason=reason,
             traceback=traceback,
             diverged=diverged,
+            custom_metrics=trial.custom_metrics(),
         )
         self._listener.ended(number, outcome)
 

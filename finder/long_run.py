@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from agents.callbacks import Callback
+from agents.callbacks import Callback, make_callbacks
 from agents.checkpoint_file import CheckpointHeader, all_in, find, header_of, resume
 from agents.checkpoints import Checkpoints
 from agents.errors import ConfigurationError
@@ -15,6 +16,7 @@ from agents.evaluations import Evaluate
 from agents.history_file import HistoryFile
 from agents.judging import JudgedBy
 from agents.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
+from agents.strategies import StrategySpec
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
 
@@ -33,6 +35,7 @@ class RunResult(NamedTuple):
         mean_return: Mean return of the last episodes, None before the first.
         best_return: The greatest return of an episode, None before the first.
         checkpoint: The newest checkpoint.
+        custom_metrics: What callbacks measured of the last episodes: mean, min, max and number of episodes by name.
     """
 
     reason: str
@@ -42,6 +45,7 @@ class RunResult(NamedTuple):
     mean_return: float | None
     best_return: float | None
     checkpoint: str | None
+    custom_metrics: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 
 class LongRun:
@@ -71,8 +75,8 @@ class LongRun:
         )
         # Checkpoints refuse a training that is behind them, before the history is cut to it.
         own = [*_callbacks(folder), self.checkpoints, HistoryFile(folder.path)]
-        agent = replace(settings.agent_spec(), state=state).build(settings.seed)
-        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks])
+        agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
+        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None
         """The checkpoint that it went on from, None for a run that begins."""
 
@@ -111,6 +115,7 @@ class LongRun:
             mean_return=history.mean_return(LAST_EPISODES) if history.returns else None,
             best_return=max(history.returns, default=None),
             checkpoint=None if newest is None else str(newest),
+            custom_metrics={name: own._asdict() for name, own in history.custom_metrics(LAST_EPISODES).items()},
         )
 
     def __enter__(self) -> LongRun:
@@ -132,6 +137,7 @@ def check_settings(settings: RunSettings) -> None:
             f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
             f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
         )
+    StrategySpec.of(settings.strategy)
     spec = settings.agent_spec()
     if settings.plateau is not None:
         refuse_schedules(spec.config, ["default", *spec.config.optimizers])
@@ -154,7 +160,7 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
     """What the settings ask for, but for history and checkpoints, which every run has."""
     settings = folder.settings
     looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
-    callbacks: list[Callback] = []
+    callbacks = make_callbacks(settings.callbacks)
     if settings.evaluate_every is not None:
         callbacks.append(Evaluate(settings.evaluate_every, n_episodes=settings.evaluate_episodes))
     if settings.plateau is not None:

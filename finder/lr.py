@@ -112,7 +112,8 @@ class LRFinder:
             metrics=metrics,
             trials=tuple({name: rate} for rate in spread_out(candidates)),
         )
-        ingredients = Ingredients.of(spec, agents={self.spec.label: agent}, environment=self.spec.environment)
+        agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
+        ingredients = Ingredients.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
         further = BeyondEdges(spec.trials, name) if extend and rates is None else None
         observer = options.get("observer")
         return SearchResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))

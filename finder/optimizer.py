@@ -123,7 +123,11 @@ class OptFinder:
             trials=tuple(plan),
         )
         ingredients = Ingredients.of(
-            spec, agents={self.spec.label: self.spec}, optimizers=self.optimizers, environment=self.spec.environment
+            spec,
+            agents={self.spec.label: self.spec},
+            optimizers=self.optimizers,
+            environment=self.spec.environment,
+            callbacks=options.get("callbacks"),
         )
         self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
         self.rewards, self.losses = {}, {}

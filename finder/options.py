@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
+from agents.loading import place_of
 from agents.spec import AgentSpec
 from agents.strategies import StrategySpec
 from finder.search import Observer
@@ -58,6 +59,9 @@ class StudyOptions(TypedDict, total=False):
         n_reports: Intermediate values a trial.
         confirm: How many of the best trials are run again on further seeds when the search is done. Defaults to 3.
         confirm_seeds: How many further seeds. Defaults to 5.
+        callbacks: What makes the callbacks of each run when it is called without arguments: classes of
+            `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Custom metrics that they measure
+            become the trial's attribute `custom_metrics`: mean, min and max over the last part of its training.
         params: Hyperparameters that are set in every trial.
         seed: Seed of the sampler, where there is one.
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
@@ -82,6 +86,7 @@ class StudyOptions(TypedDict, total=False):
     n_reports: int
     confirm: int
     confirm_seeds: int
+    callbacks: Sequence[Any]
     params: Mapping[str, Any]
     seed: int
     max_failures_in_a_row: int
@@ -121,6 +126,7 @@ def make_spec(
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
     chosen["storage"] = chosen.get("storage", DEFAULT_STORAGE) or IN_MEMORY
+    chosen["callbacks"] = tuple(place_of(maker) for maker in options.get("callbacks") or ())
     if "strategy" in chosen:
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {

@@ -101,7 +101,8 @@ class ParallelFinder:
             labels=labels,
             trials=tuple({"agent": label} for label in labels),
         )
-        ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment)
+        callbacks = options.get("callbacks")
+        ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
         executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
         study, stopped = run_search(spec, ingredients=ingredients, executor=executor, observer=options.get("observer"))
         self.result = SearchResult(study, stopped)

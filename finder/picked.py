@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agents.agent import Agent
 from agents.algorithms.registry import ALGORITHMS
+from agents.callbacks import make_callbacks
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.spec import AgentSpec
@@ -55,3 +56,29 @@ def picked_agent(
     if wanted is not None and weights_digest(spec) != wanted:
         raise ConfigurationError(f"Trials of {study.name!r} started from other weights than these.")
     return spec
+
+
+def picked_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:
+    """Returns the places of the callbacks that a study's pick was trained with.
+
+    Args:
+        study: The study.
+        given: Where they are, needed where the study was given classes of a script.
+
+    Raises:
+        ConfigurationError: One cannot be found any more, or those that are given are not as many.
+    """
+    told = study.spec.callbacks
+    if given is not None and len(given) != len(told):
+        had = ", ".join(told) or "none"
+        raise ConfigurationError(f"Trials of {study.name!r} had {len(told)} callbacks ({had}): give as many.")
+    places = told if given is None else given
+    for place in places:
+        try:
+            make_callbacks([place])
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{error} Trials of {study.name!r} were trained with it: say where it is (--callback, as many as there "
+                f"were, in their order)."
+            ) from error
+    return places

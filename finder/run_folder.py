@@ -51,6 +51,9 @@ class RunSettings:
         early_stop: Looks without improvement before it ends (`agents.EarlyStop`); or None.
         patience_from: Environment steps before which looks do not count.
         tensorboard: Whether there is a log for TensorBoard.
+        callbacks: What makes its further callbacks: module:Class or file.py:Class.
+        strategy: On how many devices or processes it learns (`agents.strategies`).
+        pool: Processes that step its environments; None where its own does.
         study: Of which study's pick it is: name, storage, trial; or None.
     """
 
@@ -75,6 +78,9 @@ class RunSettings:
     early_stop: int | None = None
     patience_from: int = 0
     tensorboard: bool = False
+    callbacks: tuple[str, ...] = ()
+    strategy: str = "none"
+    pool: int | None = None
     study: dict[str, Any] | None = None
 
     def agent_spec(self) -> AgentSpec:

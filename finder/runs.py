@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.callbacks import Callback, Episode
+from agents.callbacks import Callback, Episode, make_callbacks
 from agents.errors import NotMappableError
 from agents.population import Population, Workshop
-from agents.run import Budget
+from agents.run import Budget, MetricSummary, metrics_of, summaries
 from agents.spec import AgentSpec
 from agents.trainer import Trainer
 from finder.trial import TrialSpec, episode_record
 from finder.watchdog import Watchdog
 from studies.records import EpisodeRecord
-from studies.values import last_part_return, windowed_mean
+from studies.values import LAST_PART, last_part_return, windowed_mean
 
 ALIVE_SECONDS = 5.0
 """How often a group shows that it is alive in the middle of a turn."""
@@ -108,6 +108,10 @@ class TrialRun:
         """Seed -> value of the last part of training."""
         return {run.seed: run.final_value() for run in self.runs}
 
+    def custom_metrics(self) -> dict[str, MetricSummary]:
+        """What callbacks measured of the last part of training, over all seeds."""
+        return summaries(episode for run in self.runs for episode in run.measured_lately())
+
     def nothing_to_judge(self) -> str:
         """Why it has no value at its end."""
         spec = self.spec
@@ -134,6 +138,7 @@ class SeedRun:
         trial.runs.append(self)
         self._steps: list[int] = []
         self._values: list[float] = []
+        self._measured: list[Episode] = []
         self._fresh: list[EpisodeRecord] = []
 
     @property
@@ -159,6 +164,13 @@ class SeedRun:
         if value is not None:
             self._steps.append(episode.env_steps)
             self._values.append(value)
+        if metrics_of(episode):
+            self._measured.append(episode)
+
+    def measured_lately(self) -> list[Episode]:
+        """Episodes of the last part of training of which callbacks measured something."""
+        reached = self.env_steps
+        return [episode for episode in self._measured if episode.env_steps > reached - LAST_PART * reached]
 
     def take_fresh(self) -> list[EpisodeRecord]:
         """Episodes since the last call."""
@@ -194,6 +206,8 @@ class Group(Callback):
             go on elsewhere or have ended; `runs` then has None for these. Defaults to those of `runs`.
     """
 
+    last = True  # callbacks of the user's may measure something of an episode first
+
     def __init__(
         self,
         runs: Sequence[Seeded | None],
@@ -203,7 +217,7 @@ class Group(Callback):
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
-        self.trainer = Trainer(learner, spec.agent.environment, callbacks=[self])
+        self.trainer = Trainer(learner, spec.agent.environment, callbacks=[*make_callbacks(spec.callbacks), self])
         self.keys = tuple(keys or [(trial.spec.number, seed) for _, trial, seed in there])
         self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
         self.error: Exception | None = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from agents.callbacks import make_callbacks
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
@@ -73,11 +74,13 @@ class Ingredients:
         agents: Label -> agent, for agents that are not names of the registry.
         optimizers: Label -> optimizer, for optimizers whose label says too little.
         environment: The environment, where it is not a Gymnasium id.
+        callbacks: What makes the callbacks of each run.
     """
 
     agents: Mapping[str, AgentSpec]
     optimizers: Mapping[str, OptimizerSpec]
     environment: EnvironmentSpec
+    callbacks: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
@@ -91,7 +94,10 @@ class Ingredients:
             if label in spec.agent_weights:
                 raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
             agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
-        return cls(agents=agents, optimizers=dict(given.get("optimizers") or {}), environment=environment)
+        optimizers = dict(given.get("optimizers") or {})
+        callbacks = tuple(given.get("callbacks") or spec.callbacks)
+        make_callbacks(callbacks)
+        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks)
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
         """The agent that a trial's parameters describe."""
@@ -248,6 +254,7 @@ class Search:
                 checkpoint_seconds=self.spec.checkpoint_seconds,
                 hang_seconds=self.spec.hang_seconds,
                 strategy=self.spec.strategy,
+                callbacks=self._ingredients.callbacks,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)
@@ -285,7 +292,9 @@ class Search:
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """See `StudyListener`."""
-        extra = {"wall_seconds": round(outcome.wall_seconds, 3), "env_steps": outcome.env_steps}
+        extra: dict[str, Any] = {"wall_seconds": round(outcome.wall_seconds, 3), "env_steps": outcome.env_steps}
+        if outcome.custom_metrics:
+            extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self.recorder.completed(number, value, outcome.seed_values, extra)

@@ -33,19 +33,24 @@ def read_study(path: str | Path) -> StudySpec:
 def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
     """What the agents and the environment say to a study, as far as it can be read at all."""
     from agents.algorithms.registry import agent_class
+    from agents.callbacks import make_callbacks
     from agents.environments import EnvironmentSpec
     from agents.errors import ConfigurationError
     from agents.strategies import StrategySpec
 
     found: list[Mistake] = []
     configs: dict[str, type[AgentConfig]] = {}
-    named = data.get("agents")
-    labels = [named] if isinstance(named, str) else named if isinstance(named, list) else []
-    for label in map(str, labels):
+    labels = _as_list(data.get("agents"))
+    for label in labels:
         try:
             configs[label] = agent_class(label).config_class
         except ConfigurationError as error:
             found.append((("agents",), str(error)))
+    for place in _as_list(data.get("callbacks")):
+        try:
+            make_callbacks([place])
+        except ConfigurationError as error:
+            found.append((("callbacks",), str(error)))
     if isinstance(data.get("strategy"), str):
         try:
             StrategySpec.of(data["strategy"])
@@ -64,6 +69,11 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
             if told:
                 found.append((location, told))
     return found
+
+
+def _as_list(named: Any) -> list[str]:
+    """What one text or a list of them names."""
+    return [named] if isinstance(named, str) else list(map(str, named)) if isinstance(named, list) else []
 
 
 def _mistake(configs: list[type[AgentConfig]], name: str, values: list[Json]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
+from optuna.trial import FrozenTrial
 
 from studies.confirmation import candidate
 from studies.ranking import rank
@@ -34,7 +35,10 @@ class TrialTable(pd.DataFrame):
 
 
 def trial_table(study: OpenStudy) -> TrialTable:
-    """Returns a row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason."""
+    """Returns a row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason.
+
+    Custom metrics have a column each (`custom_metrics.NAME`), with their means over the last part of training.
+    """
     rows = []
     for trial in study.trials():
         ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
@@ -48,10 +52,15 @@ def trial_table(study: OpenStudy) -> TrialTable:
                 "state": trial.state.name,
                 "env_steps": trial.user_attrs.get("env_steps"),
                 "wall_seconds": trial.user_attrs.get("wall_seconds"),
+                **{f"custom_metrics.{name}": own["mean"] for name, own in _metrics(trial)},
                 "reason": trial.user_attrs.get("reason", ""),
             }
         )
     return TrialTable(rows)
+
+
+def _metrics(trial: FrozenTrial) -> Iterable[tuple[str, dict[str, float]]]:
+    return sorted(trial.user_attrs.get("custom_metrics", {}).items())
 
 
 _FORMATS: dict[str, Callable[[Any], str]] = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.callbacks import Episode
+from agents.run import MetricSummary
 from agents.spec import AgentSpec
 from studies.records import EpisodeRecord
 from studies.spaces import check_json
@@ -43,6 +44,7 @@ class TrialSpec:
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
         strategy: On how many devices its agents learn (`agents.strategies`).
+        callbacks: What makes the callbacks of each of its runs (`agents.callbacks.make_callbacks`).
         hang_seconds: How long a step of its environments, or an update, may take before it has failed; 0 for without
             limit.
     """
@@ -60,6 +62,7 @@ class TrialSpec:
     checkpoint_seconds: float = 60.0
     hang_seconds: float = 0.0
     strategy: str = "none"
+    callbacks: tuple[Any, ...] = ()
 
     @property
     def label(self) -> str:
@@ -89,6 +92,7 @@ class Outcome:
     wall_seconds: float = 0.0
     reason: str = ""
     traceback: str = ""
+    custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
     diverged: bool = False  # it failed because of what it tried, not because something is broken
 
 

@@ -77,7 +77,8 @@ def tune(
         sampler=sampler,
         sampler_kwargs=dict(sampler_kwargs or {}),
     )
-    ingredients = Ingredients.of(study, agents={spec.label: spec}, environment=spec.environment)
+    agents, callbacks = {spec.label: spec}, options.get("callbacks")
+    ingredients = Ingredients.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
     return SearchResult(*run_search(study, ingredients=ingredients, observer=options.get("observer")))
 
 

@@ -56,6 +56,7 @@ IDENTITY_FIELDS = (
     "env_steps",
     "episodes",
     "metric",
+    "callbacks",
 )
 """The fields that make trials comparable. A study is continued only with all of them unchanged."""
 
@@ -80,6 +81,7 @@ class StudySpec(CheckedModel):
         fixed: What every trial sets to the same value. Defaults to none.
         trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
             in `params` gets a space that spans the planned values. Defaults to none.
+        callbacks: What makes the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
         first: Parameter sets that are tried before the sampler proposes any; what one leaves out is proposed. Not with
             a plan or a grid. Defaults to none.
         n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
@@ -132,6 +134,7 @@ class StudySpec(CheckedModel):
     vectorization: Text = "auto"
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
+    callbacks: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
     trials: tuple[dict[str, Json], ...] = ()
     first: tuple[dict[str, Json], ...] = ()
     n_trials: Count = 20

@@ -59,7 +59,11 @@ _MANY = 5
 """Values from which on the worst tenth is left out."""
 
 
-def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = 0.2) -> float:
+LAST_PART = 0.2
+"""Of a budget, at whose end a run is judged."""
+
+
+def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = LAST_PART) -> float:
     """Returns the mean return of the episodes that ended in the last part of the budget.
 
     Training returns over a last part, and not the best evaluation or the last episode, because the best of many is a

@@ -32,7 +32,8 @@ _PASSES = 3
 """Passes through networks in the loss: the online one's, the target's, and the one's that chooses for double DQN."""
 
 
-def _has_atoms(config: Any) -> bool:
+def has_atoms(config: Any) -> bool:
+    """Whether the network gives probabilities of returns."""
     return bool(config.n_atoms > 1)
 
 
@@ -51,7 +52,7 @@ class DQNConfig(OffPolicyConfig):
         250, "Gradient steps between updates of the target network.", low=1, search=(10, 1000), log=True
     )
     exploration_initial_eps: float = hyperparameter(
-        1.0, "Probability of a random action at first.", low=0.0, high=1.0, acting=True
+        1.0, "Probability of a random action at first.", low=0.0, high=1.0, acting=True, when=_follows_epsilon
     )
     exploration_final_eps: float = hyperparameter(
         0.05,
@@ -84,10 +85,10 @@ class DQNConfig(OffPolicyConfig):
         low=1,
     )
     v_min: float = hyperparameter(
-        -10.0, "The smallest of these returns, discounted as they are.", live=True, when=_has_atoms
+        -10.0, "The smallest of these returns, discounted as they are.", live=True, when=has_atoms
     )
     v_max: float = hyperparameter(
-        10.0, "The largest of them; what is beyond counts as that.", live=True, when=_has_atoms
+        10.0, "The largest of them; what is beyond counts as that.", live=True, when=has_atoms
     )
     max_grad_norm: float | None = hyperparameter(
         10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.algorithms.dqn import DQN, DQNConfig
+from agents.algorithms.dqn import DQN, DQNConfig, has_atoms
 from agents.config import hyperparameter
 from agents.replay_config import is_prioritized
 
@@ -30,12 +30,14 @@ class RainbowConfig(DQNConfig):
     )
     noisy: bool = hyperparameter(True, "Noise on the weights, of a size that is learned, explores.")
     v_min: float = hyperparameter(
-        -10.0, "The smallest of these returns, discounted as they are.", live=True, search=(-300.0, 0.0)
+        -10.0,
+        "The smallest of these returns, discounted as they are.",
+        **{"live": True, "search": (-300.0, 0.0), "when": has_atoms},
     )
     v_max: float = hyperparameter(
         10.0,
         "The largest of them; what is beyond counts as that. Set both for the returns of your environment.",
-        **{"live": True, "search": (1.0, 500.0), "log": True},
+        **{"live": True, "search": (1.0, 500.0), "log": True, "when": has_atoms},
     )
     n_atoms: int = hyperparameter(
         51, "Returns whose probabilities the network gives of each action.", low=1, search=(21, 51, 101)

@@ -19,6 +19,10 @@ from agents.networks import constant, network
 Array = np.ndarray[Any, Any]
 
 
+def _learns_temperature(config: Any) -> bool:
+    return config.ent_coef is None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SACConfig(ContinuousConfig):
     """Hyperparameters of SAC."""
@@ -29,9 +33,14 @@ class SACConfig(ContinuousConfig):
     ent_coef: float | None = hyperparameter(
         None, "Temperature, the weight of the entropy; null: it is learned.", above=0.0, live=True
     )
-    initial_ent_coef: float = hyperparameter(1.0, "Temperature at first, where it is learned.", above=0.0)
+    initial_ent_coef: float = hyperparameter(
+        1.0, "Temperature at first, where it is learned.", above=0.0, when=_learns_temperature
+    )
     target_entropy: float | None = hyperparameter(
-        None, "Entropy that a learned temperature keeps, in nats; null: minus the dimensions of an action.", live=True
+        None,
+        "Entropy that a learned temperature keeps, in nats; null: minus the dimensions of an action.",
+        live=True,
+        when=_learns_temperature,
     )
 
 

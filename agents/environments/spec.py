@@ -19,6 +19,13 @@ OTHER_NAMES = {"dummy": "sync", "subproc": "async"}
 """What some vectorizations are called elsewhere -> what they are called here."""
 
 
+def canonical_vectorization(name: str) -> str:
+    """One name for each way of stepping copies; raises `ConfigurationError` where there is no such way."""
+    if name not in (*VECTORIZATIONS, *OTHER_NAMES):
+        raise unknown_name("vectorization", name, (*VECTORIZATIONS, *OTHER_NAMES))
+    return OTHER_NAMES.get(name, name)
+
+
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """An environment that is not made yet; it can be sent to another process.
@@ -43,9 +50,7 @@ class EnvironmentSpec:
 
     def __post_init__(self) -> None:
         """Refuses a vectorization that does not exist, and keeps one name for each."""
-        if self.vectorization not in (*VECTORIZATIONS, *OTHER_NAMES):
-            raise unknown_name("vectorization", self.vectorization, (*VECTORIZATIONS, *OTHER_NAMES))
-        object.__setattr__(self, "vectorization", OTHER_NAMES.get(self.vectorization, self.vectorization))
+        object.__setattr__(self, "vectorization", canonical_vectorization(self.vectorization))
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to another process: with its registration, which the script made that runs here only."""

@@ -105,8 +105,8 @@ class PoolCollector:
         """Is told how many steps will be wanted before the agent learns again, or training ends."""
         self._wanted = n_steps
 
-    def step(self, _actor: Actor) -> Collected:
-        """One step of every copy."""
+    def step(self, _actor: Actor, _explore: bool = True) -> Collected:
+        """One step of every copy; its processes know how they act."""
         if not self._chunks:
             if self._asked is None:
                 self._begin()

@@ -102,7 +102,7 @@ class Part:
         self._agent.set_acting_state(acting)
         ended: list[tuple[int, EndedEpisode]] = []
         for t in range(n_steps):
-            collected = self._collector.step(self._agent)
+            collected = self._collector.step(self._agent, self._agent.config.explore)
             self._agent.advance(self._task.n_envs)  # schedules go by the steps of all processes
             for name, values in collected.transition._asdict().items():
                 rows[name][t] = values

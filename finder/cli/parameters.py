@@ -138,6 +138,15 @@ class SearchOptions:
             rich_help_panel=_WHAT,
         ),
     ] = None
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A callback of each run: module:Class or file.py:Class. May be repeated.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
     metric: Annotated[
         Literal["reward", "loss"],
         typer.Option(
@@ -290,6 +299,7 @@ class SearchOptions:
             n_jobs=self.n_jobs,
             population=self.population,
             strategy=self.strategy,
+            callbacks=self.callback or None,
             params=values.settings(self.set_),
             seeds=values.seeds(self.seeds),
             confirm=self.confirm,

@@ -83,7 +83,8 @@ def lr(
     """
     ends = said(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
-        for flag, given in (("--rates", rates), ("--n-jobs", options.n_jobs), ("--horizon", options.horizon)):
+        without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
+        for flag, given in {**without, "--callback": options.callback}.items():
             if given is not None:
                 raise ConfigurationError(
                     f"{flag} is {given!r}, but in a range test the rate grows while one agent trains: leave it out."
@@ -241,6 +242,8 @@ def tune(
     param: Annotated[
         list[str] | None,
         typer.Option(
+            "--param",
+            "-p",
             metavar="NAME[=SPACE]",
             help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
             "a name alone takes its usual range. May be repeated (default: all that the agent has a range for).",

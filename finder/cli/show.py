@@ -119,6 +119,7 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "seed_values": attrs.get("seed_values", {}),
         "env_steps": attrs.get("env_steps"),
         "wall_seconds": attrs.get("wall_seconds"),
+        "custom_metrics": attrs.get("custom_metrics", {}),
         "reason": attrs.get("reason", ""),
         "configuration": attrs.get("configuration", {}),
         "traceback": attrs.get("traceback", ""),

@@ -95,6 +95,15 @@ def train(
             rich_help_panel=_WHAT,
         ),
     ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A callback: module:Class or file.py:Class. May be repeated.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.", rich_help_panel=_WHAT)] = 0,
     vectorization: Annotated[
         str | None,
@@ -103,6 +112,22 @@ def train(
             help="How environments are stepped: auto, native, envpool, sync, async, ray or ray-subproc.",
             show_default=False,
             rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On how many devices it learns: none, one-device, mirrored (two replicas), mirrored:4, "
+            "multi-worker-mirrored or parameter-server.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    pool: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes that step its environments.", show_default=False, rich_help_panel=_WHAT
         ),
     ] = None,
     env_steps: Annotated[
@@ -218,18 +243,20 @@ def train(
         "evaluate_episodes": evaluate_episodes, "keep": keep, "best_only": best_only, "weights_only": weights_only,
         "checkpoint_every": _interval(checkpoint_every, "--checkpoint-every"), "plateau": plateau,
         "plateau_factor": plateau_factor, "min_learning_rate": min_learning_rate, "early_stop": early_stop,
-        "patience_from": patience_from, "tensorboard": tensorboard,
+        "patience_from": patience_from, "tensorboard": tensorboard, "pool": pool,
     }  # fmt: skip
     state = None if start_from is None else _weights(start_from)
     if from_ is not None:
-        _refuse(given & {"env", "env_kwargs", "set_", "vectorization"}, "--from trains the study's pick as it is")
-        chosen = {**budget, **kept}
+        as_it_is = {"env", "env_kwargs", "set_", "vectorization", "strategy"}
+        _refuse(given & as_it_is, "--from trains the study's pick as it is")
+        chosen = {**budget, **kept, "callbacks": callback}
         settings = _of_pick(from_, storage or DEFAULT_STORAGE, agent, state, chosen, quiet=quiet)
     else:
         if agent is None or env is None:
             raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
         arguments = values.json_object(env_kwargs, "--env-kwargs")
         where = {"env": env, "env_kwargs": arguments, "vectorization": vectorization or "auto"}
+        where |= {"callbacks": tuple(map(_findable, callback or ())), "strategy": strategy or "none"}
         settings = _of_agent(agent, values.settings(set_), {**where, **budget, **kept})
     from finder.long_run import check_settings
     from finder.run_folder import RunFolder, free_folder
@@ -247,6 +274,7 @@ def _of_agent(agent: str, params: Mapping[str, Any], chosen: Mapping[str, Any]) 
 
     where = EnvironmentSpec.of(chosen["env"], chosen["env_kwargs"])
     spec = AgentSpec.of(agent, where, params)
+    spec.config.refuse_without_effect(params)
     config = {name: _findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
     return RunSettings(agent=_findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
 
@@ -255,7 +283,7 @@ def _of_pick(
     study: str, storage: str, agent: str | None, weights: Any, chosen: Mapping[str, Any], *, quiet: bool
 ) -> RunSettings:
     """The settings of a run of a study's pick; says which it is, and how sure the study was."""
-    from finder.picked import picked_agent
+    from finder.picked import picked_agent, picked_callbacks
     from finder.run_folder import RunSettings
     from studies.pick import best, why_no_pick
     from studies.study import load_study
@@ -268,14 +296,16 @@ def _of_pick(
             raise typer.Exit(1)
         pick = best(opened)
         spec = picked_agent(opened, pick, agent, weights)
+        callbacks = tuple(map(_findable, picked_callbacks(opened, chosen["callbacks"])))
         settings = RunSettings(
             agent=_findable(agent or pick.agent),
             config=spec.config.to_dict(),
             env=pick.env,
             env_kwargs=dict(pick.env_kwargs),
             vectorization=spec.environment.vectorization,
+            strategy=opened.spec.strategy,
             study={"name": opened.name, "storage": opened.storage.label, "trial": pick.trial},
-            **_with_limit(chosen, opened.spec.horizon or DEFAULT_STEPS),
+            **_with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS),
         )
         if not quiet:
             say_pick(pick, settings)

@@ -85,6 +85,9 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
             soft_wrap=True,
         )
     if not output.quiet:
+        for name, own in result.custom_metrics.items():
+            span = f"{number_text(own['min'])} to {number_text(own['max'])}"
+            errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
         errors().print(Text(f"{result.reason} · {result.wall_seconds:.0f} s of training", "dim"))
         place = shlex.quote(str(folder.path))
         say_commands(

@@ -67,7 +67,7 @@ def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch
 
 
 def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path: Path) -> None:
-    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=50, keep=2)])
+    trainer = Trainer(make(), callbacks=[Checkpoints(tmp_path, every=50, keep=2, window=20)])
     trainer.train(env_steps=230)
     steps = [header.env_steps for header in files.all_in(tmp_path).values()]
     assert steps[-2:] == [200, 230]
@@ -75,6 +75,15 @@ def test_they_are_written_at_every_interval_and_the_oldest_are_removed(tmp_path:
     best = files.header_of(files.find(tmp_path, best=True)).value
     assert best == max(header.value or 0 for header in files.all_in(tmp_path).values())
     assert files.find(tmp_path) == trainer.callbacks.callbacks[0].newest
+
+
+def test_nothing_is_said_of_what_a_few_episodes_were_worth(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, every=50)
+    trainer = Trainer(make(), callbacks=[kept])
+    trainer.train(episodes=9)
+    assert kept.value(trainer) is None
+    trainer.train(episodes=1)
+    assert kept.value(trainer) == trainer.history.mean_return()
 
 
 def test_the_last_one_has_the_update_that_followed_the_last_step(tmp_path: Path) -> None:

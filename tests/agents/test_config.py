@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+import agents
 from agents.algorithms.dqn import DQNConfig
 from agents.algorithms.ppo import PPOConfig
 from agents.algorithms.registry import ALGORITHMS, agent_class
@@ -284,3 +285,23 @@ def test_a_discount_can_be_told_by_its_distance_from_one():
         PPOConfig.from_dict({"one_minus_gamma": "small"})
     with pytest.raises(ConfigurationError, match="one_minus_clip_range"):
         PPOConfig.from_dict({"one_minus_clip_range": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "given", "name"),
+    [
+        ("dqn", "CartPole-v1", {"priority_alpha": 0.3}, "priority_alpha"),
+        ("dqn", "CartPole-v1", {"noisy": True, "exploration_steps": 20}, "exploration_steps"),
+        ("dqn", "CartPole-v1", {"goal_selection_strategy": "final"}, "goal_selection_strategy"),
+        ("rainbow", "CartPole-v1", {"n_atoms": 1, "v_max": 3.0}, "v_max"),
+        ("sac", "Pendulum-v1", {"ent_coef": 0.1, "target_entropy": -2.0}, "target_entropy"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_where_a_person_says_it(agent, env, given, name):
+    with pytest.raises(ConfigurationError, match=f"^{name} has no effect beside the other settings"):
+        agents.make(agent, env, **given)
+    agents.AgentSpec.of(agent, env, given)  # trials of a search may have it
+
+
+def test_what_is_said_as_it_is_anyway_is_not_refused():
+    agents.make("dqn", "CartPole-v1", priority_alpha=0.6)

@@ -121,6 +121,18 @@ class TestEvaluate:
         assert [each.is_best for each in (first, second, third)] == [True, True, False]
         assert run.history.evaluations == [first, second, third]
 
+    def test_its_copies_may_have_processes_of_their_own(self) -> None:
+        seen = []
+        here = Evaluate(32, n_episodes=4, n_envs=2)
+        there = Evaluate(32, n_episodes=4, n_envs=2, vectorization="subproc")
+        with trainer(here, there) as run:
+            run.train(env_steps=32)
+            seen = run.history.evaluations
+        assert there.vectorization == "async"
+        assert seen[0][2:7] == seen[1][2:7]
+        with pytest.raises(ConfigurationError, match="Unknown vectorization 'asynch'"):
+            Evaluate(32, vectorization="asynch")
+
     def test_it_may_stop_training(self) -> None:
         run = trainer(Evaluate(20, n_episodes=1, stop_at=5.0))
         assert run.train(env_steps=1000).reason == "an evaluation reached a mean return of 5"

@@ -1,0 +1,167 @@
+"""What callbacks measure of episodes, and whether an agent explores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from fakes import SMALL_DQN, SMALL_PPO
+
+import agents
+from agents import Callback, ConfigurationError, Episode, HistoryFile, TensorBoard, Trainer
+from agents.callbacks import make_callbacks
+from agents.population import Population
+from agents.run import MetricSummary, Run, summaries
+
+SMALL_TD3 = {"hidden_sizes": [8], "learning_starts": 8, "batch_size": 4, "buffer_size": 100}
+
+
+class Steps(Callback):
+    """Notes when each episode began, and so knows how long it was."""
+
+    def __init__(self) -> None:
+        self.scratch: list[dict[str, Any]] = []
+
+    def on_episode_begin(self, trainer: Trainer, environment: int, member: int) -> None:
+        run = trainer.runs[member]
+        run.episode(environment).user_data["began"] = run.env_steps
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        began = episode.user_data["began"]
+        episode.custom_metrics["counted"] = (episode.env_steps - began) / trainer.collector.n_envs
+        self.scratch.append(episode.user_data)
+
+
+def episode(**metrics: Any) -> Episode:
+    return Episode(0, 1, 1.0, 1, None, 0.0, 0, 0, metrics, {})
+
+
+def test_summaries_are_over_the_episodes_that_have_the_metric():
+    told = summaries([episode(a=1.0), episode(a=4, b=np.float32(2.0)), episode(a=float("nan")), episode()])
+    assert told == {"a": MetricSummary(2.5, 1.0, 4.0, 2), "b": MetricSummary(2.0, 2.0, 2.0, 1)}
+
+
+def test_a_metric_is_a_number():
+    with pytest.raises(ConfigurationError, match=r"custom_metrics\['a'\] of an episode is 'much': give numbers"):
+        summaries([episode(a="much")])
+
+
+@pytest.mark.parametrize(("name", "params"), [("ppo", SMALL_PPO), ("dqn", SMALL_DQN)])
+def test_what_callbacks_note_of_an_episode_belongs_to_that_episode_alone(name: str, params: dict[str, Any]):
+    steps = Steps()
+    with Trainer(agents.make(name, "CartPole-v1", **{**params, "n_envs": 3}), callbacks=[steps]) as trainer:
+        trainer.train(env_steps=600)
+    ended = trainer.history.episodes
+    assert len(ended) > 5
+    assert [own.custom_metrics["counted"] for own in ended] == [own.length for own in ended]
+    assert not any(steps.scratch)  # nothing of it is kept
+    lengths = [own.length for own in ended[-4:]]
+    assert trainer.history.custom_metrics(last=4)["counted"] == (np.mean(lengths), min(lengths), max(lengths), 4)
+
+
+def test_members_of_a_population_have_their_own():
+    spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
+    with Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), callbacks=[Steps()]) as trainer:
+        trainer.train(env_steps=400)
+    for run in trainer.runs:
+        assert [own.custom_metrics["counted"] for own in run.history.episodes] == [
+            own.length for own in run.history.episodes
+        ]
+
+
+def test_they_go_on_with_a_run_that_is_resumed():
+    def training() -> Trainer:
+        return Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[Steps()])
+
+    with training() as whole, training() as first, training() as second:
+        whole.train(env_steps=400)
+        first.train(env_steps=200)
+        second.set_state(first.get_state())
+        second.train(env_steps=200)
+    assert second.history.episodes[-1].custom_metrics["counted"] == second.history.episodes[-1].length
+    assert [own[:5] for own in second.history.episodes] == [own[:5] for own in whole.history.episodes]
+
+
+def test_a_run_of_an_older_checkpoint_has_episodes_without_them():
+    state = Run(0, 1).get_state()
+    del state["running"]
+    run = Run.of_state({**state, "episodes": [(0, 10, 1.0, 10, None, 0.5, 0, 0)]})
+    assert run.history.episodes[0].custom_metrics == {}
+    assert run.episode().user_data == {}
+
+
+def test_they_reach_the_history_and_tensorboard(tmp_path: Path):
+    callbacks = [HistoryFile(tmp_path), TensorBoard(tmp_path / "log", every=100), Steps()]
+    with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=callbacks) as trainer:
+        trainer.train(env_steps=400)
+    table = agents.read_history(tmp_path).to_pylist()
+    assert [dict(row["custom_metrics"]) for row in table] == [{"counted": row["length"]} for row in table]
+    shown: dict[str, list[float]] = {}
+    for path in (tmp_path / "log").glob("events*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                shown.setdefault(value.tag, []).append(value.simple_value)
+    assert max(shown["custom_metrics/counted/max"]) == max(row["length"] for row in table)
+    assert min(shown["custom_metrics/counted/min"]) == min(row["length"] for row in table if row["env_steps"] <= 400)
+
+
+def test_a_history_without_the_column_is_still_read(tmp_path: Path):
+    import pyarrow.parquet as pq
+
+    with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[HistoryFile(tmp_path)]) as trainer:
+        trainer.train(env_steps=200)
+    table = agents.read_history(tmp_path)
+    for part in (tmp_path / "history.parquet").glob("*.parquet"):
+        part.unlink()
+    pq.write_table(table.drop_columns("custom_metrics"), tmp_path / "history.parquet" / "000000000000.parquet")
+    assert agents.read_history(tmp_path)["return"].to_pylist() == table["return"].to_pylist()
+
+
+def not_a_callback() -> int:
+    return 3
+
+
+def raises() -> Callback:
+    raise RuntimeError("no luck")
+
+
+@pytest.mark.parametrize(
+    ("maker", "told"),
+    [
+        ("nowhere:Class", "The callback 'nowhere:Class' cannot be loaded: No module named 'nowhere'"),
+        (Steps(), "makes no callback: give a subclass of agents.Callback"),
+        (not_a_callback, "must make an agents.Callback, it made 3"),
+        (raises, "cannot be made: no luck"),
+    ],
+)
+def test_what_makes_no_callback_is_refused(maker: Any, told: str):
+    with pytest.raises(ConfigurationError, match=told):
+        make_callbacks([maker])
+
+
+def test_callbacks_are_made_anew_by_classes_and_places():
+    one, other = make_callbacks([Steps, "agents:LambdaCallback"])
+    assert type(one) is Steps
+    assert type(other) is agents.LambdaCallback
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "params"),
+    [("ppo", "CartPole-v1", SMALL_PPO), ("dqn", "CartPole-v1", SMALL_DQN), ("td3", "Pendulum-v1", SMALL_TD3)],
+)
+@pytest.mark.parametrize("pool", [None, 1])
+def test_exploration_is_switched_off_in_the_config(
+    name: str, env: str, params: dict[str, Any], pool: int | None, monkeypatch: pytest.MonkeyPatch
+):
+    """Without exploration the actions are those that are thought best, here of weights that do not change."""
+    taken: list[tuple[np.ndarray, np.ndarray]] = []
+    agent = agents.make(name, env, **{**params, "explore": False, "learning_rate": 1e-30})
+    with Trainer(agent, pool=pool) as trainer:
+        add = trainer.memory.add
+        monkeypatch.setattr(trainer.memory, "add", lambda t: (taken.append((t.observations, t.actions)), add(t)))
+        trainer.train(env_steps=64)
+    for observations, actions in taken:
+        np.testing.assert_allclose(actions, agent.act(observations, explore=False), atol=1e-6)

@@ -1,0 +1,102 @@
+"""Callbacks of a user's in the runs of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+import agents
+import finder
+from agents import ConfigurationError
+from finder.picked import picked_callbacks
+from studies.errors import StudyError
+from studies.study import load_study
+
+ENV = "CartPole-v1"
+QUICK: dict[str, Any] = {"env_steps": 200, "seeds": 2, "params": SMALL_PPO, "confirm": 0}
+PLACE = f"{Path(__file__)}:Lengths"
+
+
+class Lengths(agents.Callback):
+    """Measures what is known already."""
+
+    def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
+        episode.custom_metrics["twice"] = 2.0 * episode.length
+
+
+class Raises(agents.Callback):
+    """Has a fault."""
+
+    def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
+        raise RuntimeError("a fault of the callback's")
+
+
+@pytest.mark.parametrize("executor", ["inline", "process", "population"])
+@pytest.mark.parametrize("callback", [Lengths, PLACE])
+def test_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, storage: str):
+    space = {"learning_rate": [1e-3, 1e-2]}
+    result = finder.tune(
+        "ppo", ENV, space, n_trials=2, callbacks=[callback], executor=executor, storage=storage, **QUICK
+    )
+    study = result.study
+    for trial in study.trials():
+        episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+        lengths = [2 * episode.length for episode in episodes if episode.env_steps > 0.8 * 200]
+        told = trial.user_attrs["custom_metrics"]["twice"]
+        assert told["mean"] == pytest.approx(sum(lengths) / len(lengths))
+        assert (told["min"], told["max"], told["n_episodes"]) == (min(lengths), max(lengths), len(lengths))
+    assert list(result.table()["custom_metrics.twice"]) == [
+        trial.user_attrs["custom_metrics"]["twice"]["mean"] for trial in result.study.trials()
+    ]
+
+
+def test_a_study_of_other_callbacks_is_another_study(storage: str):
+    space = {"learning_rate": [1e-3, 1e-2]}
+    named: dict[str, Any] = {**QUICK, "study_name": "a", "storage": storage}
+    finder.tune("ppo", ENV, space, n_trials=1, callbacks=[Lengths], **named)
+    with pytest.raises(StudyError, match="callbacks"):
+        finder.tune("ppo", ENV, space, n_trials=2, **named)
+
+
+def test_a_callback_that_raises_fails_its_trials(storage: str):
+    space = {"learning_rate": [1e-3]}
+    result = finder.tune("ppo", ENV, space, n_trials=1, callbacks=[Raises], executor="inline", storage=storage, **QUICK)
+    (trial,) = result.study.trials()
+    assert trial.state.name == "FAIL"
+    assert "a fault of the callback's" in trial.user_attrs["reason"]
+
+
+def test_one_that_does_not_exist_is_refused_before_anything_runs(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+        finder.tune("ppo", ENV, callbacks=["nowhere:Class"], storage=f"sqlite:///{tmp_path}/a.db", **QUICK)
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_a_file_may_name_them(tmp_path: Path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        f'name = "a"\nstorage = "memory"\nagents = ["ppo"]\nenv = "{ENV}"\nenv_steps = 200\nseeds = 1\n'
+        f'confirm = 0\nn_trials = 1\ncallbacks = ["{PLACE}"]\n[fixed]\nn_steps = 16\n[params]\ngamma = "0.9:0.99"\n'
+    )
+    result = finder.run_file(path)
+    assert "twice" in result.study.trials()[0].user_attrs["custom_metrics"]
+    path.write_text(path.read_text().replace(":Lengths", ":Widths"))
+    with pytest.raises(StudyError, match="has nothing called 'Widths'"):
+        finder.run_file(path)
+
+
+def test_the_pick_is_trained_with_the_same(storage: str):
+    for name, callback in (("found", PLACE), ("lost", Lengths)):
+        finder.tune(
+            "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[callback], study_name=name,
+            storage=storage, **QUICK,
+        )  # fmt: skip
+    with load_study(storage, "found") as study:
+        assert picked_callbacks(study) == (PLACE,)
+        with pytest.raises(ConfigurationError, match=r"had 1 callbacks .*: give as many"):
+            picked_callbacks(study, [PLACE, PLACE])
+    with load_study(storage, "lost") as study:
+        assert picked_callbacks(study, [PLACE]) == [PLACE]
