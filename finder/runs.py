@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.callbacks import Callback, Episode, make_callbacks
+from agents.callbacks import Callback, CallbackList, Episode, make_callbacks
 from agents.errors import NotMappableError
 from agents.population import Population, Workshop
 from agents.run import Budget, MetricSummary, metrics_of, summaries
@@ -319,6 +319,7 @@ class Group(Callback):
         """Goes on from a state of the trainer of a group with the same members; before the first step."""
         self._described = {member: self.describe(member) for member in self.runs}  # while all are there
         self.trainer.set_state(state, members=self.runs)
+        self.trainer.callbacks.set_state(state.get("callbacks", {}))
         for member, run in self.runs.items():
             for episode in self.trainer.runs[member].history.episodes:
                 run.note(episode)
@@ -380,6 +381,10 @@ def _population_of(
     agent = like[0][0].spec.agent
     if like[0][0].spec.strategy != "none":
         raise NotMappableError("its strategy parts the minibatches of one agent.")
+    if CallbackList(make_callbacks(like[0][0].spec.callbacks)).wants("on_trajectory"):
+        raise NotMappableError(
+            "who rewrites rewards may remember those of others, and replays wait for their episodes."
+        )
     workshop = workshops.take(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)
