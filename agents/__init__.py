@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agents.checkpoint_file import resume as resume
     from agents.checkpoints import Checkpoints as Checkpoints
     from agents.config import AgentConfig as AgentConfig
+    from agents.curriculum import Curriculum as Curriculum
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from agents.replay import HindsightReplay as HindsightReplay
     from agents.replay import PrioritizedReplay as PrioritizedReplay
     from agents.replay import RolloutMemory as RolloutMemory
+    from agents.replay import Trajectory as Trajectory
     from agents.replay import TrajectoryReplay as TrajectoryReplay
     from agents.replay import UniformReplay as UniformReplay
     from agents.shared_objects import Counter as Counter
@@ -65,6 +67,7 @@ _HOME = {
     "agents.checkpoint_file": ("load_agent", "load_weights", "resume"),
     "agents.checkpoints": ("Checkpoints",),
     "agents.config": ("AgentConfig",),
+    "agents.curriculum": ("Curriculum",),
     "agents.environments": ("EnvironmentSpec",),
     "agents.errors": ("ConfigurationError", "NonFiniteError"),
     "agents.evaluation": ("evaluate",),
@@ -80,7 +83,14 @@ _HOME = {
     "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
     "agents.playing": ("PlayedEpisode", "play"),
     "agents.pool": ("Pool",),
-    "agents.replay": ("HindsightReplay", "PrioritizedReplay", "RolloutMemory", "TrajectoryReplay", "UniformReplay"),
+    "agents.replay": (
+        "HindsightReplay",
+        "PrioritizedReplay",
+        "RolloutMemory",
+        "Trajectory",
+        "TrajectoryReplay",
+        "UniformReplay",
+    ),
     "agents.shared_objects": ("Counter", "serve_shared", "shared"),
     "agents.spec": ("AgentSpec", "make"),
     "agents.tensorboard": ("TensorBoard",),
@@ -96,6 +106,7 @@ __all__ = [
     "Checkpoints",
     "ConfigurationError",
     "Counter",
+    "Curriculum",
     "EarlyStop",
     "EnvironmentSpec",
     "Episode",
@@ -122,6 +133,7 @@ __all__ = [
     "TensorBoard",
     "Trainer",
     "TrainingRun",
+    "Trajectory",
     "TrajectoryReplay",
     "UniformReplay",
     "UpdateMetrics",

@@ -19,6 +19,7 @@ from agents.errors import ConfigurationError
 from agents.loading import loaded, place_of
 
 if TYPE_CHECKING:
+    from agents.replay import Trajectory
     from agents.run import Run
     from agents.trainer import Trainer
 
@@ -87,6 +88,19 @@ class Callback:
 
     def on_step_end(self, trainer: Trainer) -> None:
         """All copies of the environment were stepped once."""
+
+    def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
+        """Steps of one episode are about to be learned from: now their `rewards` may be changed.
+
+        Nothing is learned from before it was handed out here, once. An agent with a replay gets whole episodes, each
+        when it has ended (or was cut off); until then it does not learn from them, nor from what other copies of the
+        environment (of all members, in a population) did at the same times. One that learns from rollouts gets episodes
+        that are still going on in pieces, just before the update: see `begins` and `ends`.
+
+        What is learned from changes, and nothing else: returns of episodes stay those of the environment, so that a
+        study judges by these. Told before `on_episode_end`. Refused where rewards cannot be rewritten: with a pool,
+        with hindsight replay, with EnvPool by name; the callback must be given to the trainer when that is made.
+        """
 
     def on_rollout_begin(self, trainer: Trainer) -> None:
         """Steps are about to be collected for the next update."""

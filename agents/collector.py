@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +41,7 @@ class Collected(NamedTuple):
     ended: list[EndedEpisode]
     errors: dict[int, Exception]  # position of a member -> why its environment cannot go on
     renewed: tuple[int, ...] = ()  # copies that began a new episode with this step, though their last one did not end
+    infos: Sequence[Mapping[str, Any] | None] | None = None  # see `agents.environments.Step`
 
 
 class Collector:
@@ -52,6 +53,7 @@ class Collector:
         seeds: A seed for the environments of each member; each copy gets its own from it.
         copies: Which of the copies are here, where others have the rest. Defaults to None: all.
         life: How many collectors of these copies were lost before. Its episodes are others than theirs.
+        infos: Whether what environments tell beside each step is wanted.
     """
 
     def __init__(
@@ -62,11 +64,12 @@ class Collector:
         *,
         copies: range | None = None,
         life: int = 0,
+        infos: bool = False,
     ) -> None:
         every = [seeding.integers(seed, "environment", n_envs) for seed in seeds]
         self._seeds = every if copies is None else [each[copies.start : copies.stop] for each in every]  # [P][N]
         self.n_envs = n_envs if copies is None else len(copies)
-        self.environments = Environments(environment, self.n_envs * len(self._seeds))
+        self.environments = Environments(environment, self.n_envs * len(self._seeds), infos=infos)
         self._resets, self._life = 0, life
         self._returns = np.zeros(self.environments.n_envs, np.float64)
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
@@ -116,7 +119,27 @@ class Collector:
         errors: dict[int, Exception] = {}
         for i, error in step.errors.items():
             errors.setdefault(i // self.n_envs, error)
-        return Collected(transition, ended, errors)
+        return Collected(transition, ended, errors, infos=step.infos)
+
+    @property
+    def steps_ahead(self) -> int:
+        """Steps of each copy that are made and were not given yet."""
+        return 0
+
+    def call(self, method: str, arguments: Sequence[Any], position: int | None = None) -> list[Any]:
+        """Calls a method of every copy that is alive, of one member or of all; gives what they gave, in order.
+
+        Raises:
+            ConfigurationError: Copies have no such method, or are no single environments.
+            Exception: What the first of them raised; the others were called too.
+        """
+        first = 0 if position is None else position * self.n_envs
+        copies = range(first, self.environments.n_envs if position is None else first + self.n_envs)
+        answers = self.environments.call(method, arguments, copies).values()
+        for answer in answers:
+            if answer.error is not None:
+                raise answer.error
+        return [answer.result for answer in answers]
 
     def keep(self, positions: Sequence[int]) -> None:
         """Goes on with the environments of these members only, in this order."""
@@ -155,17 +178,14 @@ class Collector:
                 f"A trainer without a pool cannot go on from the state of a pool of {len(state['parts'])} processes: "
                 f"give it one (pool={len(state['parts'])})."
             )
-        if not state["started"]:
-            self._observations = None
-            return
+        self._resets = state["resets"]
         if state["environments"] is not None:
             self.environments.set_state(state["environments"])
-            self._resets = state["resets"]
             self._observations = state["observations"].copy()
             self._returns = state["returns"].copy()
             self._lengths = state["lengths"].copy()
             return
-        self._resets = state["resets"] + 1
-        self._observations = self.environments.reset(self._seeds_now())
+        self._resets += bool(state["started"])
+        self._observations = None  # they begin with the next step: until then others may prepare them
         self._returns[:] = 0.0
         self._lengths[:] = 0

@@ -177,3 +177,28 @@ class Budget:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigurationError(f"{name} must be >= 1, got {value}.")
+
+    def after(self, run: Run) -> Budget:
+        """The same, counted from where a run is."""
+        return Budget(
+            env_steps=None if self.env_steps is None else run.env_steps + self.env_steps,
+            episodes=None if self.episodes is None else len(run.history.returns) + self.episodes,
+        )
+
+    def steps_reached(self, env_steps: int) -> bool:
+        """Whether these environment steps are all of it."""
+        return self.env_steps is not None and env_steps >= self.env_steps
+
+    def episodes_reached(self, run: Run) -> bool:
+        """Whether the episodes of a run are all of it."""
+        return self.episodes is not None and len(run.history.returns) >= self.episodes
+
+    def is_over(self, run: Run) -> bool:
+        """Whether a run is over, by its episodes or because it was stopped or failed."""
+        return run.over or self.episodes_reached(run)
+
+    def steps_ahead(self, env_steps: int, n_envs: int, wanted: int) -> int:
+        """Steps of each of `n_envs` copies: those that are wanted, or fewer where the budget is used before."""
+        if self.env_steps is None:
+            return wanted
+        return min(wanted, -(-(self.env_steps - env_steps) // n_envs))

@@ -198,8 +198,10 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
         "env_steps": group.trainer.env_steps,
         "alone": group.alone,
     }
-    assert isinstance(group.trainer, Trainer)
-    state_file.write(path, group.trainer.get_state(environments=environments), about)
+    trainer = group.trainer
+    assert isinstance(trainer, Trainer)
+    state = {**trainer.get_state(environments=environments), "callbacks": trainer.callbacks.get_state()}
+    state_file.write(path, state, about)
 
 
 def _found(path: Path) -> Found | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.callbacks import Callback, Episode, make_callbacks
+from agents.callbacks import Callback, CallbackList, Episode, make_callbacks
 from agents.errors import NotMappableError
 from agents.own_training import FunctionTrainer, OwnTraining
 from agents.population import Population, Workshop
@@ -327,6 +327,7 @@ class Group(Callback):
         assert isinstance(self.trainer, Trainer)
         self._described = {member: self.describe(member) for member in self.runs}  # while all are there
         self.trainer.set_state(state, members=self.runs)
+        self.trainer.callbacks.set_state(state.get("callbacks", {}))
         for member, run in self.runs.items():
             for episode in self.trainer.runs[member].history.episodes:
                 run.note(episode)
@@ -390,6 +391,10 @@ def _population_of(
         raise NotMappableError(agent.why_alone)
     if like[0][0].spec.strategy != "none":
         raise NotMappableError("its strategy parts the minibatches of one agent.")
+    if CallbackList(make_callbacks(like[0][0].spec.callbacks)).wants("on_trajectory"):
+        raise NotMappableError(
+            "who rewrites rewards may remember those of others, and replays wait for their episodes."
+        )
     workshop = workshops.take(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

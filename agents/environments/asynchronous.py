@@ -18,7 +18,16 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from agents.environments.copies import Array, Copies, Stepped, as_error
+from agents.environments.copies import (
+    Array,
+    Called,
+    Copies,
+    Stepped,
+    answer_of,
+    as_error,
+    called,
+    info_as_bytes,
+)
 from agents.errors import portable
 from agents.orphans import end_with_parent
 from agents.shared_objects import address_for_processes, use_address
@@ -30,14 +39,17 @@ class AsyncCopies(Copies):
     Args:
         make: Makes one environment; it is pickled.
         n: How many, >= 1.
+        infos: Whether what they tell beside each step is wanted; it is pickled then.
     """
 
     kind = "async"
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int) -> None:
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int, *, infos: bool = False) -> None:
         self.n = n
-        guarded = _Guarded(make, address_for_processes())
-        self._vector = AsyncVectorEnv([guarded] * n, autoreset_mode=AutoresetMode.SAME_STEP)
+        self._wants_infos = infos
+        shared = address_for_processes()
+        guarded = [_Guarded(make, shared, i, infos) for i in range(n)]
+        self._vector = AsyncVectorEnv(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
         self._kept = np.arange(n)
         self._actions: Array | None = None
         self._waiting = False  # for copies that did not answer yet
@@ -67,7 +79,23 @@ class AsyncCopies(Copies):
         for i in errors:  # also one whose episode has ended, and that could not begin the next one
             rewards[i], terminated[i], truncated[i] = 0.0, False, False
         finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
-        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors)
+        told = self._infos(infos) if self._wants_infos else None
+        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, told)
+
+    def _infos(self, infos: dict[str, Any]) -> list[dict[str, Any] | None]:
+        """What copies told beside the step; where an episode ended, that is kept apart from what the reset told."""
+        nothing = np.full(self._vector.num_envs, None)
+        own, final = infos.get(_INFO, nothing), infos.get("final_info", {}).get(_INFO, nothing)
+        told = [own[i] if final[i] is None else final[i] for i in self._kept]
+        return [None if each is None else cloudpickle.loads(each) for each in told]
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        places = {int(self._kept[i]): i for i in copies}
+        self._waiting = True
+        # To a method of the guard: one that raised in the worker itself would end all copies.
+        given = self._vector.call("answer", cloudpickle.dumps((method, tuple(arguments), set(places))))
+        self._waiting = False
+        return {i: cloudpickle.loads(given[at]) for at, i in places.items() if given[at] is not None}
 
     def _errors(self, infos: dict[str, Any]) -> dict[int, Exception]:
         """What copies have raised, by position."""
@@ -85,14 +113,17 @@ class AsyncCopies(Copies):
 
 
 _ERROR = "error of the environment"
+_INFO = "info of the environment"
 
 
 class _Guarded:
     """Makes environments whose errors come back as information: a worker that raises would end all copies."""
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], shared: str) -> None:
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], shared: str, index: int, infos: bool) -> None:
         self.make = make
         self.shared = shared  # where shared objects are
+        self.index = index
+        self.infos = infos
         self.starter = os.getpid()
 
     def __call__(self) -> gym.Env[Any, Any]:
@@ -100,12 +131,14 @@ class _Guarded:
         if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
             end_with_parent(multiprocessing)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears Ctrl-C
-        return _Guard(self.make())
+        return _Guard(self.make(), self.index, self.infos)
 
 
 class _Guard(gym.Wrapper[Any, Any, Any, Any]):
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], index: int, infos: bool) -> None:
         super().__init__(env)
+        self._index = index
+        self._wants_infos = infos
         self._dead = False
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
@@ -115,16 +148,27 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             observation, _ = self.env.reset(**arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
-        return observation, {}  # nobody looks at what an environment tells beside, which may not even be picklable
+        return observation, {}  # nobody looks at what a reset tells beside, which may not even be picklable
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._dead:
             return self._nothing(), 0.0, False, False, {}
         try:
-            observation, reward, terminated, truncated, _ = self.env.step(action)
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            told = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             return self._nothing(), 0.0, False, False, self._died(error)
-        return observation, reward, terminated, truncated, {}
+        return observation, reward, terminated, truncated, told
+
+    def answer(self, question: bytes) -> bytes | None:
+        """What a method of the environment gave; None where it is not for this copy, or the copy is dead."""
+        try:
+            method, arguments, copies = cloudpickle.loads(question)
+        except Exception as error:  # noqa: BLE001 - whatever a user's class raises when it is made again
+            return answer_of(Called(error=error))
+        if self._dead or self._index not in copies:
+            return None
+        return answer_of(called(self.env, method, arguments))
 
     def _nothing(self) -> Any:
         space: Any = self.observation_space

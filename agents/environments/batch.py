@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.environments.copies import Array, Copies
+from agents.environments.copies import Array, Called, Copies
 from agents.environments.native import NativeCopies
 from agents.environments.pool import PoolCopies
 from agents.environments.spec import EnvironmentSpec
@@ -28,6 +28,7 @@ class Step(NamedTuple):
     successors: Array  # [N, ...] true next observations, final ones where an episode ended
     observations: Array  # [N, ...] where to act next: first observations of new episodes where one ended
     errors: dict[int, Exception]  # copy -> why it cannot go on: it raised, or gave a reward that is no number
+    infos: list[dict[str, Any] | None] | None = None  # what each told beside, None with an error; None if not wanted
 
 
 class Environments:
@@ -36,13 +37,14 @@ class Environments:
     Args:
         spec: What to make.
         n_envs: How many copies, >= 1.
+        infos: Whether what they tell beside each step is wanted. EnvPool gives none: then others step.
     """
 
-    def __init__(self, spec: EnvironmentSpec, n_envs: int) -> None:
+    def __init__(self, spec: EnvironmentSpec, n_envs: int, *, infos: bool = False) -> None:
         if n_envs < 1:
             raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
         self.spec = spec
-        self._copies = _make_copies(spec, n_envs)
+        self._copies = _make_copies(spec, n_envs, infos)
         self._observe = observation_transform(self._copies.single_observation_space, spec.label)
         self._act = action_transform(self._copies.single_action_space, spec.label)
         self.observation_space = self._observe.space
@@ -81,7 +83,12 @@ class Environments:
             successors = observations.copy()
             for i, final in stepped.finals.items():
                 successors[i] = self._observe(np.asarray(final)[None])[0]
-        return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors)
+        infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
+        return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        """Calls a method of some copies; see `Copies.call`."""
+        return self._copies.call(method, arguments, copies)
 
     def keep(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only, in this order."""
@@ -103,16 +110,16 @@ class Environments:
         self._copies.set_state(state)
 
 
-def _make_copies(spec: EnvironmentSpec, n: int) -> Copies:
+def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
     kind, id, kwargs = spec.vectorization, spec.id, spec.kwargs
     if kind == "async":
         from agents.environments.asynchronous import AsyncCopies
 
-        return AsyncCopies(spec.make, n)
+        return AsyncCopies(spec.make, n, infos=infos)
     if kind in ("ray", "ray-subproc"):
         from agents.environments.ray_copies import RayCopies
 
-        return RayCopies(spec, n, kind)
+        return RayCopies(spec, n, kind, infos=infos)
     if kind == "native" and not NativeCopies.can_make(id, kwargs):
         raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
     if kind == "envpool" and not PoolCopies.can_make(id, kwargs):
@@ -120,12 +127,17 @@ def _make_copies(spec: EnvironmentSpec, n: int) -> Copies:
             f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
             f"environment as Gymnasium has it, or there are arguments for it."
         )
+    if kind == "envpool" and infos:
+        raise ConfigurationError(
+            f"EnvPool gives no infos of {spec.label!r}, and a callback (on_trajectory) wants them: use vectorization="
+            f"'sync' or 'async'."
+        )
     if kind == "auto":
         # CartPole gives the same numbers either way; in single environments where there are few of them.
         if NativeCopies.can_make(id, kwargs):
             kind = "native" if n >= FEW else "sync"
         else:
-            kind = "envpool" if PoolCopies.can_make(id, kwargs) else "sync"
+            kind = "envpool" if not infos and PoolCopies.can_make(id, kwargs) else "sync"
     if kind == "native":
-        return NativeCopies(str(id), kwargs, n)
-    return PoolCopies(str(id), n) if kind == "envpool" else SyncCopies(spec.make, n)
+        return NativeCopies(str(id), kwargs, n, infos=infos)
+    return PoolCopies(str(id), n) if kind == "envpool" else SyncCopies(spec.make, n, infos=infos)

@@ -14,6 +14,8 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 
+from agents.errors import ConfigurationError, portable
+
 Array = np.ndarray[Any, Any]
 
 
@@ -26,6 +28,14 @@ class Stepped(NamedTuple):
     truncated: Array  # [n] bool
     finals: dict[int, Any]  # copy -> last observation of the episode that ended
     errors: dict[int, Exception]  # copy -> what it raised; it is dead from then on
+    infos: list[dict[str, Any] | None] | None = None  # what each told beside the step; None if not wanted
+
+
+class Called(NamedTuple):
+    """What a copy gave when one of its methods was called, or what it raised."""
+
+    result: Any = None
+    error: Exception | None = None
 
 
 class Copies(ABC):
@@ -54,6 +64,17 @@ class Copies(ABC):
     def close(self) -> None:
         """Closes every copy."""
 
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        """Calls a method of some copies, between two steps; gives copy -> what came of it, for those that are alive.
+
+        Raises:
+            ConfigurationError: There are no single environments that could be called.
+        """
+        raise ConfigurationError(
+            f"Methods of the environment cannot be called where all copies are stepped as one (vectorization "
+            f"{self.kind!r}): use vectorization='sync'."
+        )
+
     def get_state(self) -> Any:
         """Everything that the copies are in the middle of, or None where that cannot be copied."""
         return None
@@ -61,6 +82,44 @@ class Copies(ABC):
     def set_state(self, state: Any) -> None:
         """Goes on where `get_state` was called."""
         raise NotImplementedError(f"{type(self).__name__} gives no state")
+
+
+def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]) -> Called:
+    """Calls a method of an environment, through its wrappers."""
+    try:
+        found = environment.get_wrapper_attr(method) if environment.has_wrapper_attr(method) else None
+        if not callable(found):
+            name = type(environment.unwrapped).__name__
+            return Called(error=ConfigurationError(f"The environment {name} has no method {method!r}."))
+        return Called(found(*arguments))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+        return Called(error=as_error(error))
+
+
+def answer_of(answer: Called) -> bytes:
+    """What a method gave or raised, for another process."""
+    if answer.error is not None:
+        answer = Called(error=portable(answer.error))
+    try:
+        return bytes(cloudpickle.dumps(answer))
+    except Exception as error:  # noqa: BLE001 - whatever pickling something foreign raises
+        told = f"What the environment gave cannot be sent to another process: {error}"
+        return bytes(cloudpickle.dumps(Called(error=ConfigurationError(told))))
+
+
+def info_as_bytes(info: Any) -> bytes:
+    """What an environment told beside a step, for another process.
+
+    Raises:
+        ConfigurationError: It cannot be pickled.
+    """
+    try:
+        return bytes(cloudpickle.dumps(dict(info)))
+    except Exception as error:
+        raise ConfigurationError(
+            f"The info that the environment gave with a step cannot be sent to another process ({error}): leave out "
+            f"what cannot be pickled, or use vectorization='sync'."
+        ) from error
 
 
 def as_bytes(state: Any) -> bytes | None:

@@ -30,12 +30,14 @@ class NativeCopies(Copies):
         id: ``"CartPole-v1"`` or ``"CartPole-v0"``.
         kwargs: Arguments for the environment.
         n: How many copies, >= 1.
+        infos: Whether what they tell beside each step is wanted: CartPole tells nothing, ``{}``.
     """
 
     kind = "native"
 
-    def __init__(self, id: str, kwargs: Mapping[str, Any], n: int) -> None:
+    def __init__(self, id: str, kwargs: Mapping[str, Any], n: int, *, infos: bool = False) -> None:
         self.n = n
+        self._wants_infos = infos
         steps = gym.spec(id).max_episode_steps
         self._vector: Any = gym.make_vec(
             id, n, vectorization_mode="vector_entry_point", max_episode_steps=steps, **kwargs
@@ -78,7 +80,8 @@ class NativeCopies(Copies):
             self._begin(ended.tolist())
             vector.prev_done[:] = False  # it would begin those episodes once more
             observations[ended] = vector.state[:, ended].T
-        return Stepped(observations, rewards.astype(np.float64), terminated, truncated, finals, {})
+        infos: list[dict[str, Any] | None] | None = [{} for _ in range(self.n)] if self._wants_infos else None
+        return Stepped(observations, rewards.astype(np.float64), terminated, truncated, finals, {}, infos)
 
     def keep(self, positions: Sequence[int]) -> None:
         vector, kept = self._vector, list(positions)

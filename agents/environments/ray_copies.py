@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.environments.asynchronous import AsyncCopies
-from agents.environments.copies import Array, Copies, Stepped, as_bytes
+from agents.environments.copies import Array, Called, Copies, Stepped, answer_of, as_bytes, info_as_bytes
 from agents.environments.spec import EnvironmentSpec
 from agents.environments.sync import SyncCopies
 from agents.errors import ConfigurationError, portable
@@ -38,17 +38,19 @@ class RayCopies(Copies):
         n: How many copies, >= 1.
         kind: ``"ray"``: an actor for each copy. ``"ray-subproc"``: an actor for each machine of the cluster that has
             CPUs; each copy has a process of its own there, and copies are shared out by the number of CPUs.
+        infos: Whether what they tell beside each step is wanted; it is pickled then.
 
     Raises:
         ConfigurationError: Ray is not installed, its cluster cannot be reached, or the environment cannot be sent
             there or made there.
     """
 
-    def __init__(self, spec: EnvironmentSpec, n: int, kind: str = "ray") -> None:
+    def __init__(self, spec: EnvironmentSpec, n: int, kind: str = "ray", *, infos: bool = False) -> None:
         self._ray = connected_ray(f"The vectorization {kind!r}")
         self.kind = kind
+        self._wants_infos = infos
         try:
-            self._payload = cloudpickle.dumps((spec, AsyncCopies if kind == "ray-subproc" else SyncCopies))
+            self._payload = cloudpickle.dumps((spec, AsyncCopies if kind == "ray-subproc" else SyncCopies, infos))
         except Exception as error:
             raise ConfigurationError(
                 f"Environment {spec.label!r} cannot be sent to a Ray actor: {error}. Make what cannot be pickled when "
@@ -96,6 +98,8 @@ class RayCopies(Copies):
     def step(self, actions: Array) -> Stepped:
         n = self.n
         all_of_it = Stepped(self._nothing(), np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), {}, {})
+        if self._wants_infos:
+            all_of_it = all_of_it._replace(infos=[None] * n)
         homes = [home for home in self._homes if not home.gone]
         for home, own in zip(homes, self._ask(homes, "step", lambda home: (actions[home.copies],)), strict=True):
             if isinstance(own, Exception):
@@ -104,6 +108,20 @@ class RayCopies(Copies):
             else:
                 _put(own, home.copies, all_of_it)
         return all_of_it
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        wanted, called = set(copies), {}
+        homes = [home for home in self._homes if not home.gone and wanted.intersection(home.copies.tolist())]
+        question = cloudpickle.dumps((method, tuple(arguments)))
+
+        def own(home: _Home) -> tuple[bytes, list[int]]:
+            return question, [i for i, copy in enumerate(home.copies.tolist()) if copy in wanted]
+
+        for home, answers in zip(homes, self._ask(homes, "call", own), strict=True):
+            if isinstance(answers, Exception):
+                raise _gone(answers)
+            called.update({int(home.copies[i]): cloudpickle.loads(answer) for i, answer in answers.items()})
+        return dict(sorted(called.items()))
 
     def _nothing(self) -> Array:
         space: Any = self.single_observation_space
@@ -197,11 +215,26 @@ def _put(own: Stepped, positions: Array, all_of_it: Stepped) -> None:
         whole[positions] = part
     all_of_it.finals.update({int(positions[i]): final for i, final in own.finals.items()})
     all_of_it.errors.update({int(positions[i]): error for i, error in own.errors.items()})
+    if all_of_it.infos is not None:
+        for i, info in enumerate(own.infos or ()):
+            all_of_it.infos[positions[i]] = None if info is None else cloudpickle.loads(info)
 
 
 def _gone(error: Exception) -> RuntimeError:
     cause = getattr(error, "cause", None) or error
     return RuntimeError(f"The Ray actor that stepped this copy of the environment is gone: {first_line(cause)}")
+
+
+def _sendable(infos: list[Any] | None, errors: dict[int, Exception]) -> list[Any] | None:
+    """What copies told, pickled; one whose own cannot be is among the errors from then on."""
+    sent: list[Any] = [None] * len(infos or ())
+    for i, info in enumerate(infos or ()):
+        if info is not None:
+            try:
+                sent[i] = info_as_bytes(info)
+            except ConfigurationError as error:
+                errors[i] = portable(error)
+    return None if infos is None else sent
 
 
 class _Lodging:
@@ -211,8 +244,8 @@ class _Lodging:
         """Makes the copies; gives the spaces of one."""
         use_address(shared)
         search_first(path)
-        spec, kind = cloudpickle.loads(payload)
-        self._copies: Copies = kind(spec.make, n)
+        spec, kind, infos = cloudpickle.loads(payload)
+        self._copies: Copies = kind(spec.make, n, infos=infos)
         return self._copies.single_observation_space, self._copies.single_action_space
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -222,7 +255,13 @@ class _Lodging:
     def step(self, actions: Array) -> Stepped:
         """Steps every copy."""
         stepped = self._copies.step(np.array(actions))  # Ray's cannot be written to, an environment may want to
-        return stepped._replace(errors={i: portable(error) for i, error in stepped.errors.items()})
+        errors = {i: portable(error) for i, error in stepped.errors.items()}
+        return stepped._replace(errors=errors, infos=_sendable(stepped.infos, errors))
+
+    def call(self, question: bytes, copies: Sequence[int]) -> dict[int, bytes]:
+        """Calls a method of some copies; gives copy -> what came of it."""
+        method, arguments = cloudpickle.loads(question)
+        return {i: answer_of(called) for i, called in self._copies.call(method, arguments, copies).items()}
 
     def keep(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only."""

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from agents.environments.copies import Array, Copies, Stepped, as_error
+from agents.environments.copies import Array, Called, Copies, Stepped, as_error, called
 
 
 class SyncCopies(Copies):
@@ -19,12 +19,14 @@ class SyncCopies(Copies):
     Args:
         make: Makes one environment.
         n: How many, >= 1.
+        infos: Whether what they tell beside each step is wanted.
     """
 
     kind = "sync"
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int) -> None:
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int, *, infos: bool = False) -> None:
         self.n = n
+        self._wants_infos = infos
         self._environments: list[gym.Env[Any, Any]] = []
         try:
             for _ in range(n):
@@ -48,11 +50,14 @@ class SyncCopies(Copies):
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
         finals: dict[int, Any] = {}
         errors: dict[int, Exception] = {}
+        infos: list[dict[str, Any] | None] = [None] * n
         for i, environment in enumerate(self._environments):
             if self._dead[i]:
                 continue
             try:
-                observation, rewards[i], terminated[i], truncated[i], _ = environment.step(actions[i])
+                observation, rewards[i], terminated[i], truncated[i], info = environment.step(actions[i])
+                if self._wants_infos:
+                    infos[i] = dict(info)  # of the last step where an episode ends, not of the reset
                 if terminated[i] or truncated[i]:
                     finals[i] = observation
                     observation, _ = environment.reset()
@@ -62,7 +67,11 @@ class SyncCopies(Copies):
                 self._dead[i] = True
                 finals.pop(i, None)
                 rewards[i], terminated[i], truncated[i] = 0.0, False, False
-        return Stepped(observations, rewards, terminated, truncated, finals, errors)
+        told = infos if self._wants_infos else None
+        return Stepped(observations, rewards, terminated, truncated, finals, errors, told)
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        return {i: called(self._environments[i], method, arguments) for i in copies if not self._dead[i]}
 
     def _empty(self) -> Array:
         space: Any = self.single_observation_space

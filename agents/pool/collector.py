@@ -148,6 +148,22 @@ class PoolCollector:
         chunk.renewed, self._renewed = tuple(sorted(self._renewed)), set()
         return chunk
 
+    @property
+    def steps_ahead(self) -> int:
+        """Steps of each copy that are made and were not given to the trainer yet."""
+        return sum(chunk.n_steps - chunk.given for chunk in self._chunks)
+
+    def call(self, method: str, arguments: Sequence[Any], _position: int | None = None) -> list[Any]:
+        """Calls a method of every copy, in all processes, when the chunk that is under way is made.
+
+        A process that takes the place of another one calls it again, as the newest call of this method.
+        """
+        if self._asked is not None:
+            self._chunks.append(self._arrived())
+        answers = self._asked_all("call", method, tuple(arguments))
+        self._tasks = [replace(task, calls={**task.calls, method: tuple(arguments)}) for task in self._tasks]
+        return [answer for each in answers for answer in each]
+
     # Asking processes -----------------------------------------------------------------------------------------
 
     def _ask(self, questions: Sequence[_Question]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -39,6 +39,7 @@ class Task:
         seed: The run's.
         spaces: The agent's observation and action space.
         life: How many processes had this place before.
+        calls: Methods of the environments that were called before, and with what; the newest call of each.
     """
 
     index: int
@@ -50,6 +51,7 @@ class Task:
     seed: int
     spaces: tuple[Any, Any]
     life: int = 0
+    calls: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 class Made(NamedTuple):
@@ -81,6 +83,8 @@ class Part:
         self._agent.set_state(task.state)
         self._agent.rng = seeding.generator(task.seed, f"exploration of collector {task.index}, life {task.life}")
         self._collector = Collector(task.environment, task.n_envs, [task.seed], copies=task.copies, life=task.life)
+        for method, arguments in task.calls.items():
+            self.call(method, arguments)
 
     def made(self) -> Made:
         """What its environments are."""
@@ -115,6 +119,10 @@ class Part:
         rows = {name: np.zeros((n_steps, *shape), dtype) for name, (shape, dtype) in shapes.items()}
         told = self.collect(n_steps, acting, rows)
         return {name: values[: told.n_steps] for name, values in rows.items()}, told
+
+    def call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        """Calls a method of its environments."""
+        return self._collector.call(method, arguments)
 
     def get_state(self, environments: bool) -> dict[str, Any]:
         """Where its episodes and its exploration stand; the weights are the learner's."""

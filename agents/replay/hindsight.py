@@ -30,6 +30,8 @@ class HindsightReplay(UniformReplay):
         **kwargs: See `UniformReplay`; `n_step` is 1.
     """
 
+    computes_rewards = True
+
     def __init__(self, *, goals: Goals, n_sampled_goal: int = 4, strategy: str = "future", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._goals = goals

@@ -41,6 +41,24 @@ class SideBySide(Memory):
         """As the memories have it; 0 for those that do not say."""
         return getattr(self._memories[0], "member_axis", 0)
 
+    @property
+    def off_policy(self) -> bool:  # type: ignore[override]
+        """As the memories have it."""
+        return self._memories[0].off_policy
+
+    @property
+    def computes_rewards(self) -> bool:  # type: ignore[override]
+        """As the memories have it."""
+        return self._memories[0].computes_rewards
+
+    @property
+    def until_due(self) -> int:
+        return max(memory.until_due for memory in self._memories)
+
+    def updated(self) -> None:
+        for memory in self._memories:
+            memory.updated()
+
     def add(self, transition: Transition) -> None:
         split = [np.split(values, len(self._memories)) for values in transition]
         for memory, parts in zip(self._memories, zip(*split, strict=True), strict=True):

@@ -119,6 +119,12 @@ class Memory(ABC):
     off_policy: ClassVar[bool] = False
     """Whether what older weights did may be learned from."""
 
+    computes_rewards: ClassVar[bool] = False
+    """Whether it learns from rewards that it computes itself, beside those that it was given."""
+
+    def updated(self) -> None:  # noqa: B027 - for memories that hold something back
+        """Is told that the update is made, all that was to be `learned` included: the next one may be due."""
+
     @property
     def until_due(self) -> int:
         """Steps of all environments that will be stored before an update is due, >= 1 where none is due now.

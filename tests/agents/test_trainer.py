@@ -286,7 +286,8 @@ def test_the_order_of_events():
     run.train(env_steps=5)
     step = "step_end"
     assert log == [
-        *("train_begin", "episode_begin", "rollout_begin", step, step, "episode_end", "episode_begin", step, step),
+        *("train_begin", "episode_begin", "rollout_begin", step, step),
+        *("trajectory", "episode_end", "episode_begin", step, "trajectory", step),
         *("rollout_end", "update_begin", "update", "update_end", "rollout_begin", step, "rollout_end", "run_end"),
         "train_end",
     ]

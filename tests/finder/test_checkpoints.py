@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
-from agents import AgentSpec, EnvironmentSpec
+from agents import AgentSpec, Callback, EnvironmentSpec, Trainer, Trajectory
 from finder import checkpoints
 from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
 from finder.cohort import run_cohort
@@ -76,6 +76,37 @@ def test_killed_trials_go_on_and_end_as_if_nothing_had_happened(tmp_path: Path, 
         assert again.outcomes[number].seed_values == whole.outcomes[number].seed_values
         assert told(again, number) == told(whole, number)
         assert again.reports[number] == whole.reports[number]
+
+
+class Bonus(Callback):
+    """Adds to rewards how many trajectories it has seen before."""
+
+    seen = 0
+
+    def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
+        trajectory.rewards += self.seen
+        self.seen += 1
+
+    def get_state(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.seen = state["seen"]
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Path, agent: str) -> None:
+    one, whole, again = Remembering(), Remembering(), Remembering()
+    run_cohort([make_trial(None, 1, agent, callbacks=(Bonus,))], one)
+    run_cohort([make_trial(None, number, agent, callbacks=(Bonus,)) for number in range(2)], whole)
+    assert told(one, 1) == told(whole, 1)
+    trials = [make_trial(tmp_path, number, agent, callbacks=(Bonus,)) for number in range(2)]
+    with pytest.raises(KilledError):
+        run_cohort(trials, Killing(2))
+    assert all_in(tmp_path)
+    run_cohort(trials, again)
+    for number in range(2):
+        assert told(again, number) == told(whole, number)
 
 
 def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""What environments tell beside their steps, and what their methods give, wherever they are stepped."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
+
+from agents import ConfigurationError
+from agents.environments import Environments, EnvironmentSpec
+
+WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
+
+
+class Telling(gym.Env[np.ndarray, int]):
+    """Episodes of three steps that tell the step; the copy of an odd seed raises in its fifth step."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, locked: bool = False) -> None:
+        self.locked, self.made = locked, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.odd = bool(seed % 2) if seed is not None else self.odd
+        self.t = 0
+        return np.zeros(1, np.float32), {"t": -1, "reset": True}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        self.made += 1
+        if self.odd and self.made == 5:
+            raise RuntimeError("the arm fell off")
+        info = {"t": self.t, "array": np.full(2, self.made), "nested": {"a": [self.made]}}
+        if self.locked and self.odd:
+            info["lock"] = threading.Lock()
+        return np.zeros(1, np.float32), 0.0, self.t == 3, False, info
+
+
+ELSEWHERE = [
+    pytest.param("async", marks=pytest.mark.real),
+    *(pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")),
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_ray_for_all() -> Iterator[None]:
+    """Copies connect to the Ray of this process; the first ones of this file start it, whoever else has one here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "local")
+        yield
+    if ray := sys.modules.get("ray"):
+        ray.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
+def test_infos_come_from_everywhere(kind: str):
+    made = Environments(EnvironmentSpec(Telling, {}, kind), 3, infos=True)
+    made.reset([0, 1, 2])
+    for t in range(1, 8):
+        if t == 6:
+            made.keep([2, 0])
+        told = made.step(np.zeros(made.n_envs, np.int64))
+        assert told.infos is not None
+        for i, info in enumerate(told.infos):
+            if t == 5 and i == 1:
+                assert info is None
+                assert i in told.errors
+                continue
+            assert info is not None
+            assert info["t"] == (t - 1) % 3 + 1  # of the step, also where the episode ended with it
+            assert info["nested"] == {"a": [t]}
+            np.testing.assert_array_equal(info["array"], [t, t])
+            assert "reset" not in info
+    made.close()
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE[:2])
+def test_infos_that_cannot_be_sent_are_that_copys_error(kind: str):
+    made = Environments(EnvironmentSpec(Telling, {"locked": True}, kind), 2, infos=True)
+    made.reset([0, 1])
+    told = made.step(np.zeros(2, np.int64))
+    assert set(told.errors) == {1}
+    assert "info" in str(told.errors[1])
+    assert "vectorization='sync'" in str(told.errors[1])
+    assert told.infos is not None
+    assert told.infos[0] is not None
+    assert told.infos[1] is None
+    made.close()
+    made = Environments(EnvironmentSpec(Telling, {"locked": True}, kind), 2)
+    made.reset([0, 1])
+    assert not made.step(np.zeros(2, np.int64)).errors  # nobody wants them
+    made.close()
+
+
+def test_cartpole_as_one_vector_tells_nothing():
+    made = Environments(EnvironmentSpec("CartPole-v1", {}, "native"), 3, infos=True)
+    made.reset(range(3))
+    assert made.step(np.zeros(3, np.int64)).infos == [{}, {}, {}]
+    made.keep([0])
+    assert made.step(np.zeros(1, np.int64)).infos == [{}]
+
+
+@WITH_ENVPOOL
+def test_envpool_which_gives_none_is_not_taken():
+    made = Environments(EnvironmentSpec("Acrobot-v1"), 8, infos=True)
+    assert made.kind == "sync"
+    with pytest.raises(ConfigurationError, match=r"EnvPool gives no infos.*vectorization='sync'"):
+        Environments(EnvironmentSpec("Acrobot-v1", {}, "envpool"), 8, infos=True)
+
+
+# --- methods of copies
+
+
+class Answering(gym.Env[np.ndarray, int]):
+    """Answers what it is asked; the copies of odd seeds raise in their second step."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    number = 7
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.seeded, self.t = seed, 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        if (self.seeded or 0) % 2 and self.t == 2:
+            raise RuntimeError("the arm fell off")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def told(self, *arguments: Any) -> Any:
+        return self.seeded, arguments
+
+    def unhappy(self, seed: int) -> int:
+        if self.seeded == seed:
+            raise SystemExit("bye")
+        return seed
+
+    def lock(self) -> Any:
+        return threading.Lock()
+
+
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
+def test_methods_are_called_everywhere(kind: str):
+    class OfThisTest:
+        value = 3
+
+    def asked(method: str, *arguments: Any, copies: Any = None) -> Any:
+        return made.call(method, arguments, range(made.n_envs) if copies is None else copies)
+
+    made = Environments(EnvironmentSpec(lambda: TimeLimit(Answering(), 50), {}, kind), 4)
+    made.reset([10, 21, 12, 14])
+    answers = asked("told", "a", OfThisTest)
+    assert [answers[i].result[0] for i in range(4)] == [10, 21, 12, 14]
+    assert all(answer.result[1][0] == "a" and answer.result[1][1].value == 3 for answer in answers.values())
+    assert {i: a.result[0] for i, a in asked("told", copies=[3, 1]).items()} == {3: 14, 1: 21}
+    for method in ("nothing", "number"):
+        assert all(f"no method '{method}'" in str(answer.error) for answer in asked(method).values())
+    unhappy = asked("unhappy", 12)
+    assert [unhappy[i].result for i in (0, 1, 3)] == [12] * 3
+    assert "sys.exit" in str(unhappy[2].error)
+    if kind != "sync":
+        assert all("cannot be sent" in str(answer.error) for answer in asked("lock").values())
+    made.step(np.zeros(4, np.int64))
+    assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
+    assert sorted(asked("told")) == [0, 2, 3]  # without the one that has raised
+    made.keep([3, 1, 0])
+    assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
+    assert not made.step(np.zeros(3, np.int64)).errors
+    made.close()

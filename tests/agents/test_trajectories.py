@@ -1,0 +1,629 @@
+"""Trajectories are handed out before anything is learned from them; what callbacks make of their rewards is learned."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import agents
+from agents import AgentSpec, Callback, ConfigurationError, LambdaCallback, NonFiniteError, Trainer, Trajectory
+from agents.agent import Agent, UpdateMetrics
+from agents.environments import EnvironmentSpec
+from agents.environments.goals import Goals
+from agents.population import Population
+from agents.replay import HindsightReplay, Memory, PrioritizedReplay, RewritingMemory, RolloutMemory, UniformReplay
+from agents.replay.join import SideBySide
+
+
+class Late(gym.Env[np.ndarray, int]):
+    """Gives no rewards: what a step was worth stands in its info. Copy i has episodes of `lengths[i]` steps.
+
+    An observation says the episode and the step; step t of episode e is worth 10 e + t + 1.
+    """
+
+    observation_space = spaces.Box(-1e4, 1e4, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+    made = 0
+
+    def __init__(self, lengths: tuple[int, ...] = (3,), truncates: bool = False) -> None:
+        self.length, self.truncates = lengths[Late.made % len(lengths)], truncates
+        Late.made += 1
+        self.episode = -1
+
+    def _seen(self) -> np.ndarray:
+        return np.array([self.episode, self.t], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.episode += 1
+        self.t = 0
+        return self._seen(), {"worth": -1.0}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        info = {"worth": 10.0 * self.episode + self.t}
+        end = self.t == self.length
+        return self._seen(), 0.0, end and not self.truncates, end and self.truncates, info
+
+
+@pytest.fixture(autouse=True)
+def _count_from_zero() -> None:
+    Late.made = 0
+
+
+class BackFill(Callback):
+    """Each step is rewarded with what all steps from it on were worth."""
+
+    def __init__(self) -> None:
+        self.seen: list[Trajectory] = []
+
+    def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
+        worth = [info["worth"] for info in trajectory.infos]
+        trajectory.rewards += np.cumsum(worth[::-1], dtype=np.float32)[::-1]
+        self.seen.append(trajectory)
+
+
+def to_go(episode: int, t: int, end: int) -> float:
+    """What the steps of an episode from t to `end` are worth."""
+    return float(sum(10 * episode + k + 1 for k in range(int(t), int(end))))
+
+
+class Scripted(Agent):
+    """An agent without networks that keeps what it was to learn from."""
+
+    def __init__(self, n_envs: int, memory: Any, seed: int = 0) -> None:
+        super().__init__(Late.observation_space, Late.action_space, Agent.config_class(n_envs=n_envs), seed=seed)
+        self.memory = memory
+        self.learned: list[dict[str, np.ndarray]] = []
+        self.taken: list[dict[str, np.ndarray]] = []
+        self.prioritizes = False
+
+    def act(self, observations, explore=True):
+        return self.rng.integers(0, 2, len(observations))
+
+    def make_memory(self, n_envs, rng):
+        return self.memory(n_envs, rng)
+
+    def prepare(self, data):
+        self.taken.append(data)
+        return data
+
+    def update(self, batches):
+        self.learned += [{name: values[row] for name, values in batches.data.items()} for row in batches.indices]
+        self.gradient_steps += len(batches.indices)
+        found = np.ones(batches.indices.shape) if self.prioritizes else None
+        return UpdateMetrics({"default": np.ones(len(batches.indices))}, {}, priorities=found)
+
+    optimizers: Any = {}  # noqa: RUF012 - it has none
+
+    def get_learning_rate(self, optimizer="default"):
+        return 1.0
+
+    def set_learning_rate(self, learning_rate, optimizer=None):
+        pass
+
+    def set_hyperparameter(self, name, value, position=None):
+        pass
+
+    def reset(self, seed, values=None):
+        pass
+
+    def get_state(self):
+        return {"rng": self.rng.bit_generator.state, "steps": self.gradient_steps}
+
+    def set_state(self, state):
+        self.rng.bit_generator.state, self.gradient_steps = state["rng"], state["steps"]
+
+
+def replay(kind: Any = UniformReplay, **own: Any) -> Any:
+    params = {"buffer_size": 400, "batch_size": 4, **own}
+    return lambda n_envs, rng: kind(**params, n_envs=n_envs, rng=rng)
+
+
+def rollout(n_steps: int = 4) -> Any:
+    return lambda n_envs, rng: RolloutMemory(n_steps=n_steps, rng=rng)
+
+
+def trainer_of(
+    memory: Any, lengths: tuple[int, ...] = (3,), callbacks: Any = None, *, seed: int = 0, **env: Any
+) -> Trainer:
+    agent = Scripted(len(lengths), memory, seed)
+    agent.prioritizes = isinstance(memory(1, np.random.default_rng(0)), PrioritizedReplay)
+    callbacks = [BackFill()] if callbacks is None else callbacks
+    return Trainer(agent, EnvironmentSpec(Late, {"lengths": lengths, **env}), callbacks=callbacks)
+
+
+# --- the rewards that are learned from
+
+
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+def test_rewards_are_filled_in_backwards(kind: Any):
+    trainer = trainer_of(replay(kind))
+    trainer.train(env_steps=8)  # two episodes, and two steps that wait
+    inner = trainer.memory.memory
+    assert inner._added == 6
+    np.testing.assert_array_equal(inner._arrays["rewards"][:6, 0], [1 + 2 + 3, 2 + 3, 3, 11 + 12 + 13, 12 + 13, 13])
+    assert trainer.history.returns == [0.0, 0.0]  # those of the environment
+
+
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize(("lengths", "truncates"), [((3,), False), ((2, 5), False), ((5, 2, 3), True)])
+def test_a_replay_gives_rewritten_rewards_only(kind: Any, n_step: int, lengths: tuple[int, ...], truncates: bool):
+    gamma = 0.5
+    trainer = trainer_of(replay(kind, n_step=n_step, gamma=gamma), lengths, truncates=truncates)
+    trainer.train(env_steps=60 * len(lengths))
+    assert len(trainer.agent.learned) > 40
+    rows = 0
+    for batch in trainer.agent.learned:
+        for (episode, t), reward, (_, following), steps in zip(
+            batch["observations"], batch["rewards"], batch["next_observations"], batch["lengths"], strict=True
+        ):
+            ends = [length for length in lengths if following <= length and (following == length or steps == n_step)]
+            sums = [sum(gamma**k * to_go(episode, t + k, length) for k in range(int(steps))) for length in ends]
+            assert reward in np.array(sums, np.float32)
+            rows += 1
+    assert rows > 160
+
+
+def test_a_rollout_gives_pieces_of_episodes():
+    callback = BackFill()
+    trainer = trainer_of(rollout(4), (3, 6), [callback])
+    trainer.train(env_steps=2 * 8)
+    first, second = (data["rewards"] for data in trainer.agent.taken)  # [T, N]
+    np.testing.assert_array_equal(first[:, 0], [6, 5, 3, 11])  # an episode, and the first step of the next
+    np.testing.assert_array_equal(first[:, 1], [10, 9, 7, 4])  # four of six steps
+    np.testing.assert_array_equal(second[:, 0], [25, 13, 21 + 22, 22])
+    np.testing.assert_array_equal(second[:, 1], [11, 6, 11 + 12, 12])
+    told = [(one.environment, len(one.rewards), one.begins, one.ends) for one in callback.seen]
+    assert told == [
+        *((0, 3, True, True), (0, 1, True, False), (1, 4, True, False)),
+        *((0, 2, False, True), (1, 2, False, True), (0, 2, True, False), (1, 2, True, False)),
+    ]
+
+
+def test_a_trajectory_is_what_happened():
+    callback = BackFill()
+    trainer = trainer_of(replay(), (3, 2), [callback], truncates=True)
+    trainer.train(env_steps=12)
+    assert [(one.environment, len(one.rewards)) for one in callback.seen] == [(1, 2), (0, 3), (1, 2), (0, 3), (1, 2)]
+    one = callback.seen[3]
+    np.testing.assert_array_equal(one.observations, [[1, 0], [1, 1], [1, 2]])
+    np.testing.assert_array_equal(one.next_observations, [[1, 1], [1, 2], [1, 3]])
+    assert one.truncated.tolist() == [False, False, True]
+    assert not one.terminated.any()
+    assert one.infos == [{"worth": 11.0}, {"worth": 12.0}, {"worth": 13.0}]  # none of the reset
+    assert (one.begins, one.ends, one.member) == (True, True, 0)
+    assert one.actions.shape == (3,)
+    for name in ("observations", "actions", "next_observations", "terminated", "truncated"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(one, name)[0] = 0
+
+
+def test_it_is_told_before_the_episode_ends_and_before_it_is_learned_from():
+    log: list[str] = []
+    listens = LambdaCallback(
+        on_trajectory=lambda trainer, one: log.append(f"trajectory at {trainer.env_steps}"),
+        on_episode_end=lambda trainer, episode: log.append("episode"),
+        on_update_begin=lambda trainer: log.append("update"),
+    )
+    trainer_of(replay(), (2,), [listens]).train(env_steps=4)
+    assert log == [
+        *("trajectory at 2", "episode", "update", "update", "trajectory at 4", "episode", "update", "update"),
+    ]
+
+
+def test_others_may_be_put_in_the_place_of_rewards_and_add_up():
+    def others(_: Trainer, trajectory: Trajectory) -> None:
+        trajectory.rewards = [1, 2, 3]
+
+    def doubled(_: Trainer, trajectory: Trajectory) -> None:
+        trajectory.rewards = 2.0 * np.asarray(trajectory.rewards, np.float64)
+
+    trainer = trainer_of(rollout(3), (3,), [LambdaCallback(on_trajectory=f) for f in (others, doubled)])
+    trainer.train(env_steps=3)
+    assert sorted(trainer.agent.learned[0]["rewards"].tolist()) == [2, 4, 6]
+    assert trainer.agent.learned[0]["rewards"].dtype == np.float32
+
+
+# --- as many updates, as soon as may be
+
+
+@pytest.mark.parametrize("lengths", [(3,), (5, 2)])
+@pytest.mark.parametrize("train_freq", [1, 3])
+def test_there_are_as_many_updates_for_as_many_steps(lengths: tuple[int, ...], train_freq: int):
+    n = len(lengths)
+    memory = replay(learning_starts=7, train_freq=train_freq, gradient_steps=2)
+    without, rewriting = (trainer_of(memory, lengths, callbacks) for callbacks in ([], None))
+    for trainer in (without, rewriting):
+        trainer.train(env_steps=60 * n)  # all episodes end then
+    assert rewriting.memory.memory._added == without.memory._added == 60
+    assert rewriting.agent.gradient_steps == without.agent.gradient_steps > 30
+
+
+def test_updates_learn_from_no_more_than_they_would_without():
+    """The memory gets a step only when the update before it was made."""
+    sizes: dict[bool, list[int]] = {}
+    for rewrites in (False, True):
+        own = sizes.setdefault(rewrites, [])
+        looks = LambdaCallback(
+            on_update_begin=lambda t, own=own: own.append(getattr(t.memory, "memory", t.memory)._added)
+        )
+        trainer = trainer_of(replay(train_freq=2), (6,), [looks, *([BackFill()] if rewrites else [])])
+        trainer.train(env_steps=30)
+    assert sizes[True] == sizes[False] == list(range(2, 31, 2))
+
+
+def test_a_memory_that_learns_priorities_hears_of_them_before_it_gets_more():
+    trainer = trainer_of(replay(PrioritizedReplay, buffer_size=8, train_freq=1), (4,))
+    asked: list[str] = []
+    inner = trainer.memory.memory
+
+    def noting(name: str, call: Any) -> Any:
+        return lambda *arguments: (asked.append(name), call(*arguments))[1]
+
+    for name in ("add", "take", "learned"):
+        setattr(inner, name, noting(name, getattr(inner, name)))
+    trainer.train(env_steps=8)
+    assert asked == ["add", "take", "learned"] * 8
+
+
+def test_nothing_is_different_where_nobody_listens():
+    trainer = trainer_of(replay(), callbacks=[LambdaCallback(on_step_end=lambda _: None)])
+    trainer.train(env_steps=4)
+    assert isinstance(trainer.memory, UniformReplay)
+    assert trainer.collector.step(trainer.agent).infos is None
+
+
+@pytest.mark.parametrize("stops_at", [1, 3])
+def test_updates_that_were_not_made_are_made_later(stops_at: int):
+    def stop(trainer: Trainer, _: Any) -> None:
+        if trainer.agent.gradient_steps == stops_at:
+            trainer.stop("enough")
+
+    trainer = trainer_of(replay(), (6,), [BackFill(), LambdaCallback(on_update_end=stop)])
+    trainer.train(env_steps=6)
+    assert trainer.agent.gradient_steps == stops_at
+    trainer.train(env_steps=6)
+    assert trainer.agent.gradient_steps == 12
+
+
+# --- populations
+
+
+def test_members_have_trajectories_of_their_own():
+    callback = BackFill()
+    params = {
+        "learning_starts": 8,
+        "batch_size": 8,
+        "hidden_sizes": [4],
+        "train_freq": 2,
+        "jit_compile": False,
+        "n_envs": 2,
+    }
+    spec = AgentSpec.of("dqn", EnvironmentSpec(Late, {"lengths": (3, 2, 4, 1)}), params)
+    population = Population(spec, [{"seed": 0}, {"seed": 1}])
+    Late.made, lengths = 0, (3, 2, 4, 1)
+    trainer = Trainer(population, callbacks=[callback])
+    trainer.train(env_steps=2 * 24)
+    of = {(one.member, one.environment, len(one.rewards)) for one in callback.seen}
+    assert of == {(i // 2, i % 2, length) for i, length in enumerate(lengths)}
+    inner = trainer.memory.memory
+    assert inner._added == 24
+    stored = inner._arrays
+    for column, length in enumerate(lengths):
+        seen = stored["observations"][:24, column]
+        np.testing.assert_array_equal(stored["rewards"][:24, column], [to_go(e, t, length) for e, t in seen])
+
+
+def test_members_leave_while_steps_wait():
+    def stop(trainer: Trainer) -> None:
+        if trainer.env_steps == 8 and len(trainer.present) == 2:
+            trainer.stop("enough", 0)
+
+    params = {"learning_starts": 8, "batch_size": 8, "hidden_sizes": [4], "jit_compile": False, "n_envs": 1}
+    spec = AgentSpec.of("dqn", EnvironmentSpec(Late, {"lengths": (100, 3)}), params)
+    callback = BackFill()
+    population = Population(spec, [{"seed": 0}, {"seed": 1}])
+    Late.made = 0
+    trainer = Trainer(population, callbacks=[callback, LambdaCallback(on_step_end=stop)])
+    trainer.train(env_steps=12)
+    inner = trainer.memory.memory
+    assert inner._added == 12  # nothing had been passed on while the first member's episode went on
+    assert {one.member for one in callback.seen} == {1}
+    np.testing.assert_array_equal(inner._arrays["rewards"][:12, 0], [6, 5, 3, 36, 25, 13, 66, 45, 23, 96, 65, 33])
+
+
+def test_a_member_whose_rewards_are_no_numbers_fails_alone():
+    def spoil(_: Trainer, trajectory: Trajectory) -> None:
+        if trajectory.member == 1:
+            trajectory.rewards[1] = np.nan
+
+    params = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
+    spec = AgentSpec.of("ppo", EnvironmentSpec(Late), params)
+    trainer = Trainer(
+        Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]), callbacks=[LambdaCallback(on_trajectory=spoil)]
+    )
+    trainer.train(env_steps=64)
+    assert trainer.present == (0, 2)
+    assert isinstance(trainer.runs[1].error, NonFiniteError)
+    assert "on_trajectory" in str(trainer.runs[1].error)
+    assert trainer.env_steps == 64
+    assert trainer.agent.gradient_steps == 8  # two minibatches for each of the rollouts of two members
+
+
+class Plain(Memory):
+    """A user's replay: all that it got, in one minibatch."""
+
+    off_policy = True
+    member_axis = 0
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def add(self, transition: Any) -> None:
+        self.rows.append(transition)
+
+    @property
+    def due(self) -> bool:
+        return False
+
+    def take(self) -> Any:
+        raise AssertionError
+
+    def batches(self, data: Any) -> Any:
+        raise AssertionError
+
+    def get_state(self) -> Any:
+        return {"rows": self.rows}
+
+    def set_state(self, state: Any) -> None:
+        self.rows = state["rows"]
+
+
+def test_a_memory_of_a_users_own_is_served_alike_alone_and_side_by_side():
+    trainer = trainer_of(lambda n, rng: Plain(), (3, 2))
+    trainer.train(env_steps=14)
+    rows = trainer.memory.memory.rows
+    assert [row.rewards.tolist() for row in rows] == [[6, 3], [5, 2], [3, 23], [36, 12], [25, 43], [13, 22]]
+    assert SideBySide([Plain(), Plain()]).off_policy
+
+
+# --- states
+
+
+def parts(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value, key=str) for leaf in parts(value[key], f"{path}.{key}")]
+    if isinstance(value, list | tuple):
+        return [leaf for i, item in enumerate(value) for leaf in parts(item, f"{path}[{i}]")]
+    return [] if "wall_seconds" in path or path.startswith((".runs", ".collector.environments")) else [(path, value)]
+
+
+def assert_same(one: Any, other: Any) -> None:
+    pairs = list(zip(parts(one), parts(other), strict=True))
+    assert len(pairs) > 10
+    for (path, a), (where, b) in pairs:
+        assert path == where
+        assert np.array_equal(a, b), path
+
+
+DQN = {"learning_starts": 8, "batch_size": 8, "hidden_sizes": [4], "jit_compile": False, "n_envs": 2, "buffer_size": 60}
+PPO = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params"),
+    [("dqn", DQN), ("dqn", {**DQN, "replay": "prioritized", "n_step": 3, "train_freq": 3}), ("ppo", PPO)],
+)
+@pytest.mark.parametrize("steps", [26, 30])
+def test_a_resumed_run_is_the_run_that_was_never_stopped(algorithm: str, params: dict[str, Any], steps: int):
+    def begun(seed: int = 3) -> Trainer:
+        Late.made = 0
+        environment = EnvironmentSpec(Late, {"lengths": (7, 4)})
+        return Trainer(AgentSpec.of(algorithm, environment, params).build(seed), callbacks=[BackFill()])
+
+    straight, stopped = begun(), begun()
+    straight.train(env_steps=80)
+    stopped.train(env_steps=steps)
+    assert stopped.memory._slots
+    state = pickle.loads(pickle.dumps(stopped.get_state()))
+    resumed = begun(seed=0)
+    resumed.set_state(state)
+    resumed.train(env_steps=80 - steps)
+    assert resumed.agent.gradient_steps > stopped.agent.gradient_steps
+    assert_same(straight.get_state(), resumed.get_state())
+    told = [
+        [(one.environment, one.begins, one.ends, one.rewards.tolist()) for one in run.callbacks.callbacks[0].seen]
+        for run in (straight, stopped, resumed)
+    ]
+    assert told[0] == told[1] + told[2]
+
+
+def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
+    trainer = trainer_of(replay(), (7, 5))
+    trainer.train(env_steps=2 * 4)
+    state = trainer.get_state(environments=False)
+    callback = BackFill()
+    other = trainer_of(replay(), (7, 5), [callback])
+    other.set_state(state)
+    assert not callback.seen  # not yet: who resumes gives callbacks their state after this
+    other.train(env_steps=2)
+    assert [(one.environment, len(one.rewards), one.begins, one.ends) for one in callback.seen] == [
+        *((0, 4, True, True), (1, 4, True, True)),
+    ]
+    assert callback.seen[0].truncated.tolist() == [False, False, False, True]
+    np.testing.assert_array_equal(other.memory.memory._arrays["rewards"][:4], [[10, 10], [9, 9], [7, 7], [4, 4]])
+    assert other.memory.memory._arrays["truncated"][3].all()
+    other.train(env_steps=2 * 4)
+    assert (callback.seen[2].environment, callback.seen[2].begins, len(callback.seen[2].rewards)) == (1, True, 5)
+
+
+def test_a_cut_with_nothing_waiting_goes_to_the_memory():
+    handed: list[Trajectory] = []
+    inner = UniformReplay(buffer_size=20, batch_size=2, n_envs=2, rng=np.random.default_rng(0), learning_starts=99)
+    memory = RewritingMemory(RolloutLike(inner), 1, 2, handed.append)
+    memory.add(step(0.0))
+    assert not memory._slots
+    memory.cut([1])
+    assert inner._arrays["truncated"][0].tolist() == [False, True]
+    memory.add(step(1.0))
+    assert [(one.environment, one.begins) for one in handed] == [(0, True), (1, True), (0, False), (1, True)]
+
+
+class RolloutLike(RewritingMemory):
+    """A memory that takes steps one by one, though it is no replay."""
+
+    off_policy = False
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    computes_rewards = False
+    until_due = 1
+
+    def add(self, transition: Any, infos: Any = ()) -> None:
+        self.memory.add(transition)
+
+    def cut(self, environments: Any = None) -> None:
+        self.memory.cut(environments)
+
+
+def step(value: float) -> Any:
+    nothing = np.zeros(2, bool)
+    observations = np.full((2, 2), value, np.float32)
+    return agents.replay.Transition(
+        observations, np.zeros(2, np.int64), np.zeros(2, np.float32), observations, nothing, nothing
+    )
+
+
+def test_what_waits_is_not_lost_silently():
+    trainer = trainer_of(replay())
+    trainer.train(env_steps=2)
+    with pytest.raises(ConfigurationError, match="was rewriting trajectories"):
+        trainer_of(replay(), callbacks=[]).set_state(trainer.get_state())
+    other = trainer_of(replay(), callbacks=[])
+    other.train(env_steps=2)
+    rewriting = trainer_of(replay())
+    rewriting.set_state(other.get_state())  # from now on
+    rewriting.train(env_steps=4)
+    np.testing.assert_array_equal(rewriting.memory.memory._arrays["rewards"][:6, 0], [0, 0, 3, 36, 25, 13])
+
+
+def test_infos_that_cannot_be_kept_are_refused():
+    trainer = trainer_of(replay(), callbacks=[BackFill()])
+    trainer.train(env_steps=1)
+    trainer.memory._slots[0].infos[0]["lock"] = threading.Lock()
+    with pytest.raises(ConfigurationError, match=r"info cannot be pickled"):
+        trainer.get_state()
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("rewards", "error", "message"),
+    [
+        ([1.0, 2.0], ConfigurationError, r"on_trajectory must leave one reward a step.*\(3,\); it left \(2,\)"),
+        (np.zeros((3, 1)), ConfigurationError, r"it left \(3, 1\)"),
+        (["a", "b", "c"], ConfigurationError, "no numbers"),
+        ([1.0, np.nan, 2.0], NonFiniteError, r"on_trajectory left the reward nan \(step 1 of 3"),
+        ([1.0, 1e300, 2.0], NonFiniteError, "on_trajectory left the reward inf"),
+    ],
+)
+@pytest.mark.parametrize("memory", [replay(), rollout(3)])
+def test_rewards_that_are_none(memory: Any, rewards: Any, error: type[Exception], message: str):
+    def spoil(_: Trainer, trajectory: Trajectory) -> None:
+        trajectory.rewards = rewards
+
+    trainer = trainer_of(memory, callbacks=[LambdaCallback(on_trajectory=spoil)])
+    with pytest.raises(error, match=message):
+        trainer.train(env_steps=6)
+    assert not trainer.agent.learned
+
+
+def test_hindsight_is_refused():
+    def memory(n_envs: int, rng: Any) -> Any:
+        goals = Goals(slice(0, 1), slice(1, 2), lambda a, b: (a[:, 0], b[:, 0] > 0))
+        return HindsightReplay(goals=goals, buffer_size=10, batch_size=2, n_envs=n_envs, rng=rng)
+
+    with pytest.raises(ConfigurationError, match="HindsightReplay computes the rewards"):
+        trainer_of(memory)
+
+
+def test_a_pool_is_refused():
+    with pytest.raises(ConfigurationError, match=r"on_trajectory.*train without a pool"):
+        Trainer(AgentSpec.of("dqn", "CartPole-v1", DQN).build(0), callbacks=[BackFill()], pool=2)
+
+
+def test_who_comes_later_is_refused():
+    trainer = trainer_of(replay(), callbacks=[])
+    with pytest.raises(ConfigurationError, match="when that is made"), trainer.also_telling(BackFill()):
+        pass
+    with trainer_of(replay()) as listening, listening.also_telling(BackFill()):
+        listening.train(env_steps=3)  # both add to the rewards
+    np.testing.assert_array_equal(listening.memory.memory._arrays["rewards"][:3, 0], [12, 10, 6])
+
+
+# --- training
+
+
+@pytest.mark.real
+def test_processes_train_as_this_one_does():
+    runs = []
+    for kind in ("sync", "async"):
+        callback = BackFill()
+        environment = EnvironmentSpec(Late, {"lengths": (4,)}, kind)
+        with Trainer(AgentSpec.of("ppo", environment, PPO).build(1), callbacks=[callback]) as trainer:
+            trainer.train(env_steps=48)
+            runs.append((trainer.agent.get_state()["networks"], [one.rewards.tolist() for one in callback.seen]))
+    assert runs[0][1] == runs[1][1]
+    assert_same({"networks": runs[0][0], "more": list(range(10))}, {"networks": runs[1][0], "more": list(range(10))})
+
+
+class Whispering(gym.Env[np.ndarray, int]):
+    """The right action is the observation. Which ones were right is told at the end of ten steps only, in the info."""
+
+    observation_space = spaces.Discrete(3)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.right: list[bool] = []
+        self.shown = self.np_random.integers(3)
+        return self.shown, {}
+
+    def step(self, action: int) -> Any:
+        self.right.append(bool(action == self.shown))
+        self.shown = self.np_random.integers(3)
+        over = len(self.right) == 10
+        return self.shown, 0.0, over, False, {"right": self.right} if over else {}
+
+
+def listen(_: Trainer, trajectory: Trajectory) -> None:
+    trajectory.rewards += np.asarray(trajectory.infos[-1]["right"], np.float32)
+
+
+@pytest.mark.learns
+def test_learns_from_rewards_that_come_late():
+    shares = []
+    params = {
+        "learning_starts": 200,
+        "hidden_sizes": [32],
+        "learning_rate": 3e-3,
+        "gamma": 0.0,
+        "exploration_steps": 800,
+    }
+    for callbacks in ([], [LambdaCallback(on_trajectory=listen)]):
+        agent = AgentSpec.of("dqn", Whispering, {**params, "jit_compile": False}).build(0)
+        Trainer(agent, callbacks=callbacks).train(env_steps=2000)
+        shown = np.eye(3, dtype=np.float32)
+        shares.append(float(np.mean(agent.act(shown, explore=False) == np.arange(3))))
+    assert shares[0] < 0.9
+    assert shares[1] == 1.0
