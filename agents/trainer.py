@@ -122,6 +122,7 @@ class Trainer(Training):
         call, wants = self.callbacks.call, self.callbacks.wants
         n_envs = self.collector.n_envs
         if not self.collector.started:
+            self.agent.restart(None)
             self.collector.start()
             if wants("on_episode_begin"):
                 for run in self._present:
@@ -158,6 +159,7 @@ class Trainer(Training):
             self.callbacks.call("on_episode_begin", self, environment, run.member)
 
     def _update(self) -> None:
+        self.callbacks.call("on_update_begin", self)  # while the memory has its data: who raises here loses none
         data = self._prepared(self.memory.take())
         if data is None:
             return
@@ -166,6 +168,8 @@ class Trainer(Training):
             self._apply(batches)
             return
         for k in range(batches.indices.shape[-2]):
+            if k:
+                self.callbacks.call("on_update_begin", self)
             self._apply(batches.of_step(k))
             if all(run.over for run in self._present):
                 return
@@ -188,7 +192,6 @@ class Trainer(Training):
                 self._keep(staying)
 
     def _apply(self, batches: Batches) -> None:
-        self.callbacks.call("on_update_begin", self)
         update = self.agent.update(batches)
         if update.priorities is not None:
             self.memory.learned(update.priorities)

@@ -179,10 +179,10 @@ class Population:
             self._bind()
         return self.agent.metrics_of(values)
 
-    def restart(self, environments: Array) -> None:
-        """Is told in which copies new episodes begin, [P * N]."""
-        for actor, own in zip(self._actors, np.split(environments, len(self._actors)), strict=True):
-            actor.restart(own)
+    def restart(self, environments: Array | None) -> None:
+        """Is told in which copies new episodes begin, [P * N]; None: all."""
+        for position, actor in enumerate(self._actors):
+            actor.restart(None if environments is None else np.split(environments, len(self._actors))[position])
 
     def advance(self, env_steps: int) -> None:
         """Is told of `env_steps` more steps of each member."""

@@ -271,6 +271,30 @@ def test_noise_that_drifts_begins_anew_with_each_episode():
     assert (after[0, 0], after[1, 0]) == (0.0, before[1, 0])
 
 
+@pytest.mark.parametrize("members", [None, 2])
+def test_noise_that_drifts_begins_anew_where_a_resumed_training_has_new_episodes(members):
+    params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 0, "batch_size": 8, "n_envs": 2}
+    spec = agents.AgentSpec.of("ddpg", "Pendulum-v1", {**params, "noise": "ornstein-uhlenbeck"})
+    seen = []
+
+    def training(*callbacks):
+        agent = spec.build() if members is None else Population(spec, [{"seed": seed} for seed in range(members)])
+        return agents.Trainer(agent, callbacks=callbacks)
+
+    def drift(trainer):
+        actors = [trainer.agent] if members is None else trainer.agent._actors
+        return [actor.noise.get_state()["x"] for actor in actors]
+
+    begins = agents.LambdaCallback(on_episode_begin=lambda trainer, *_: seen.append(drift(trainer)))
+    with training() as first, training(begins) as second:
+        first.train(env_steps=20)
+        assert all(np.abs(x).min() > 0 for x in drift(first))
+        second.set_state(first.get_state(environments=False))
+        second.train(env_steps=4)
+    assert all(x.shape == (0,) for own in seen for x in own)
+    assert len(seen) == 2 * (members or 1)
+
+
 def test_exploring_elsewhere_leaves_the_noise_of_training_alone():
     params = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "n_envs": 2}
     agent = agents.make("ddpg", "Pendulum-v1", noise="ornstein-uhlenbeck", **params)

@@ -7,9 +7,11 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from fakes import SMALL_DQN, SMALL_PPO
 from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
+import agents
 from agents import LambdaCallback, Progress, StopAtReturn, Trainer, evaluate
 from agents.agent import Agent, UpdateMetrics
 from agents.callbacks import EVENTS, Callback, CallbackList
@@ -545,3 +547,27 @@ def test_time_limits_of_the_environment_are_truncations():
         (bool(tr.terminated[0]), bool(tr.truncated[0])) for tr in (collector.step(Scripted())[0] for _ in range(3))
     ]
     assert flags == [(False, False), (False, False), (False, True)]
+
+
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_who_raises_before_an_update_loses_none(name):
+    """Training that goes on after it ends as one in which nobody raised."""
+    raised = []
+
+    def once(trainer):
+        if trainer.env_steps > 100 and not raised:
+            raised.append(trainer.env_steps)
+            raise RuntimeError("once")
+
+    params = SMALL_PPO if name == "ppo" else SMALL_DQN
+    with Trainer(agents.make(name, "CartPole-v1", **params)) as whole:
+        whole.train(env_steps=320)
+    with Trainer(
+        agents.make(name, "CartPole-v1", **params), callbacks=[agents.LambdaCallback(on_update_begin=once)]
+    ) as trainer:
+        with pytest.raises(RuntimeError, match="once"):
+            trainer.train(env_steps=320)
+        trainer.train(env_steps=320 - trainer.env_steps)
+    assert raised
+    assert trainer.agent.gradient_steps == whole.agent.gradient_steps
+    assert [episode[:5] for episode in trainer.history.episodes] == [episode[:5] for episode in whole.history.episodes]
