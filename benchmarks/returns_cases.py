@@ -102,9 +102,9 @@ _BITS, _REACH = "agents.environments.bit_flip:BitFlip-v0", "gymnasium_robotics:F
 CASES |= {
     "dqn-bitflip": Case("dqn", _BITS, 20_000, 95, "-", BIT_FLIP, goals=True),
     "dqn-bitflip-without-hindsight": Case("dqn", _BITS, 20_000, 95, "-", {**BIT_FLIP, "replay": "uniform"}, goals=True),
-    "td3-fetchreach": Case("td3", _REACH, 20_000, 90, "-", FETCH_REACH, goals=True),
+    "td3-fetchreach": Case("td3", _REACH, 30_000, 90, "-", FETCH_REACH, goals=True),
     "td3-fetchreach-without-hindsight": Case(
-        "td3", _REACH, 20_000, 90, "-", {**FETCH_REACH, "replay": "uniform"}, goals=True
+        "td3", _REACH, 30_000, 90, "-", {**FETCH_REACH, "replay": "uniform"}, goals=True
     ),
 }
 CASES["rainbow-lunarlander"] = _rainbow({})
