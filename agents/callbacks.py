@@ -60,6 +60,10 @@ class Callback:
     last: bool = False
     """Whether it is told of everything after the callbacks that are not, because it keeps or shows what these did."""
 
+    of_members: bool = False
+    """Whether one object may hear of all members of a population: it keeps what it knows of each apart, and stops and
+    changes them by their numbers. Runs of a study whose callbacks cannot are trained each by itself."""
+
     every_gradient_step: bool = False
     """Whether `on_update_begin` and `on_update_end` are wanted around every single gradient step."""
 
@@ -216,7 +220,12 @@ def make_callbacks(makers: Iterable[Any]) -> list[Callback]:
     return [_made(maker) for maker in makers]
 
 
-def _made(maker: Any) -> Callback:
+def find_maker(maker: Any) -> Callable[[], Any]:
+    """What makes a callback, found but not called.
+
+    Raises:
+        ConfigurationError: See `make_callbacks`.
+    """
     try:
         found = loaded(maker) if isinstance(maker, str) else maker
     except ConfigurationError as error:
@@ -226,6 +235,27 @@ def _made(maker: Any) -> Callback:
             f"{maker!r} makes no callback: give a subclass of agents.Callback, or a function without arguments that "
             f"makes one; every run has callbacks of its own."
         )
+    return found  # type: ignore[no-any-return]
+
+
+def why_alone(callbacks: Iterable[Callback]) -> str:
+    """Why runs with such callbacks cannot be members of a population; empty where they can."""
+    for callback in callbacks:
+        name = type(callback).__name__
+        if _listens(callback, "on_trajectory"):
+            return f"its callback {name} rewrites rewards, which it may do by what it knows of others of the same run."
+        if not callback.of_members:
+            return f"its callback {name} is one run's (its class does not say of_members = True)."
+    return ""
+
+
+def events_of(callback: Callback) -> list[str]:
+    """The events that a callback listens to."""
+    return [event for event in EVENTS if _listens(callback, event)]
+
+
+def _made(maker: Any) -> Callback:
+    found = find_maker(maker)
     try:
         made = found()
     except Exception as error:
@@ -246,7 +276,8 @@ def require_alone(trainer: Trainer, what: str) -> Agent:
         ConfigurationError: It trains a population.
     """
     if not isinstance(trainer.agent, Agent):
-        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has a population.")
+        here = "a population" if hasattr(trainer.agent, "keep") else "a training function"
+        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has {here}.")
     return trainer.agent
 
 

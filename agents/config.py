@@ -13,6 +13,11 @@ from agents.optimizers import OptimizerSpec
 __all__ = ["AgentConfig", "hyperparameter"]
 
 
+def explores(config: Any) -> bool:
+    """Whether an agent explores in training."""
+    return bool(config.explore)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentConfig(Config):
     """The hyperparameters that every Keras agent has. Algorithms add theirs in a subclass.

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras, ops
-from agents.config import hyperparameter
+from agents.config import explores, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import GaussianNoise, Noise, make_noise
 from agents.networks import critic_network, network
@@ -46,9 +46,11 @@ class ContinuousConfig(OffPolicyConfig):
     hidden_sizes: tuple[int, ...] = hyperparameter((256, 256), "Units of the hidden layers of each network.")
 
     noise: str | None = hyperparameter(
-        None, "Noise on the actions by name (see agents.exploration); null: none.", acting=True
+        None, "Noise on the actions by name (see agents.exploration); null: none.", acting=True, when=explores
     )
-    noise_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that noise.", acting=True)
+    noise_kwargs: Mapping[str, Any] = hyperparameter(
+        {}, "Arguments of that noise.", acting=True, when=lambda config: config.explore and config.noise is not None
+    )
 
     separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
@@ -90,8 +92,6 @@ class ContinuousAgent(OffPolicyAgent):
     def start(self) -> None:
         super().start()
         config = self.config
-        if config.noise is None and config.noise_kwargs:
-            raise ConfigurationError(f"noise_kwargs {dict(config.noise_kwargs)} need a noise, and noise is null.")
         self.noise: Noise | None = None if config.noise is None else make_noise(config.noise, **config.noise_kwargs)
 
     def act(self, observations: Array, explore: bool = True) -> Array:
@@ -127,7 +127,7 @@ class ContinuousAgent(OffPolicyAgent):
         return {} if self.noise is None else {"noise": self.noise.get_state()}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        if self.noise is not None:
+        if self.noise is not None and "noise" in state:  # weights of an agent without noise have none
             self.noise.set_state(state["noise"])
 
     @property

@@ -72,6 +72,8 @@ class Curriculum(Callback):
         >>> agents.Trainer(agent, Maze, callbacks=[agents.Curriculum(Maze.phases, promote_at=0.9)])
     """
 
+    of_members = True
+
     def __init__(
         self,
         phases: Sequence[Any],

@@ -22,16 +22,17 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional, get_args, get_origin, get_type_hints
 
 from agents.algorithms.registry import training_function
+from agents.callbacks import Callback, events_of
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.hyperparameters import METADATA, Config, Hyperparameter
-from agents.own_training import OwnTraining
+from agents.own_training import EVENTS_TOLD, OwnTraining
 from agents.spec import AgentSpec
 
 if TYPE_CHECKING:
@@ -84,6 +85,14 @@ class FunctionSpec(AgentSpec):
         if strategy != "none":
             self.refuse_functions(f"the strategy {strategy} cannot be put on it. Use tf.distribute inside of it.")
         self.environment.make().close()
+
+    def check_callbacks(self, callbacks: Iterable[Callback]) -> None:
+        for callback in callbacks:
+            for event in events_of(callback):
+                if event not in EVENTS_TOLD:
+                    self.refuse_functions(
+                        f"nobody tells {type(callback).__name__} of {event}, only of {', '.join(EVENTS_TOLD)}."
+                    )
 
     def learner(self, seed: int, strategy: Any = None) -> OwnTraining:
         return OwnTraining(self, seed)
@@ -170,6 +179,7 @@ def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -
 def _hints(function: Any) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
+    function = inspect.unwrap(function)  # as `inspect.signature` does
     hints: dict[str, Any] = {}
     for name, hint in getattr(function, "__annotations__", {}).items():
         alone = SimpleNamespace(__annotations__={name: hint})

@@ -190,9 +190,8 @@ class Config:
             ConfigurationError: One of them has no effect; tells what it is for.
         """
         told, counting = self.describe(), self.that_count()
-        usual = {field.name: field.default for field in dataclasses.fields(self)}
         for name in given:
-            if name in told and name not in counting and getattr(self, name) != usual[name]:
+            if name in told and name not in counting and getattr(self, name) != _default(type(self), name):
                 raise ConfigurationError(
                     f"{name} has no effect beside the other settings. What it is for: {told[name].help} Leave it out, "
                     f"or set what it belongs to."
@@ -221,6 +220,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     return value
+
+
+def _default(config_class: type[Config], name: str) -> Any:
+    """What a field has that nobody set."""
+    field = next(each for each in dataclasses.fields(config_class) if each.name == name)
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 class _Adapter:

@@ -40,7 +40,13 @@ def name_of(value: Any) -> str:
 
 
 def place_of(value: Any) -> str:
-    """Where something is, as `loaded` takes it: of a class or a function ``"module:name"``, of a text the text."""
+    """Where something is, as `loaded` takes it: of a class or a function ``"module:name"``, of a text the text.
+
+    Raises:
+        ConfigurationError: It has no name of its own (a lambda, say), which tells it from others.
+    """
+    if not isinstance(value, str) and ("<lambda>" in name_of(value) or not hasattr(value, "__qualname__")):
+        raise ConfigurationError(f"{value!r} has no name that tells it from others: give a class, or write a function.")
     return value if isinstance(value, str) else name_of(value).replace(f"{value.__module__}.", f"{value.__module__}:")
 
 

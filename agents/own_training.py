@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+EVENTS_TOLD = ("on_train_begin", "on_episode_end", "on_run_end", "on_train_end")
+"""What callbacks hear of a training function's run."""
+
 LOOK_SECONDS = 1.0
 """How often the trainer looks up while it waits for a report."""
 
@@ -91,6 +94,7 @@ class FunctionTrainer:
         self._error: BaseException | None = None
         self._has_turn = False
         self._has_ended = False
+        self._is_let_go = False
 
     @property
     def run(self) -> Run:
@@ -205,7 +209,9 @@ class FunctionTrainer:
         """Tells the function to end: in the report in which it waits, or else wherever it is."""
         assert self._thread is not None
         assert self._handle is not None
-        self._handle.ended = True
+        if self._is_let_go:  # it may be tidying up
+            return
+        self._is_let_go = self._handle.ended = True
         self._turns.put(False)
         if self._has_turn and self._thread.ident is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident), ctypes.py_object(RunEnded))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, SupportsFloat
 
+import cloudpickle
 import numpy as np
 
 from agents.callbacks import Episode, Evaluation
 from agents.errors import ConfigurationError, NonFiniteError
+
+log = logging.getLogger(__name__)
 
 
 class MetricSummary(NamedTuple):
@@ -134,7 +138,7 @@ class Run:
             "newest_loss": self.newest_loss,
             "stop_reason": self.stop_reason,
             "error": None if self.error is None else (type(self.error).__name__, str(self.error)),
-            "running": {at: (dict(own.custom_metrics), dict(own.user_data)) for at, own in self.running.items()},
+            "running": {at: (dict(own.custom_metrics), _kept(own.user_data)) for at, own in self.running.items()},
         }
 
     @classmethod
@@ -148,6 +152,17 @@ class Run:
             run.history.add(Episode(*episode[:8], *(episode[8:] or ({}, {}))))
         run.history.evaluations.extend(Evaluation(*evaluation) for evaluation in evaluations)
         return run
+
+
+def _kept(user_data: Mapping[str, Any]) -> dict[str, Any]:
+    """What can go into another process. The rest is gone there, and an episode that runs is without it."""
+    kept = {}
+    for name, value in user_data.items():
+        try:
+            kept[name] = cloudpickle.loads(cloudpickle.dumps(value))
+        except Exception as error:  # noqa: BLE001 - whatever a user's object raises
+            log.warning("user_data[%r] is not kept in checkpoints: %s", name, error)
+    return kept
 
 
 def _error_of(name: str, told: str) -> Exception:

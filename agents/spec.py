@@ -5,12 +5,13 @@ A training function of the user's own is one too, as far as that goes: see `agen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.agent import Agent
 from agents.algorithms.registry import agent_class, training_function
+from agents.callbacks import Callback
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -112,6 +113,9 @@ class AgentSpec:
     def learner(self, seed: int, strategy: Any = None) -> Agent | OwnTraining:
         """What a run of it trains; see `build`."""
         return self.build(seed, strategy)
+
+    def check_callbacks(self, callbacks: Iterable[Callback]) -> None:
+        """Raises `ConfigurationError` where one would not hear what it listens to."""
 
     def structure(self) -> tuple[Any, ...]:
         """What two agents must have in common to be members of one population."""

@@ -133,8 +133,10 @@ class Trainer(Training):
         while True:
             step = self.collector.step(self.agent, self.agent.config.explore)
             transition, ended, errors, renewed, infos = step
-            if renewed:
-                self.memory.cut(renewed)
+            for environment in renewed:  # of an agent alone: populations have no pool
+                self.memory.cut([environment])
+                self.run.running.pop(environment, None)
+                call("on_episode_begin", self, environment, self.run.member)
             for run in self._present:
                 run.env_steps += n_envs
             self.agent.advance(n_envs)
@@ -154,9 +156,16 @@ class Trainer(Training):
             run = self._present[position]
             if not budget.episodes_reached(run):  # several may end with the same step; a budget is exact
                 episode = run.end_episode(environment, episode_return, length, seconds)
-                self.callbacks.call("on_episode_end", self, episode)
+                self._tell(position, "on_episode_end", episode)
                 episode.user_data.clear()
-            self.callbacks.call("on_episode_begin", self, environment, run.member)
+            self._tell(position, "on_episode_begin", environment, run.member)
+
+    def _tell(self, position: int, event: str, *arguments: Any) -> None:
+        """Tells of one member. What a callback raises is the end of that member."""
+        try:
+            self.callbacks.call(event, self, *arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            self._failed({position: error})
 
     def _update(self) -> None:
         self.callbacks.call("on_update_begin", self)  # while the memory has its data: who raises here loses none
@@ -200,7 +209,7 @@ class Trainer(Training):
         for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
             run.newest_loss = loss
             if tells:
-                self.callbacks.call("on_update_end", self, update.of(position, run.member))
+                self._tell(position, "on_update_end", update.of(position, run.member))
         for position in np.flatnonzero(~finite).tolist():
             if not self._present[position].over:
                 error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)

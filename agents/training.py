@@ -235,6 +235,9 @@ class Training:
         if state["collector"]["started"] and state["collector"]["environments"] is None:
             self.memory.cut()
         self.runs = [Run.of_state(run) for run in state["runs"]]
+        if state["collector"]["environments"] is None:
+            for run in self.runs:
+                run.running.clear()  # of episodes that nobody goes on with
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
         if members is not None and not set(self.present) <= set(members):

@@ -20,7 +20,7 @@ import numpy as np
 from agents.callbacks import Episode
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.run import Budget, History, Run
+from agents.run import Budget, History, Run, RunningEpisode
 
 
 class RunEnded(BaseException):
@@ -147,7 +147,9 @@ class TrainingRun:
                     + (": leave the loss out where there was no update." if name == "loss" else ".")
                 )
         seconds = time.perf_counter() - self._began
-        return Episode(len(self.history.returns), at, number, own_length, own_loss, seconds, 0, 0, dict(metrics), {})
+        index, notes = len(self.history.returns), self.progress.running.pop(0, RunningEpisode())
+        measured = {**notes.custom_metrics, **metrics}
+        return Episode(index, at, number, own_length, own_loss, seconds, 0, 0, measured, notes.user_data)
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.callbacks import make_callbacks
+from agents.callbacks import make_callbacks, why_alone
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -25,12 +25,14 @@ class Ingredients:
         optimizers: Label -> optimizer, for optimizers whose label says too little.
         environment: The environment, where it is not a Gymnasium id.
         callbacks: What makes the callbacks of each run.
+        why_alone: Why runs with these cannot be members of a population; empty where they can.
     """
 
     agents: Mapping[str, AgentSpec]
     optimizers: Mapping[str, OptimizerSpec]
     environment: EnvironmentSpec
     callbacks: tuple[Any, ...] = ()
+    why_alone: str = ""
 
     @classmethod
     def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
@@ -46,8 +48,11 @@ class Ingredients:
             agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
         optimizers = dict(given.get("optimizers") or {})
         callbacks = tuple(given.get("callbacks") or spec.callbacks)
-        make_callbacks(callbacks)
-        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks)
+        made = make_callbacks(callbacks)  # to look at, once
+        for agent in agents.values():
+            agent.check_callbacks(made)
+        alone = why_alone(made)
+        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
         """The agent that a trial's parameters describe."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
+from agents.functions import FunctionSpec
 from agents.loading import place_of
 from agents.spec import AgentSpec
 from agents.strategies import StrategySpec
@@ -193,7 +194,8 @@ def own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
     ignored = varied | {"jit_compile"} | ({"optimizer_kwargs"} if "optimizer" in varied else set())
     own = agent.config.to_dict()
     try:
-        usual = type(agent.config)().to_dict()
+        # The defaults of a function are what it was given: two partial ones of the same name are two functions.
+        usual = {} if isinstance(agent, FunctionSpec) else type(agent.config)().to_dict()
     except TypeError:  # a config of the user's that has no defaults
         usual = {}
     different = {k: value for k, value in own.items() if k not in ignored and (k not in usual or usual[k] != value)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.agent import Agent
 from agents.algorithms.registry import ALGORITHMS
-from agents.callbacks import make_callbacks
+from agents.callbacks import find_maker
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.spec import AgentSpec
@@ -63,22 +63,24 @@ def picked_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Se
 
     Args:
         study: The study.
-        given: Where they are, needed where the study was given classes of a script.
+        given: Where they are, needed where the study was given classes of a script; and after these, further ones.
 
     Raises:
-        ConfigurationError: One cannot be found any more, or those that are given are not as many.
+        ConfigurationError: One cannot be found any more, or those that are given are fewer.
     """
     told = study.spec.callbacks
-    if given is not None and len(given) != len(told):
-        had = ", ".join(told) or "none"
-        raise ConfigurationError(f"Trials of {study.name!r} had {len(told)} callbacks ({had}): give as many.")
+    if given is not None and len(given) < len(told):
+        raise ConfigurationError(
+            f"Trials of {study.name!r} had {len(told)} callbacks ({', '.join(told)}): give all of them again, in that "
+            f"order, and further ones after them; or none, for those alone."
+        )
     places = told if given is None else given
     for place in places:
         try:
-            make_callbacks([place])
+            find_maker(place)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{error} Trials of {study.name!r} were trained with it: say where it is (--callback, as many as there "
-                f"were, in their order)."
+                f"{error} Trials of {study.name!r} had the callbacks {', '.join(told) or 'none'}: say where they are "
+                f"(--callback for each, in that order)."
             ) from error
     return places

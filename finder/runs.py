@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.callbacks import Callback, CallbackList, Episode, make_callbacks
+from agents.callbacks import Callback, Episode, make_callbacks
 from agents.errors import NotMappableError
 from agents.own_training import FunctionTrainer, OwnTraining
 from agents.population import Population, Workshop
@@ -147,6 +147,11 @@ class SeedRun:
         """Whether it has used its budget."""
         return self.group.has_finished(self.member)
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback has stopped it before its budget was used."""
+        return self.group.trainer.runs[self.member].stop_reason is not None
+
     def note(self, episode: Episode) -> None:
         """Takes an episode that has ended."""
         record = episode_record(self.seed, episode)
@@ -171,8 +176,9 @@ class SeedRun:
     def value_at(self, env_steps: int) -> float:
         """Mean over the episodes that ended in the stretch before this step; NaN before the first episode."""
         width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
-        value = windowed_mean(self._steps, self._values, env_steps, width)
-        return value if np.isfinite(value) else self._newest(env_steps)
+        at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
+        value = windowed_mean(self._steps, self._values, at, width)
+        return value if np.isfinite(value) else self._newest(at)
 
     def final_value(self) -> float:
         """Mean over the last part of training."""
@@ -277,7 +283,9 @@ class Group(Callback):
         there = set(self.trainer.present)
         runs = self.trainer.runs
         return [
-            member for member in self.runs if member in there or runs[member].error or self._has_its_episodes(member)
+            member
+            for member, run in self.runs.items()
+            if member in there or runs[member].error or self._has_its_episodes(member) or not run.trial.ended
         ]
 
     @property
@@ -386,15 +394,12 @@ def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Worksho
 def _population_of(
     like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
 ) -> Group:
-    agent = like[0][0].spec.agent
-    if agent.why_alone:
-        raise NotMappableError(agent.why_alone)
-    if like[0][0].spec.strategy != "none":
+    spec = like[0][0].spec
+    agent = spec.agent
+    if agent.why_alone or spec.why_alone:
+        raise NotMappableError(agent.why_alone or spec.why_alone)
+    if spec.strategy != "none":
         raise NotMappableError("its strategy parts the minibatches of one agent.")
-    if CallbackList(make_callbacks(like[0][0].spec.callbacks)).wants("on_trajectory"):
-        raise NotMappableError(
-            "who rewrites rewards may remember those of others, and replays wait for their episodes."
-        )
     workshop = workshops.take(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

@@ -206,6 +206,7 @@ class Search:
                 hang_seconds=self.spec.hang_seconds,
                 strategy=self.spec.strategy,
                 callbacks=self._ingredients.callbacks,
+                why_alone=self._ingredients.why_alone,
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)
@@ -299,7 +300,9 @@ def run_search(
         prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
     ingredients = ingredients or Ingredients.of(spec)
     check_plan(spec, ingredients)
-    executor = executor or choose_executor(spec, {label: ingredients.agents[label] for label in spec.agents})
+    executor = executor or choose_executor(
+        spec, {label: ingredients.agents[label] for label in spec.agents}, ingredients.why_alone
+    )
     study = open_study(spec, storage)
     try:
         search = Search(study, ingredients, executor, observer, further)

@@ -32,7 +32,7 @@ def read_study(path: str | Path) -> StudySpec:
 
 def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
     """What the agents and the environment say to a study, as far as it can be read at all."""
-    from agents.callbacks import make_callbacks
+    from agents.callbacks import find_maker
     from agents.environments import EnvironmentSpec
     from agents.errors import ConfigurationError
     from agents.spec import config_class
@@ -48,7 +48,7 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
             found.append((("agents",), str(error)))
     for place in _as_list(data.get("callbacks")):
         try:
-            make_callbacks([place])
+            find_maker(place)
         except ConfigurationError as error:
             found.append((("callbacks",), str(error)))
     if isinstance(data.get("strategy"), str):

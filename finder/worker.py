@@ -31,6 +31,7 @@ def work(
     agents: Sequence[Any] = (),
     optimizers: Sequence[Any] = (),
     environment: Any = None,
+    callbacks: Sequence[Any] = (),
     executor: str | None = None,
     n_jobs: int | None = None,
     population: int | None = None,
@@ -48,6 +49,7 @@ def work(
             that began it. An agent that would train something else is refused.
         optimizers: The same for optimizers.
         environment: The study's environment, where it is more than a Gymnasium id. Another one is refused.
+        callbacks: What makes the callbacks of the study's runs, where they are of a script: as many, in their order.
         executor: Where trials run here. Defaults to what the study says.
         n_jobs: Processes at the same time, here. Defaults to what the study says.
         population: Runs that a process trains at the same time, here. Defaults to what the study says.
@@ -63,13 +65,13 @@ def work(
     study = join_study(storage, study_name)
     try:
         spec = study.spec
-        ingredients = _ingredients(spec, agents, optimizers, environment)
+        ingredients = _ingredients(spec, agents, optimizers, environment, callbacks)
         check_plan(spec, ingredients)
         said = {"executor": executor, "n_jobs": n_jobs, "population": population}
         changes = {name: value for name, value in said.items() if value is not None}
         here = StudySpec.from_json_dict({**spec.to_json_dict(), **changes})
         known = {label: ingredients.agents[label] for label in spec.agents}
-        search = Search(study, ingredients, choose_executor(here, known), observer)
+        search = Search(study, ingredients, choose_executor(here, known, ingredients.why_alone), observer)
         stopped = search.run()
     except BaseException:
         study.close()
@@ -77,7 +79,12 @@ def work(
     return SearchResult(search.study, stopped)
 
 
-def _ingredients(spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: Any) -> Ingredients:
+def _ingredients(
+    spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: Any, callbacks: Sequence[Any]
+) -> Ingredients:
+    if callbacks and len(callbacks) != len(spec.callbacks):
+        had = ", ".join(spec.callbacks) or "none"
+        raise ConfigurationError(f"The study's runs have the callbacks {had}: give {len(spec.callbacks)} callbacks.")
     place = None if environment is None else EnvironmentSpec.of(environment)
     given = [AgentSpec.of(agent, place) for agent in agents]
     if given and len(given) != len(spec.agents):
@@ -90,7 +97,7 @@ def _ingredients(spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[An
     elif place is not None:
         _check_environment(spec, place)
     named: Mapping[str, OptimizerSpec] = labelled(optimizers) if optimizers else {}
-    return Ingredients.of(spec, agents=by_label, optimizers=named, environment=place)
+    return Ingredients.of(spec, agents=by_label, optimizers=named, environment=place, callbacks=callbacks)
 
 
 def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:

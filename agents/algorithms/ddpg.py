@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.backend import keras
-from agents.config import hyperparameter
+from agents.config import explores, hyperparameter
 from agents.continuous import ContinuousAgent, ContinuousConfig
 from agents.learning import Turn
 from agents.networks import network
@@ -25,7 +25,7 @@ class DDPGConfig(ContinuousConfig):
     """Hyperparameters of DDPG."""
 
     noise: str | None = hyperparameter(
-        "gaussian", "Noise on the actions by name (see agents.exploration); null: none.", acting=True
+        "gaussian", "Noise on the actions by name (see agents.exploration); null: none.", acting=True, when=explores
     )
     policy_delay: int = hyperparameter(1, "Gradient steps of the critic between those of the actor.", low=1)
 

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from agents.action_values import ActionValues, ScalarValues
 from agents.backend import keras, ops
 from agents.categorical_values import CategoricalValues
-from agents.config import hyperparameter
+from agents.config import explores, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
 from agents.networks import Dueling, network, noisy_network, of_actions
@@ -38,7 +38,7 @@ def has_atoms(config: Any) -> bool:
 
 
 def _follows_epsilon(config: Any) -> bool:
-    return config.policy is None and not config.noisy
+    return config.explore and config.policy is None and not config.noisy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,7 @@ class DQNConfig(OffPolicyConfig):
         "Another exploration policy by name (see agents.exploration); null: the epsilon schedule, or where the network "
         "is noisy nothing but its noise.",
         acting=True,
+        when=explores,
     )
     policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
     double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")

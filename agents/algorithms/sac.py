@@ -55,6 +55,10 @@ class SAC(ContinuousAgent):
         "target_second_critic": "second_critic",
     }
 
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise  # said of the `prepare` below, too
+
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
         if self.config.ent_coef is None:

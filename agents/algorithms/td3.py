@@ -43,6 +43,10 @@ class TD3(DDPG):
         "target_actor": "actor",
     }
 
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise  # said of the `prepare` below, too
+
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the noise of the target actor's actions, [M, D] of deviation 1."""
         noise = self.rng.standard_normal((len(data["rewards"]), self.n_dimensions))

@@ -57,7 +57,8 @@ class SyncCopies(Copies):
             try:
                 observation, rewards[i], terminated[i], truncated[i], info = environment.step(actions[i])
                 if self._wants_infos:
-                    infos[i] = dict(info)  # of the last step where an episode ends, not of the reset
+                    # Of the last step where an episode ends, not of the reset; which may write into the same objects.
+                    infos[i] = copy.deepcopy(dict(info))
                 if terminated[i] or truncated[i]:
                     finals[i] = observation
                     observation, _ = environment.reset()

@@ -96,12 +96,12 @@ def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[s
 
 
 def _means_it(agent_class: type[KerasAgent]) -> bool:
-    """Whether `rowwise` was said of the `act` and `prepare` that there are: a subclass's own may be otherwise."""
+    """Whether `rowwise` was said of the ways to act and prepare that there are: a subclass's own may be otherwise."""
 
     def distance(name: str) -> int:
-        return next(i for i, base in enumerate(agent_class.__mro__) if name in vars(base))
+        return next((i for i, base in enumerate(agent_class.__mro__) if name in vars(base)), len(agent_class.__mro__))
 
-    return distance("rowwise") <= min(distance("act"), distance("prepare"))
+    return distance("rowwise") <= min(map(distance, ("act", "chosen", "prepare")))
 
 
 class RowNumbers:

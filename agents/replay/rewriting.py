@@ -157,13 +157,12 @@ class RewritingMemory(Memory):
         for column in columns.tolist():
             slots = list(islice(self._slots, int(self._handed[column]), None))
             trajectory = self._trajectory(column, slots)
+            if all(info is not None for info in trajectory.infos):  # else it has raised: its member leaves
+                self._hand_out(trajectory)  # where that raises, the trajectory is still to be handed out
+                for slot, reward in zip(slots, trajectory.rewards, strict=True):
+                    slot.transition.rewards[column] = reward
             self._handed[column] = len(self._slots)
             self._begins[column] = trajectory.ends
-            if any(info is None for info in trajectory.infos):
-                continue  # it has raised: its member leaves
-            self._hand_out(trajectory)
-            for slot, reward in zip(slots, trajectory.rewards, strict=True):
-                slot.transition.rewards[column] = reward
 
     def _trajectory(self, column: int, slots: Sequence[_Slot]) -> Trajectory:
         arrays = {

@@ -82,12 +82,13 @@ def prepare_for(spec: StudySpec) -> None:
         prepare_processes(CHILD)
 
 
-def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executor:
+def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone: str = "") -> Executor:
     """The executor that a study asks for, or the one that suits it; `Executor.notes` says what is worth knowing of it.
 
     Args:
         spec: The study.
         agents: Its agents by label.
+        why_alone: Why no run of it can be a member of a population, whoever the agent is; empty where one can.
 
     Raises:
         ConfigurationError: A number that the executor cannot do.
@@ -106,7 +107,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec]) -> Executo
         executor = make_executor("process", n_jobs)
         executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
         return executor
-    members = {label: _as_member(agent) for label, agent in agents.items()}
+    members = {label: _Member(refusal=why_alone) if why_alone else _as_member(agent) for label, agent in agents.items()}
     refusals = {label: member.refusal for label, member in members.items() if member.refusal}
     for label, told in refusals.items():
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
