@@ -140,9 +140,11 @@ class Trainer(Training):
             for run in self._present:
                 run.env_steps += n_envs
             self.agent.advance(n_envs)
-            self.memory.add(transition, *(() if infos is None else (infos,)))
-            if ended:
-                self._tell_episodes(ended, budget)
+            try:
+                self.memory.add(transition, *(() if infos is None else (infos,)))
+            finally:  # who raises when rewards are to be rewritten shall cost no episode
+                if ended:
+                    self._tell_episodes(ended, budget)
             if errors:
                 self._failed(errors)
             call("on_step_end", self)

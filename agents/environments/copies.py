@@ -6,6 +6,7 @@ whose episode ends begins the next one in the same step, and a copy that raises 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -107,6 +108,20 @@ def answer_of(answer: Called) -> bytes:
         return bytes(cloudpickle.dumps(Called(error=ConfigurationError(told))))
 
 
+def copied_info(info: Any) -> dict[str, Any]:
+    """What an environment told, as it is now: it may go on to write into the same objects.
+
+    Raises:
+        ConfigurationError: It cannot be copied.
+    """
+    try:
+        return copy.deepcopy(dict(info))
+    except Exception as error:
+        raise ConfigurationError(
+            f"The info that the environment gave with a step cannot be copied ({error}): leave out what cannot be."
+        ) from error
+
+
 def info_as_bytes(info: Any) -> bytes:
     """What an environment told beside a step, for another process.
 
@@ -118,7 +133,7 @@ def info_as_bytes(info: Any) -> bytes:
     except Exception as error:
         raise ConfigurationError(
             f"The info that the environment gave with a step cannot be sent to another process ({error}): leave out "
-            f"what cannot be pickled, or use vectorization='sync'."
+            f"what cannot be pickled."
         ) from error
 
 

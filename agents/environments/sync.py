@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from agents.environments.copies import Array, Called, Copies, Stepped, as_error, called
+from agents.environments.copies import Array, Called, Copies, Stepped, as_error, called, copied_info
 
 
 class SyncCopies(Copies):
@@ -57,8 +57,7 @@ class SyncCopies(Copies):
             try:
                 observation, rewards[i], terminated[i], truncated[i], info = environment.step(actions[i])
                 if self._wants_infos:
-                    # Of the last step where an episode ends, not of the reset; which may write into the same objects.
-                    infos[i] = copy.deepcopy(dict(info))
+                    infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
                 if terminated[i] or truncated[i]:
                     finals[i] = observation
                     observation, _ = environment.reset()

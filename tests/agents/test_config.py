@@ -305,3 +305,17 @@ def test_what_would_have_no_effect_is_refused_where_a_person_says_it(agent, env,
 
 def test_what_is_said_as_it_is_anyway_is_not_refused():
     agents.make("dqn", "CartPole-v1", priority_alpha=0.6)
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "given"),
+    [
+        ("dqn", "CartPole-v1", {"exploration_final_eps": 0.3}),
+        ("dqn", "CartPole-v1", {"policy": "boltzmann"}),
+        ("ddpg", "Pendulum-v1", {"noise": "ornstein-uhlenbeck"}),
+        ("sac", "Pendulum-v1", {"noise_kwargs": {"sigma": 0.3}}),
+    ],
+)
+def test_how_to_explore_has_no_effect_without_exploration(agent, env, given):
+    with pytest.raises(ConfigurationError, match="has no effect beside the other settings"):
+        agents.make(agent, env, explore=False, **given)

@@ -85,6 +85,24 @@ def test_they_go_on_with_a_run_that_is_resumed():
     assert [own[:5] for own in second.history.episodes] == [own[:5] for own in whole.history.episodes]
 
 
+def test_notes_of_episodes_that_nobody_goes_on_with_are_gone():
+    with Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO)) as first:
+        first.train(env_steps=40)
+        first.run.episode(0).user_data["lost"] = 1
+        first.run.episode(0).custom_metrics["lost"] = 1
+        whole, without = first.get_state(), first.get_state(environments=False)
+        for state, there in ((whole, True), (without, False)):
+            first.set_state(state)
+            assert bool(first.run.episode(0).user_data) == bool(first.run.episode(0).custom_metrics) == there
+
+
+def test_notes_that_no_file_can_hold_are_left_out_of_it(caplog: pytest.LogCaptureFixture):
+    run = Run(0, 1)
+    run.episode().user_data |= {"kept": [1], "lost": (i for i in range(3))}
+    assert Run.of_state(run.get_state()).episode().user_data == {"kept": [1]}
+    assert "user_data['lost'] is not kept in checkpoints" in caplog.text
+
+
 def test_a_run_of_an_older_checkpoint_has_episodes_without_them():
     state = Run(0, 1).get_state()
     del state["running"]

@@ -180,3 +180,30 @@ def test_methods_are_called_everywhere(kind: str):
     assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
     assert not made.step(np.zeros(3, np.int64)).errors
     made.close()
+
+
+class Scores(gym.Env):
+    """Writes into one and the same list, which `reset` empties."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self):
+        self.scores = []
+
+    def reset(self, *, seed=None, options=None):
+        self.scores.clear()
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.scores.append(1.0)
+        return np.zeros(1, np.float32), 0.0, len(self.scores) == 2, False, {"scores": self.scores}
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_what_an_environment_writes_into_later_is_as_it_was(vectorization):
+    environments = Environments(EnvironmentSpec(Scores, vectorization=vectorization), 1, infos=True)
+    environments.reset([0])
+    seen = [environments.step(np.zeros(1, np.int64)).infos[0]["scores"] for _ in range(3)]
+    environments.close()
+    assert seen == [[1.0], [1.0, 1.0], [1.0]]

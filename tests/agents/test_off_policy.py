@@ -450,3 +450,11 @@ def test_a_strategy_takes_optimizers_that_step_together():
 
     with pytest.raises(ConfigurationError, match=r"one after the other \(critic, then actor and temperature\)"):
         DistributedSteps(sac().learnable(), None)
+
+
+def test_weights_of_an_agent_without_noise_start_one_with_noise():
+    params = {"hidden_sizes": (8,), "learning_starts": 0}
+    plain = agents.make("sac", "Pendulum-v1", **params)
+    spec = AgentSpec.of(plain, None, {"noise": "gaussian"})
+    started = AgentSpec(spec.agent, spec.environment, spec.config, plain.get_state()).build(1)
+    np.testing.assert_array_equal(started.networks["actor"].get_weights()[0], plain.networks["actor"].get_weights()[0])

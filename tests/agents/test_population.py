@@ -15,6 +15,7 @@ import agents
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, KerasAgent, LambdaCallback, Trainer, hyperparameter
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO, PPOConfig
+from agents.algorithms.sac import SAC
 from agents.errors import NotMappableError
 from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.population import Population, Workshop
@@ -661,3 +662,19 @@ def test_an_optimizer_of_ones_own_is_not_taken_for_kerass(monkeypatch: pytest.Mo
     spec = OptimizerSpec.of(Adam(0.5, momentum=0.9))
     assert spec.name == f"{__name__}:Adam"
     assert OptimizerSpec.of(keras.optimizers.Adam(0.5)).name == "adam"
+
+
+@pytest.mark.parametrize("name", ["a2c", "acer", "ddpg", "dqn", "ppo", "rainbow", "sac", "td3", "trpo"])
+def test_all_of_our_agents_act_for_all_members_at_once(name):
+    env = "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1"
+    spec = AgentSpec.of(name, env, {"hidden_sizes": [8]})
+    assert Population(spec, [{"seed": 0}, {"seed": 1}])._all is not None
+
+
+def test_a_subclass_that_chooses_otherwise_does_not():
+    class Remembers(SAC):
+        def chosen(self, observations, explore):
+            return super().chosen(observations, explore)
+
+    spec = AgentSpec.of(Remembers, "Pendulum-v1", {"hidden_sizes": [8]})
+    assert Population(spec, [{"seed": 0}, {"seed": 1}])._all is None

@@ -297,6 +297,35 @@ def test_updates_that_were_not_made_are_made_later(stops_at: int):
 # --- populations
 
 
+def test_who_raises_leaves_nothing_as_it_was():
+    class Once(BackFill):
+        raised = False
+
+        def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
+            if len(self.seen) == 2 and not self.raised:
+                self.raised = True
+                raise RuntimeError("once")
+            super().on_trajectory(trainer, trajectory)
+
+    def training(callback: BackFill) -> Trainer:
+        Late.made = 0
+        params = {"learning_starts": 8, "batch_size": 4, "hidden_sizes": [4], "train_freq": 2, "jit_compile": False}
+        return Trainer(agents.make("dqn", EnvironmentSpec(Late, {"lengths": (3,)}), **params), callbacks=[callback])
+
+    expected, trainer = training(BackFill()), training(Once())
+    expected.train(env_steps=24)
+    with pytest.raises(RuntimeError, match="once"):
+        trainer.train(env_steps=24)
+    assert len(trainer.history.returns) == 3
+    again = training(BackFill())
+    again.set_state(trainer.get_state())
+    again.train(env_steps=24 - again.env_steps)
+    assert [each[:4] for each in again.history.episodes] == [each[:4] for each in expected.history.episodes]
+    np.testing.assert_array_equal(
+        again.memory.memory._arrays["rewards"][:24], expected.memory.memory._arrays["rewards"][:24]
+    )
+
+
 def test_members_have_trajectories_of_their_own():
     callback = BackFill()
     params = {

@@ -23,6 +23,8 @@ PLACE = f"{Path(__file__)}:Lengths"
 class Lengths(agents.Callback):
     """Measures what is known already."""
 
+    of_members = True
+
     def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
         episode.custom_metrics["twice"] = 2.0 * episode.length
 
@@ -51,6 +53,65 @@ def test_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, st
     assert list(result.table()["custom_metrics.twice"]) == [
         trial.user_attrs["custom_metrics"]["twice"]["mean"] for trial in result.study.trials()
     ]
+
+
+class StopsAtSix(agents.Callback):
+    """Counts on itself, and stops whoever it hears of."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+
+    def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
+        self.episodes += 1
+        if self.episodes == 6:
+            trainer.stop("six")
+
+
+def test_runs_have_callbacks_of_their_own_wherever_they_are_trained():
+    space = {"learning_rate": [1e-4, 1e-3, 1e-2]}
+    seen = []
+    for executor in ("population", "inline"):
+        options = {**QUICK, "env_steps": 400, "executor": executor, "storage": None, "sampler": "grid"}
+        result = finder.tune("ppo", ENV, space, callbacks=[StopsAtSix], **options)
+        trials = result.study.trials()
+        seen.append([(trial.params, trial.value, trial.user_attrs["env_steps"]) for trial in trials])
+        curves = [result.study.storage.episodes.curve(result.study.episodes_key, trial.number) for trial in trials]
+        assert [len([e for e in curve if e.seed == seed]) for curve in curves for seed in (0, 1)] == [6] * 6
+    assert seen[0] == seen[1]
+
+
+class RaisesForOne(agents.Callback):
+    """Has a fault with one of the seeds."""
+
+    of_members = True
+
+    def on_episode_end(self, trainer: agents.Trainer, episode: agents.Episode) -> None:
+        if trainer.runs[episode.member].seed == 1:
+            raise RuntimeError("not this one")
+
+
+def test_a_fault_with_one_member_is_the_end_of_that_one():
+    space = {"learning_rate": [1e-4, 1e-3]}
+    options = {**QUICK, "executor": "population", "storage": None, "seeds": [0, 2]}
+    good = finder.tune("ppo", ENV, space, callbacks=[RaisesForOne], n_trials=2, **options)
+    assert [trial.state.name for trial in good.study.trials()] == ["COMPLETE"] * 2
+    options["seeds"] = [1]
+    bad = finder.tune("ppo", ENV, space, callbacks=[RaisesForOne], n_trials=2, max_failures_in_a_row=9, **options)
+    assert [trial.state.name for trial in bad.study.trials()] == ["FAIL"] * 2
+
+
+def test_what_has_no_name_is_refused():
+    with pytest.raises(ConfigurationError, match="has no name that tells it from others"):
+        finder.tune("ppo", ENV, callbacks=[lambda: None], storage=None, **QUICK)
+
+
+def test_a_worker_is_given_callbacks_of_a_script(storage: str):
+    finder.tune(
+        "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[Lengths], study_name="a", storage=storage, **QUICK
+    )
+    with pytest.raises(ConfigurationError, match=r"runs have the callbacks .*Lengths: give 1 callbacks"):
+        finder.work("a", storage, callbacks=[Lengths, Lengths])
+    assert finder.work("a", storage, callbacks=[Lengths]).study.trials()
 
 
 def test_a_study_of_other_callbacks_is_another_study(storage: str):
@@ -96,7 +157,7 @@ def test_the_pick_is_trained_with_the_same(storage: str):
         )  # fmt: skip
     with load_study(storage, "found") as study:
         assert picked_callbacks(study) == (PLACE,)
-        with pytest.raises(ConfigurationError, match=r"had 1 callbacks .*: give as many"):
-            picked_callbacks(study, [PLACE, PLACE])
+        with pytest.raises(ConfigurationError, match=r"had 1 callbacks .*: give all of them again"):
+            picked_callbacks(study, [])
     with load_study(storage, "lost") as study:
         assert picked_callbacks(study, [PLACE]) == [PLACE]

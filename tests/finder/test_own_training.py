@@ -24,6 +24,7 @@ from finder.cohort import run_cohort
 from finder.executors.choice import choose_executor
 from finder.trial import TrialSpec
 from finder.tuning import spaces_of
+from studies.errors import StudyError
 from studies.study import load_study
 
 CARTPOLE = EnvironmentSpec("CartPole-v1")
@@ -391,3 +392,28 @@ class TestRunOfOnesOwn:
             run.report(**reported)
         with pytest.raises(RunEnded):
             run.report(1.0, length=10)
+
+
+class TestCallbacks:
+    def test_what_they_measure_of_a_run_is_kept(self) -> None:
+        result = tune(
+            trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, n_trials=1, seeds=1,
+            callbacks=[trainings.Doubles], **QUICK,
+        )  # fmt: skip
+        assert list(result.table()["custom_metrics.doubled"]) == [2.0]
+
+    def test_those_that_would_not_hear_are_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="nobody tells Steps of on_step_end, only of on_train_begin"):
+            tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, callbacks=[trainings.Steps], **QUICK)
+
+
+def test_two_partial_functions_are_two_studies(storage: str) -> None:
+    options = {**QUICK, "storage": storage, "study_name": "a", "env_steps": 100, "n_trials": 1, "seeds": 1}
+    space = {"gain": [1.0]}
+    tune(partial(trainings.steady, width=1), "CartPole-v1", space, **options)
+    with pytest.raises(StudyError, match="width"):
+        tune(partial(trainings.steady, width=2), "CartPole-v1", space, **options)
+
+
+def test_a_decorated_function_keeps_what_is_said_of_its_parameters() -> None:
+    assert AgentSpec.of(trainings.decorated, CARTPOLE).config.describe()["gain"].search == (0.5, 2.0)

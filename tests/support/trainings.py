@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import random
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+import agents
 from agents import Hyperparameter, TrainingRun
 
 BEST_RATE = 0.02
@@ -147,3 +149,39 @@ def measured(run: Any, gain: float = 1.0) -> None:
     """Tells of something else beside returns."""
     while True:
         run.report(gain, length=10, custom_metrics={"height": 2 * gain})
+
+
+def steady(run: Any, gain: float = 1.0, width: int = 0) -> None:
+    """The same return again and again."""
+    while True:
+        run.report(gain, length=10)
+
+
+class Doubles(agents.Callback):
+    """Measures something of every episode."""
+
+    def on_episode_end(self, trainer: Any, episode: agents.Episode) -> None:
+        episode.custom_metrics["doubled"] = 2 * episode.episode_return
+
+
+class Steps(agents.Callback):
+    """Listens to what nobody tells of."""
+
+    def on_step_end(self, trainer: Any) -> None:
+        """Is never called."""
+
+
+def logged(function: Any) -> Any:
+    """A decorator, as users have them."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    return wrapper
+
+
+@logged
+def decorated(run: Any, gain: Annotated[float, Hyperparameter(help="G.", search=(0.5, 2.0))] = 1.0) -> None:
+    """Says what its parameter may be."""
+    run.report(gain, length=10)
