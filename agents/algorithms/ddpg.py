@@ -38,6 +38,10 @@ class DDPG(ContinuousAgent):
     critics: ClassVar[tuple[str, ...]] = ("critic",)
     target_networks: ClassVar[Mapping[str, str]] = {"target_critic": "critic", "target_actor": "actor"}
 
+    @property
+    def rowwise(self) -> bool:
+        return super().rowwise  # said of `chosen` below, too
+
     def build(self) -> Mapping[str, keras.Model]:
         return {**super().build(), "target_actor": self.actor_network("target_actor")}
 

@@ -57,7 +57,7 @@ class SAC(ContinuousAgent):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of the `prepare` below, too
+        return super().rowwise  # said of `chosen` and `prepare` below, too
 
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())

@@ -45,7 +45,7 @@ class TD3(DDPG):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of the `prepare` below, too
+        return super().rowwise  # said of `prepare` below, too
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the noise of the target actor's actions, [M, D] of deviation 1."""
