@@ -191,8 +191,9 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
     for left in reversed(range(_TRIES)):
         try:
             return _connect(address)
-        except (IntegrityError, ProgrammingError, OperationalError):
-            if not left or address.kind == "sqlite":
+        except (IntegrityError, ProgrammingError, OperationalError) as error:
+            made_meanwhile = address.kind != "sqlite" or "already exists" in str(error)
+            if not left or not made_meanwhile:
                 raise
             time.sleep(random.uniform(0.1, 0.5))
     raise AssertionError

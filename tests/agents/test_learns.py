@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import agents
-from agents import Trainer, evaluate
+from agents import AgentSpec, Trainer, evaluate
 from agents.environments import Environments, EnvironmentSpec
 
 pytestmark = pytest.mark.learns
@@ -175,7 +174,7 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
     spec = EnvironmentSpec(environment, kwargs)
     threshold = 0.9 * environment.optimum
     assert random_return(spec) < threshold - 0.2 * environment.optimum  # the threshold says something
-    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], **params})
+    agent = AgentSpec.of(algorithm, spec, {**SMALL[algorithm], **params}).build()
     with Trainer(agent) as trainer:
         trainer.train(env_steps=env_steps)
     assert evaluate(agent, n_episodes=50).mean() >= threshold
@@ -198,7 +197,7 @@ def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
 ):
     """For ever it is 1 / (1 - 0.8) = 5; the two steps of an episode are worth 1.8 and 1."""
     spec = EnvironmentSpec(Endless, {"truncates": truncates})
-    agent = agents.make(algorithm, spec, **{**SMALL[algorithm], "gamma": 0.8, **params})
+    agent = AgentSpec.of(algorithm, spec, {**SMALL[algorithm], "gamma": 0.8, **params}).build()
     with Trainer(agent) as trainer:
         trainer.train(env_steps=5_000)
     value = agent.infer(name, np.ones((1, 1), np.float32)).max()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -15,7 +16,9 @@ from processes import wait_until_alone
 from small_study import curves, start
 
 from studies.attributes import seed_values
+from studies.errors import StudyError
 from studies.patience import PATIENCE_VARIABLE
+from studies.storage import open_storage
 from studies.study import load_study
 from studies.unwritten import Unwritten
 
@@ -51,14 +54,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def wait_for_trials(url: str, name: str, n_trials: int) -> None:
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            with load_study(url, name) as study:
-                if sum(trial.state.is_finished() for trial in study.all_trials()) >= n_trials:
+    with contextlib.closing(open_storage(url)) as storage:  # opened once: a study must not end before it is looked at
+        while time.monotonic() < deadline:
+            with contextlib.suppress(StudyError):  # it is not there yet
+                if sum(trial.state.is_finished() for trial in load_study(storage, name).all_trials()) >= n_trials:
                     return
-        except Exception:  # noqa: BLE001 - it is not there yet
-            pass
-        time.sleep(0.2)
+            time.sleep(0.05)
     raise AssertionError(f"{name} did not end {n_trials} trials")
 
 
