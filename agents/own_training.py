@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from agents.callbacks import Callback, CallbackList, Episode
 from agents.global_generators import GlobalGenerators
@@ -115,6 +115,14 @@ class FunctionTrainer:
     def vectorization(self) -> str:
         """How environments are stepped, as far as that is known: the function does it."""
         return self.environment.vectorization
+
+    def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> NoReturn:
+        """There are none here.
+
+        Raises:
+            ConfigurationError: Says whose they are.
+        """
+        self.agent.spec.refuse_functions(f"its environments are its own, and nobody else calls their {method!r}.")
 
     def stop(self, reason: str, member: int | None = None) -> None:
         """Has the run end at its next turn."""

@@ -407,6 +407,13 @@ class TestCallbacks:
             tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, env_steps=100, callbacks=[trainings.Steps], **QUICK)
 
 
+def test_a_curriculum_cannot_move_what_a_function_makes() -> None:
+    options = {**QUICK, "env_steps": 100, "n_trials": 1, "seeds": 1, "callbacks": [trainings.phases]}
+    result = tune(trainings.steady, "CartPole-v1", {"gain": [1.0]}, **options)
+    (trial,) = result.study.trials()
+    assert "its environments are its own, and nobody else calls their 'has_wrapper_attr'" in trial.user_attrs["reason"]
+
+
 def test_two_partial_functions_are_two_studies(storage: str) -> None:
     options = {**QUICK, "storage": storage, "study_name": "a", "env_steps": 100, "n_trials": 1, "seeds": 1}
     space = {"gain": [1.0]}

@@ -185,3 +185,8 @@ def logged(function: Any) -> Any:
 def decorated(run: Any, gain: Annotated[float, Hyperparameter(help="G.", search=(0.5, 2.0))] = 1.0) -> None:
     """Says what its parameter may be."""
     run.report(gain, length=10)
+
+
+def phases() -> agents.Callback:
+    """A curriculum."""
+    return agents.Curriculum(["easy", "hard"], promote_at=1.0)
