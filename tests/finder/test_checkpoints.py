@@ -13,6 +13,7 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Trainer, Trajectory
+from agents.callbacks import make_callbacks, why_alone
 from finder import checkpoints
 from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
 from finder.cohort import run_cohort
@@ -96,11 +97,12 @@ class Bonus(Callback):
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Path, agent: str) -> None:
+    own: dict[str, Any] = {"callbacks": (Bonus,), "why_alone": why_alone(make_callbacks([Bonus]))}
     one, whole, again = Remembering(), Remembering(), Remembering()
-    run_cohort([make_trial(None, 1, agent, callbacks=(Bonus,))], one)
-    run_cohort([make_trial(None, number, agent, callbacks=(Bonus,)) for number in range(2)], whole)
+    run_cohort([make_trial(None, 1, agent, **own)], one)
+    run_cohort([make_trial(None, number, agent, **own) for number in range(2)], whole)
     assert told(one, 1) == told(whole, 1)
-    trials = [make_trial(tmp_path, number, agent, callbacks=(Bonus,)) for number in range(2)]
+    trials = [make_trial(tmp_path, number, agent, **own) for number in range(2)]
     with pytest.raises(KilledError):
         run_cohort(trials, Killing(2))
     assert all_in(tmp_path)
