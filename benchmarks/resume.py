@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent / "results"
 CASES = {
     "ppo-acrobot": ["ppo", "--env", "Acrobot-v1", "--steps", "400000", "--checkpoint-every", "10000"],
     "dqn-cartpole": ["dqn", "--env", "CartPole-v1", "--steps", "60000", "--checkpoint-every", "2000"],
-    "sac-pendulum": ["sac", "--env", "Pendulum-v1", "--steps", "8000", "--checkpoint-every", "500", "-p",
+    "sac-pendulum": ["sac", "--env", "Pendulum-v1", "--steps", "20000", "--checkpoint-every", "500", "-p",
                      "hidden_sizes=[64,64]"],
 }  # fmt: skip
 SHARED = ["--vectorization", "sync", "--quiet"]
