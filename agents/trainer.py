@@ -69,6 +69,7 @@ class Trainer(Training):
         if env_steps is None and episodes is None and criterion is None:
             raise ConfigurationError("Say how long to train: env_steps, episodes or criterion.")
         budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
+        self.forget_stops()
         further = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
         with self.also_telling(*further):
             for _ in self.iterate(budget):
@@ -79,10 +80,9 @@ class Trainer(Training):
     def iterate(self, budget: Budget) -> Generator[int]:
         """The loop, as a generator: collects, updates, and gives the environment steps so far, again and again.
 
-        Several trainings can be driven in turns this way, to compare them at equal environment steps.
+        Several trainings can be driven in turns this way, to compare them at equal environment steps. Who was stopped
+        before, in this process or before a state was taken, stays so (`forget_stops`).
         """
-        for run in self._present:
-            run.stop_reason = None
         self.agent.refresh()
         self.callbacks.call("on_train_begin", self)
         try:

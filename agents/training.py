@@ -115,6 +115,11 @@ class Training:
         for run in self._present if member is None else [self.runs[member]]:
             run.stop_reason = reason
 
+    def forget_stops(self) -> None:
+        """Lets go on whoever was asked to stop before."""
+        for run in self._present:
+            run.stop_reason = None
+
     def position(self, member: int) -> int:
         """Where a member stands among those that are there.
 

@@ -174,6 +174,7 @@ def range_test(
     sweeper = _Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
     )
+    trainer.forget_stops()
     error: Exception | None = None
     try:
         with trainer.also_telling(sweeper):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
-from agents import AgentSpec, Callback, EnvironmentSpec, Trainer, Trajectory
+from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Trajectory
 from agents.callbacks import make_callbacks, why_alone
 from finder import checkpoints
 from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
@@ -39,6 +39,13 @@ class Killing(Remembering):
         if self.left <= 0:
             raise KilledError
         return None
+
+
+class KillingAtRung(Remembering):
+    """A listener that is killed at the first rung."""
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Any:
+        raise KilledError
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +116,31 @@ def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Pa
     run_cohort(trials, again)
     for number in range(2):
         assert told(again, number) == told(whole, number)
+
+
+class StopsOne(Callback):
+    """Stops one of the seeds early, for itself."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        self.episodes += 1
+        if self.episodes == 2 and trainer.run.seed == 1:
+            trainer.stop("enough")
+
+
+def test_a_run_that_a_callback_has_stopped_stays_stopped(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"callbacks": (StopsOne,), "why_alone": why_alone(make_callbacks([StopsOne]))}
+    whole, again = Remembering(), Remembering()
+    run_cohort([make_trial(None, 0, **own)], whole)
+    assert len([each for each in whole.records[0] if each.seed == 1]) == 2
+    with pytest.raises(KilledError):
+        run_cohort([make_trial(tmp_path, 0, **own)], KillingAtRung())
+    assert sorted(found.keys for found in all_in(tmp_path)) == [((0, 0),), ((0, 1),)]
+    run_cohort([make_trial(tmp_path, 0, **own)], again)
+    assert told(again, 0) == told(whole, 0)
+    assert again.outcomes[0].seed_values == whole.outcomes[0].seed_values
 
 
 def test_a_trial_whose_companions_have_ended_goes_on_alone(tmp_path: Path) -> None:
