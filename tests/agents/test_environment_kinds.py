@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -17,26 +15,16 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from rays import ELSEWHERE, RAY, WITH_RAY
 from scipy import stats
 
 from agents.environments import Environments, EnvironmentSpec
 from agents.errors import ConfigurationError
 
-WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+pytestmark = pytest.mark.usefixtures("one_ray_for_all")
+
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
-RAY = [pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")]
-ELSEWHERE = [pytest.param("async", marks=pytest.mark.real), *RAY]
 EXACT = ["sync", "native", *ELSEWHERE]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_ray_for_all() -> Iterator[None]:
-    """Copies connect to the Ray of this process; the first ones of this file start it, whoever else has one here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ADDRESS", "local")
-        yield
-    if ray := sys.modules.get("ray"):
-        ray.shutdown()
 
 
 def environments(kind: str, n: int = 8, id: Any = "CartPole-v1", **kwargs: Any) -> Environments:

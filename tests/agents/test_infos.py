@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,11 +11,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
+from rays import ELSEWHERE
 
 from agents import ConfigurationError
 from agents.environments import Environments, EnvironmentSpec
 
-WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+pytestmark = pytest.mark.usefixtures("one_ray_for_all")
+
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 
 
@@ -45,22 +45,6 @@ class Telling(gym.Env[np.ndarray, int]):
         if self.locked and self.odd:
             info["lock"] = threading.Lock()
         return np.zeros(1, np.float32), 0.0, self.t == 3, False, info
-
-
-ELSEWHERE = [
-    pytest.param("async", marks=pytest.mark.real),
-    *(pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")),
-]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_ray_for_all() -> Iterator[None]:
-    """Copies connect to the Ray of this process; the first ones of this file start it, whoever else has one here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ADDRESS", "local")
-        yield
-    if ray := sys.modules.get("ray"):
-        ray.shutdown()
 
 
 @pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])

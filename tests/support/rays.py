@@ -1,0 +1,12 @@
+"""Ray in tests: which of them need it, and how copies of environments find it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+RAY = [pytest.param(kind, marks=[pytest.mark.real, WITH_RAY]) for kind in ("ray", "ray-subproc")]
+ELSEWHERE = [pytest.param("async", marks=pytest.mark.real), *RAY]
+"""Vectorizations that step copies outside of this process."""
