@@ -276,8 +276,7 @@ def require_alone(trainer: Trainer, what: str) -> Agent:
         ConfigurationError: It trains a population.
     """
     if not isinstance(trainer.agent, Agent):
-        here = "a population" if hasattr(trainer.agent, "keep") else "a training function"
-        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has {here}.")
+        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has a population.")
     return trainer.agent
 
 

@@ -47,7 +47,7 @@ def place_of(value: Any) -> str:
     """
     if not isinstance(value, str) and ("<lambda>" in name_of(value) or not hasattr(value, "__qualname__")):
         raise ConfigurationError(f"{value!r} has no name that tells it from others: give a class, or write a function.")
-    return value if isinstance(value, str) else name_of(value).replace(f"{value.__module__}.", f"{value.__module__}:")
+    return value if isinstance(value, str) else f"{value.__module__}:{value.__qualname__}"
 
 
 def file_of(module_name: str) -> Path | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from agents.callbacks import Callback, make_callbacks
+from agents.callbacks import Callback, find_maker, make_callbacks
 from agents.checkpoint_file import CheckpointHeader, all_in, find, header_of, resume
 from agents.checkpoints import Checkpoints
 from agents.config import AgentConfig
@@ -75,7 +75,8 @@ class LongRun:
             judged_by=_judge(settings),
         )
         # Checkpoints refuse a training that is behind them, before the history is cut to it.
-        own = [*_callbacks(folder), self.checkpoints, HistoryFile(folder.path)]
+        asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
+        own = [*asked, self.checkpoints, HistoryFile(folder.path)]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None
@@ -133,6 +134,8 @@ def check_settings(settings: RunSettings) -> None:
         ConfigurationError: Names what to change.
     """
     _callbacks(RunFolder(Path(), settings, None, ()))
+    for place in settings.callbacks:
+        find_maker(place)
     if settings.plateau is not None and settings.early_stop is not None and settings.early_stop <= settings.plateau:
         raise ConfigurationError(
             f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
@@ -160,10 +163,10 @@ def _judge(settings: RunSettings) -> JudgedBy:
 
 
 def _callbacks(folder: RunFolder) -> list[Callback]:
-    """What the settings ask for, but for history and checkpoints, which every run has."""
+    """Ours that the settings ask for, but for history and checkpoints, which every run has."""
     settings = folder.settings
     looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
-    callbacks = make_callbacks(settings.callbacks)
+    callbacks: list[Callback] = []
     if settings.evaluate_every is not None:
         callbacks.append(Evaluate(settings.evaluate_every, n_episodes=settings.evaluate_episodes))
     if settings.plateau is not None:

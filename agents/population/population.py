@@ -181,8 +181,10 @@ class Population:
 
     def restart(self, environments: Array | None) -> None:
         """Is told in which copies new episodes begin, [P * N]; None: all."""
-        for position, actor in enumerate(self._actors):
-            actor.restart(None if environments is None else np.split(environments, len(self._actors))[position])
+        n = len(self._actors)
+        own = [None] * n if environments is None else np.split(environments, n)
+        for actor, copies in zip(self._actors, own, strict=True):
+            actor.restart(copies)
 
     def advance(self, env_steps: int) -> None:
         """Is told of `env_steps` more steps of each member."""
