@@ -140,12 +140,14 @@ def all_rows(layout: Layout, tensors: Sequence[Any]) -> dict[str, Any]:
 
 
 def direct_call(function: Any) -> Callable[..., Any]:
-    """Calls a concrete function with flat tensors, without the checks of arguments, a fifth of a short call."""
+    """Calls a concrete function with tensors, which gives a list of tensors.
+
+    Without the checks of arguments and the search for a structure in what it gives: a quarter of a short call.
+    """
     captured, call_flat = list(function.captured_inputs), function.inference_fn.call_flat
-    structure = function.structured_outputs
 
     def call(*inputs: Any) -> Any:
-        return tf.nest.pack_sequence_as(structure, call_flat(*inputs, *captured))
+        return call_flat(*inputs, *captured)
 
     return call
 

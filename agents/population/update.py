@@ -66,14 +66,14 @@ class MemberUpdate(CompiledCalls):
         if not contiguous:
             inputs.insert(0, indices)
         all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
-        names, (history, watched) = self._call(layout, indices.shape[1:], all_inputs, opens)
+        names, (history, *watched) = self._call(layout, indices.shape[1:], all_inputs, opens)
         # Without copies: nobody writes to these tensors any more.
         return told(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
-        def run(n: Any, *tensors: Any) -> tuple[Any, list[Any]]:
+        def run(n: Any, *tensors: Any) -> tuple[Any, ...]:
             # Read here and written there: one array for both would be copied whole in every turn of the loop.
             before = [tf.convert_to_tensor(stack) for stack in stacks]
             arrays = [
@@ -97,7 +97,7 @@ class MemberUpdate(CompiledCalls):
             for stack, values in zip(stacks, after, strict=True):
                 stack.assign(values)
             self.spoil()
-            return history.stack(), [after[index] for index in self.watched]
+            return history.stack(), *(after[index] for index in self.watched)
 
         function = tf.function(run, jit_compile=self.jit_compile, autograph=False)
         return direct_call(function.get_concrete_function(*specs_of(inputs)))
