@@ -39,10 +39,10 @@ lint: $(VENV)/.installed-for-tests
 kills: $(VENV)/.installed-for-tests
 	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
 
-# Hours of training: greedy returns over seeds. Finished seeds are not run again.
+# Hours of training: greedy returns over seeds. Cases that are done are not run again.
 benchmarks: install
-	$(BIN)/python benchmarks/learning.py
-	$(BIN)/python benchmarks/learning.py --summary
+	$(BIN)/python benchmarks/returns.py
+	$(BIN)/python benchmarks/returns.py --summary
 
 # Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/README.md).
 speed: install

@@ -253,7 +253,7 @@ class GradientSteps:
 def told(names: Sequence[str], history: Array) -> dict[str, Array]:
     """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
     n = len(names)
-    values = dict(zip(names, np.moveaxis(history[..., :n], -1, 0), strict=True))
+    values = {name: history[..., index] for index, name in enumerate(names)}
     return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values
 
 
