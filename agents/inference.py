@@ -58,7 +58,7 @@ class NumpyMirror:
 
     def __init__(self, network: Any) -> None:
         self._layers = [layer for layer in network.layers if type(layer).__name__ != "InputLayer"]
-        self._functions = [_numpy_function(layer) for layer in self._layers]
+        self._functions = [numpy_function(layer) for layer in self._layers]
         self._n_noise = [getattr(layer, "n_noise", 0) for layer in self._layers]
         self._shapes = [[tuple(weight.shape) for weight in layer.weights] for layer in self._layers]
         self._weights: list[list[Array]] | None = None
@@ -120,7 +120,7 @@ class NumpyMirror:
         return self._weights
 
 
-def _numpy_function(layer: Any) -> Callable[..., Array]:
+def numpy_function(layer: Any) -> Callable[..., Array]:
     """What a layer computes, as a function of its input [..., F], its weights, and of a noisy layer its noise."""
     kind = type(layer).__name__
     if hasattr(layer, "numpy_call"):
@@ -139,7 +139,7 @@ def _numpy_function(layer: Any) -> Callable[..., Array]:
 
 def _known(layer: Any) -> bool:
     if hasattr(layer, "numpy_call"):
-        return True
+        return all(_known(part) for part in getattr(layer, "parts", ()))
     kind = type(layer).__name__
     if not type(layer).__module__.startswith("keras."):
         return False  # a user's own layer may well be called Dense

@@ -349,4 +349,5 @@ class KerasAgent(LiveAgent):
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
         self.forwards.refresh()
+        self.start()  # as this config says, which may have another exploration
         self.set_extra_state(state["extra"])

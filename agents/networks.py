@@ -94,6 +94,7 @@ def noisy_network(
     sigma: float,
     activation: str = "relu",
     convolutions: Convolutions | None = None,
+    head: keras.layers.Layer | None = None,
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> NoisyNetwork:
@@ -106,6 +107,7 @@ def noisy_network(
         sigma: Size of the noise at first; see `NoisyDense`.
         activation: Keras activation of the hidden layers.
         convolutions: As in `network`.
+        head: As in `network`, in place of a noisy one.
         behind: As in `network`.
         name: Name of the network.
 
@@ -119,7 +121,7 @@ def noisy_network(
     ]
     for size in hidden_sizes:
         layers += [NoisyDense(size, sigma), keras.layers.Activation(activation)]
-    return NoisyNetwork([*layers, NoisyDense(outputs, sigma), *behind], name=name)
+    return NoisyNetwork([*layers, head or NoisyDense(outputs, sigma), *behind], name=name)
 
 
 def critic_network(
@@ -211,26 +213,6 @@ def _of_image(shape: tuple[int, ...], convolutions: Convolutions) -> list[keras.
         sides = [(side - kernel) // stride + 1 for side in sides]
         layers.append(keras.layers.Conv2D(filters, kernel, stride, activation="relu"))
     return [*layers, keras.layers.Flatten()]
-
-
-@keras.saving.register_keras_serializable("agents")
-class Dueling(keras.layers.Layer):
-    """Action values as a state value plus advantages of mean zero (Wang et al. 2015, arXiv 1511.06581)."""
-
-    def build(self, input_shape: tuple[int, ...]) -> None:
-        """Learns which axis the actions are, counted from the end."""
-        self._actions = 1 - len(input_shape)
-
-    def call(self, both: Any) -> Any:
-        """[B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
-        value, advantages = both[:, :1], both[:, 1:]
-        return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
-
-    def numpy_call(self, both: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting, whatever axes there are before."""
-        value, advantages = np.split(both, [1], axis=self._actions)
-        result: Array = value + advantages - advantages.mean(axis=self._actions, keepdims=True)
-        return result
 
 
 @keras.saving.register_keras_serializable("agents")

@@ -89,7 +89,8 @@ class ReplayConfig(AgentConfig):
         super().__post_init__()
         if self.buffer_size // self.n_envs <= self.n_step:
             raise ConfigurationError(
-                f"buffer_size must be more than n_envs * n_step = {self.n_envs * self.n_step}, got {self.buffer_size}."
+                f"buffer_size must be at least n_envs * (n_step + 1) = {self.n_envs * (self.n_step + 1)}, got "
+                f"{self.buffer_size}."
             )
         if self.replay not in REPLAYS:
             raise unknown_name("replay", self.replay, REPLAYS)

@@ -21,10 +21,11 @@ class A2CConfig(OneLossConfig):
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         7e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
+    # Keras adds epsilon to the mean square and not to its root: this is what others call 1e-5.
     optimizer: str = hyperparameter(
-        "rmsprop(rho=0.99, epsilon=1e-05)",
+        "rmsprop(rho=0.99, epsilon=1e-10)",
         "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
-        search=("adam", "adamw", "rmsprop(rho=0.99, epsilon=1e-05)", "sgd"),
+        search=("adam", "adamw", "rmsprop(rho=0.99, epsilon=1e-10)", "sgd"),
     )
     n_steps: int = hyperparameter(5, "Steps of each copy a rollout.", low=1, search=(5, 8, 16, 32, 64))
     gae_lambda: float = hyperparameter(

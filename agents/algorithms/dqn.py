@@ -20,10 +20,11 @@ from agents.action_values import ActionValues, ScalarValues
 from agents.backend import keras, ops
 from agents.categorical_values import CategoricalValues
 from agents.config import explores, hyperparameter
+from agents.dueling import Dueling, dueling_head, split_hidden
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
-from agents.networks import Dueling, network, noisy_network, of_actions
-from agents.noisy import draw_noise
+from agents.networks import network, noisy_network, of_actions
+from agents.noisy import NoisyDense, draw_noise
 from agents.off_policy import OffPolicyAgent, OffPolicyConfig
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +74,7 @@ class DQNConfig(OffPolicyConfig):
     )
     policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
     double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
-    dueling: bool = hyperparameter(False, "Separate state value and advantages.")
+    dueling: bool = hyperparameter(False, "State values and advantages have a last hidden layer each.")
     noisy: bool = hyperparameter(False, "Noise on the weights, of a size that is learned, explores.")
     noisy_sigma: float = hyperparameter(
         0.5,
@@ -148,12 +149,21 @@ class DQN(OffPolicyAgent):
 
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
-        outputs = (n_actions + config.dueling) * self.values.n_outputs
-        behind = [*self.values.layers(), *([Dueling()] if config.dueling else [])]
-        shared: dict[str, Any] = {"outputs": outputs, "behind": behind, "name": name, **config.layers("q")}
+        layers, n_outputs, behind = config.layers("q"), self.values.n_outputs, list(self.values.layers())
+        if config.dueling:
+            layers["hidden_sizes"], own_size = split_hidden(layers["hidden_sizes"])
+            layers["head"] = dueling_head(own_size, n_actions, n_outputs, layers["activation"], self._dense)
+            behind.append(Dueling())
+        shared: dict[str, Any] = {"outputs": n_actions * n_outputs, "behind": behind, "name": name, **layers}
         if config.noisy:
             return noisy_network(self.observation_space, sigma=config.noisy_sigma, **shared)
         return network(self.observation_space, **shared)
+
+    def _dense(self, units: int, activation: str | None = None) -> list[keras.layers.Layer]:
+        if not self.config.noisy:
+            return [keras.layers.Dense(units, activation=activation)]
+        noisy = NoisyDense(units, self.config.noisy_sigma)
+        return [noisy, keras.layers.Activation(activation)] if activation else [noisy]
 
     def start(self) -> None:
         super().start()

@@ -13,6 +13,7 @@ from agents.backend import keras, ops
 from agents.config import hyperparameter
 from agents.continuous import ContinuousAgent, ContinuousConfig
 from agents.distributions import SquashedGaussian
+from agents.errors import ConfigurationError
 from agents.learning import Turn
 from agents.networks import constant, network
 
@@ -42,6 +43,16 @@ class SACConfig(ContinuousConfig):
         live=True,
         when=_learns_temperature,
     )
+    n_step: int = hyperparameter(1, "Steps until the bootstrap, which is 1: values hold every step's entropy.", low=1)
+
+    def __post_init__(self) -> None:
+        """Refuses what would be learned wrongly."""
+        super().__post_init__()
+        if self.n_step > 1:
+            raise ConfigurationError(
+                f"n_step must be 1 for SAC, got {self.n_step}: rewards of several steps would leave out the entropy of "
+                f"the policy on the way, so that another temperature would count for values than for actions."
+            )
 
 
 class SAC(ContinuousAgent):
@@ -61,6 +72,12 @@ class SAC(ContinuousAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
+        highest, target = self.n_dimensions * math.log(2.0), self.config.target_entropy
+        if self.config.ent_coef is None and target is not None and target >= highest:
+            raise ConfigurationError(
+                f"target_entropy must be less than {highest:.3g}, the entropy of actions drawn uniformly within "
+                f"[-1, 1] (log 2 for each dimension), got {target:g}; the usual one is {-self.n_dimensions}."
+            )
         if self.config.ent_coef is None:
             first = math.log(self.config.initial_ent_coef)
             made["temperature"] = constant(self.observation_space, first, name="temperature")

@@ -158,6 +158,8 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             told = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             return self._nothing(), 0.0, False, False, self._died(error)
+        if terminated or truncated:
+            observation = np.array(observation)  # a copy: the reset may write into the same array
         return observation, reward, terminated, truncated, told
 
     def answer(self, question: bytes) -> bytes | None:

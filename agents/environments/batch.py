@@ -83,6 +83,8 @@ class Environments:
             successors = observations.copy()
             for i, final in stepped.finals.items():
                 successors[i] = self._observe(np.asarray(final)[None])[0]
+                if stepped.terminated[i] and not np.isfinite(successors[i]).all():
+                    successors[i] = 0  # nothing follows, so nothing may depend on what broke there
         infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
 

@@ -70,6 +70,8 @@ class Goals(NamedTuple):
     achieved: slice  # where the goal that was reached is in an observation
     desired: slice  # where the one that is wanted is
     judge: Judge  # achieved [M, G], desired [M, G] -> rewards [M] float32, whether that ends the episode [M] bool
+    tells_ends: bool = True  # whether it knows of ends; where it does not, episodes end where they were seen to
+    rules: bool = False  # whether what it says counts for all pairs, those of the environment's own goals too
 
 
 def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = None) -> Goals:
@@ -79,8 +81,8 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
         environment: A goal environment, made by `EnvironmentSpec.make`.
         label: What it is called in errors.
         function: ``"module:function"``, or ``"file.py:function"``, that gives the rewards and ends of pairs of goals:
-            `Judge`. Defaults to the environment's `compute_reward` and, where it has it, `compute_terminated`, whose
-            `info` is ``{}``.
+            `Judge`; then it rules. Defaults to the environment's `compute_reward` and, where it has it,
+            `compute_terminated`, whose `info` is ``{}``.
 
     Raises:
         ConfigurationError: It is none, says nothing of rewards, or the function does not exist or gives something else.
@@ -93,9 +95,17 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
             f"{label!r} has no {', no '.join(missing)}."
         )
     achieved, desired = places["achieved_goal"], places["desired_goal"]
-    judge = _function(function) if function is not None else _of_environment(environment, label)
-    probe = np.zeros((3, achieved.stop - achieved.start), np.float32)
-    return Goals(achieved, desired, _checked(judge, probe, function or label))
+    sizes = [each.stop - each.start for each in (achieved, desired)]
+    if sizes[0] != sizes[1]:
+        raise ConfigurationError(
+            f"Hindsight puts goals that were reached in the place of wanted ones, and in {label!r} they differ in size:"
+            f" achieved_goal has {sizes[0]} numbers, desired_goal {sizes[1]}."
+        )
+    probe = np.zeros((3, sizes[0]), np.float32)
+    if function is not None:
+        return Goals(achieved, desired, _checked(_function(function), probe, function), rules=True)
+    judge = _checked(_of_environment(environment, label), probe, label)
+    return Goals(achieved, desired, judge, tells_ends=environment.has_wrapper_attr("compute_terminated"))
 
 
 def _of_environment(environment: gym.Env[Any, Any], label: str) -> Judge:

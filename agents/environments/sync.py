@@ -59,7 +59,7 @@ class SyncCopies(Copies):
                 if self._wants_infos:
                     infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
                 if terminated[i] or truncated[i]:
-                    finals[i] = observation
+                    finals[i] = np.array(observation)  # a copy: the reset may write into the same array
                     observation, _ = environment.reset()
                 observations[i] = observation
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything

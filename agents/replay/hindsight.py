@@ -6,6 +6,7 @@ done when a minibatch is drawn, so every stored step can serve any number of goa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -16,6 +17,11 @@ from agents.replay.memory import Array, Transition
 from agents.replay.uniform import UniformReplay
 
 STRATEGIES = ("future", "final", "episode")
+
+_COMPARED = 64
+"""In one of so many minibatches, rewards are compared with those that the environment gave."""
+
+log = logging.getLogger(__name__)
 
 
 class HindsightReplay(UniformReplay):
@@ -37,6 +43,7 @@ class HindsightReplay(UniformReplay):
         self._goals = goals
         self._share = n_sampled_goal / (n_sampled_goal + 1)
         self._strategy = strategy
+        self._until_compared = 0
         # Of every stored step, the number of its episode in its environment, [T, N]; and of episodes by that number,
         # modulo T + 1, the times of their first and of their newest step: of T steps, and of one to come.
         self._make_room(self.n_envs)
@@ -72,13 +79,58 @@ class HindsightReplay(UniformReplay):
         slots, columns = self._draw(n)
         chances = np.concatenate([rng.random((n, 2)) for rng in self._rngs])  # of another goal, and of which
         data = self._transitions(slots, columns, n)
-        chosen = np.flatnonzero(chances[:, 0] < self._share)
+        others = chances[:, 0] < self._share
+        chosen = np.flatnonzero(others)
+        if self._goals.rules:
+            judged = np.arange(len(others))
+        else:
+            judged = chosen
+            self._compare(data, np.flatnonzero(~others))
+        own = data["next_observations"][judged, self._goals.desired]  # copies: the goals of the environment
         if len(chosen):
             self._want_others(data, chosen, slots[chosen], columns[chosen], chances[chosen, 1])
+        if len(judged):
+            self._judge(data, judged, own)
         return data
 
+    def _compare(self, data: dict[str, Array], kept: Array) -> None:
+        """Warns, once, where the environment gave other rewards for its own goals than are computed for them."""
+        self._until_compared -= 1
+        if self._until_compared >= 0 or not len(kept):
+            return
+        self._until_compared = _COMPARED - 1
+        places = data["next_observations"][kept]
+        given, computed = data["rewards"][kept], self._goals.judge(*self._pairs(places))[0]
+        different = ~np.isclose(given, computed, rtol=1e-3, atol=1e-3)
+        if different.any():
+            first = int(np.argmax(different))
+            log.warning(
+                "Hindsight computes other rewards than the environment gives: %g where it gave %g for the same goals: "
+                "there are two kinds of rewards to learn from. Does compute_reward need more than the goals, does a "
+                "wrapper or a curriculum change rewards, or does the trainer step another environment than that of the "
+                "agent? A goal_function computes all of them.",
+                *(computed[first], given[first]),
+            )
+            self._until_compared = 1 << 62
+
+    def _pairs(self, observations: Array) -> tuple[Array, Array]:
+        """What was reached, and what was wanted."""
+        return observations[:, self._goals.achieved], observations[:, self._goals.desired]
+
+    def _judge(self, data: dict[str, Array], judged: Array, own: Array) -> None:
+        """Computes rewards and ends of these rows anew, whose goals in the environment were others, `own`."""
+        achieved, wanted = self._pairs(data["next_observations"][judged])
+        data["rewards"][judged], ended = self._goals.judge(achieved, wanted)
+        if not self._goals.tells_ends:
+            return
+        # An episode may have ended for another reason than its goal, and then it would have with any other.
+        stored = np.flatnonzero(data["terminated"][judged])
+        if len(stored):
+            ended[stored] |= ~self._goals.judge(achieved[stored], own[stored])[1]
+        data["terminated"][judged] = ended
+
     def _want_others(self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array) -> None:
-        """Puts goals that were reached into the `chosen` rows of the data, and what they give."""
+        """Puts goals that were reached into the `chosen` rows of the data."""
         episodes = self._episodes[slots, columns] % len(self._newest)
         last = self._newest[episodes, columns]
         oldest = max(0, self._added - self.capacity)
@@ -93,8 +145,6 @@ class HindsightReplay(UniformReplay):
         reached = self._rows("next_observations", at % self.capacity * width + columns)[:, self._goals.achieved]
         for name in ("observations", "next_observations"):
             data[name][chosen, self._goals.desired] = reached
-        achieved = data["next_observations"][chosen, self._goals.achieved]
-        data["rewards"][chosen], data["terminated"][chosen] = self._goals.judge(achieved, reached)
 
     @classmethod
     def of_members(cls, memories: Sequence[Self]) -> Self:

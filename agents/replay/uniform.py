@@ -47,7 +47,7 @@ class UniformReplay(Memory):
         self.capacity = buffer_size // n_envs
         if self.capacity <= n_step:
             raise ConfigurationError(
-                f"buffer_size must be more than n_envs * n_step = {n_envs * n_step}, got {buffer_size}."
+                f"buffer_size must be at least n_envs * (n_step + 1) = {n_envs * (n_step + 1)}, got {buffer_size}."
             )
         self.batch_size = batch_size
         self.learning_starts = learning_starts

@@ -289,7 +289,7 @@ class TestSAC(AgentContract):
 
 
 class TestSACWithAFixedTemperature(TestSAC):
-    params = {**TestSAC.params, "ent_coef": 0.2, "n_step": 3, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
+    params = {**TestSAC.params, "ent_coef": 0.2, "n_envs": 2, "gradient_steps": 2}  # noqa: RUF012
     live = "ent_coef"
 
 

@@ -14,8 +14,9 @@ from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.rainbow import Rainbow, RainbowConfig
 from agents.categorical_values import CategoricalValues, project
 from agents.config import AgentConfig
+from agents.dueling import Dueling
 from agents.errors import ConfigurationError
-from agents.networks import Atoms, Dueling
+from agents.networks import Atoms
 from agents.replay import Batches, PrioritizedReplay
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -182,11 +183,13 @@ def test_rows_of_several_members_have_their_own_support():
 
 
 def test_dueling_is_made_of_each_atoms_logits():
-    agent = DQN(PLANE, TWO, DQNConfig(n_atoms=3, dueling=True, hidden_sizes=()))
-    dense, atoms, dueling = agent.networks["q"].layers
-    assert (dense.units, type(atoms), type(dueling)) == (9, Atoms, Dueling)
+    agent = DQN(PLANE, TWO, DQNConfig(n_atoms=3, dueling=True, hidden_sizes=(1,)))
+    streams, atoms, dueling = agent.networks["q"].layers
+    assert ([layer.units for layer in streams.parts], type(atoms), type(dueling)) == ([1, 3, 1, 6], Atoms, Dueling)
     value, first, second = np.array([[1, 2, 3], [0, 1, 4], [2, 1, 0]], np.float32)
-    agent.networks["q"].set_weights([np.zeros((2, 9)), np.concatenate([value, first, second])])
+    hidden, outputs = [np.zeros((2, 1)), np.zeros(1)], [value, np.concatenate([first, second])]
+    weights = [[*hidden, np.zeros((1, len(biases))), biases] for biases in outputs]
+    agent.networks["q"].set_weights([*weights[0], *weights[1]])
     agent.refresh()
     mean = (first + second) / 2
     expected = [[value + first - mean, value + second - mean]]

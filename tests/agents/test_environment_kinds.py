@@ -206,6 +206,42 @@ def test_what_cannot_be_sent_to_another_process_is_told_all_the_same(kind: str):
     made.close()
 
 
+class OneArray(gym.Env[np.ndarray, int]):
+    """Writes all observations into one array: 1, 2, 3, and at the reset -5. Every second episode breaks at its end."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.seen, self.episode = np.zeros(1, np.float32), -1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.episode += 1
+        self.t = 0
+        self.seen[:] = -5.0
+        return self.seen, {}
+
+    def step(self, action: int) -> Any:
+        self.t += 1
+        breaks = self.t == 3 and self.episode % 2 == 1
+        self.seen[:] = np.nan if breaks else self.t
+        return self.seen, 1.0, breaks, self.t == 3 and not breaks, {}
+
+
+@pytest.mark.parametrize("kind", ["sync", *ELSEWHERE])
+def test_what_an_episode_ended_with_is_kept_from_its_reset(kind: str):
+    """And where it broke to pieces there, nothing is kept of that: nothing follows."""
+    made = environments(kind, 2, OneArray)
+    made.reset([0, 1])
+    steps = [made.step(np.zeros(2, np.int64)) for _ in range(6)]
+    assert [step.successors.ravel().tolist() for step in steps] == [[x, x] for x in (1, 2, 3, 1, 2, 0)]
+    assert [step.observations.ravel().tolist() for step in steps] == [[x, x] for x in (1, 2, -5, 1, 2, -5)]
+    assert [step.truncated[0] for step in steps] == [False, False, True, False, False, False]
+    assert [step.terminated[0] for step in steps] == [False] * 5 + [True]
+    made.close()
+
+
 # --- actors that die, environments of a script
 
 

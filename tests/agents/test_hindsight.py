@@ -81,6 +81,10 @@ def twice(achieved, desired):
     return -2 * distance, distance < 0.5
 
 
+def fifty(achieved, desired):
+    return np.full(len(achieved), -50.0), np.zeros(len(achieved), bool)
+
+
 def wrong(achieved, desired):
     return np.zeros(2), np.zeros(2)
 
@@ -158,6 +162,16 @@ def test_what_is_no_goal_environment_says_what_is_missing():
         agents.make("dqn", EnvironmentSpec(Line), replay="hindsight", goal_function=f"{__name__}:wrong")
 
 
+def test_goals_of_different_sizes_are_refused():
+    class Uneven(Line):
+        observation_space = spaces.Dict({**Line.observation_space.spaces, "desired_goal": spaces.Box(-1.0, 1.0, (3,))})
+
+    with pytest.raises(
+        ConfigurationError, match=r"'Uneven' they differ in size: achieved_goal has 1 .* desired_goal 3"
+    ):
+        agents.make("dqn", EnvironmentSpec(Uneven), replay="hindsight")
+
+
 def test_bits():
     check_env(BitFlip(3), skip_render_check=True)
     environment = BitFlip(3)
@@ -174,6 +188,69 @@ def test_bits():
 
 
 # --- the replay
+
+
+def cliff(replay):
+    """Episodes of three steps that end at a place whose goal is not reached, as an environment does that kills."""
+    for t in range(30):
+        at = np.float32(t % 3)
+        before, after = np.array([[at, at, -1.0]], np.float32), np.array([[at + 1, at + 1, -1.0]], np.float32)
+        flags = np.array([t % 3 == 2]), np.array([False])
+        replay.add(Transition(before, np.zeros(1, np.int64), np.full(1, -7.0, np.float32), after, *flags))
+
+
+def never(achieved, desired):
+    return judged(achieved, desired)[0], np.zeros(len(achieved), bool)
+
+
+@pytest.mark.parametrize("goals", ["of ends", "of no ends", "untold"])
+def test_what_ended_for_another_reason_ended_with_any_goal(goals):
+    judge = judged if goals == "of ends" else never
+    replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
+    cliff(replay)
+    data = replay.sample(1_000)
+    at, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]
+    assert data["terminated"][at == 3].all()
+    early = (at < 3) & (wanted == at)
+    assert early.any()
+    assert data["terminated"][early].all() == (goals == "of ends")
+    assert not data["terminated"][(at < 3) & (wanted != at)].any()
+
+
+def test_ends_at_a_goal_are_taken_back_where_another_one_is_wanted():
+    replay = replay_of(n_envs=1)
+    for t in range(30):  # three steps to the goal at 3
+        at = np.float32(t % 3)
+        before, after = np.array([[at, at, 3.0]], np.float32), np.array([[at + 1, at + 1, 3.0]], np.float32)
+        flags = np.array([t % 3 == 2]), np.array([False])
+        replay.add(Transition(before, np.zeros(1, np.int64), np.zeros(1, np.float32), after, *flags))
+    replay._strategy = "episode"
+    data = replay.sample(1_000)
+    reached, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]
+    np.testing.assert_array_equal(data["terminated"], reached == wanted)
+
+
+def test_a_function_of_ones_own_gives_all_rewards(caplog):
+    for rules in (True, False):
+        replay = replay_of(goals=Goals(slice(1, 2), slice(2, 3), fifty, rules=rules))
+        walk(replay, 40)
+        for _ in range(3):
+            rewards = set(replay.sample(1_000)["rewards"].tolist())
+        assert rewards == ({-50.0} if rules else {-50.0, -7.0})
+        assert caplog.text.count(
+            "Hindsight computes other rewards than the environment gives: -50 where it gave -7"
+        ) == (not rules)
+
+
+def test_an_environment_that_changes_its_rewards_later_is_noticed(caplog):
+    agreeing = replay_of(goals=Goals(slice(1, 2), slice(2, 3), lambda a, d: (np.full(len(a), -7.0), a[:, 0] < 0)))
+    walk(agreeing, 40)
+    agreeing.sample(100)
+    assert not caplog.text
+    agreeing._goals = agreeing._goals._replace(judge=fifty)
+    for _ in range(64):
+        agreeing.sample(10)
+    assert caplog.text.count("Hindsight computes other rewards") == 1
 
 
 def walk(replay, n_steps, n_envs=2, length=5, first=0):

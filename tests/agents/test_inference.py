@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.distributions import GaussianHead
+from agents.dueling import Dueling, Streams, dueling_head
 from agents.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
-from agents.networks import Atoms, Dueling, network, noisy_network
+from agents.networks import Atoms, network, noisy_network
 from agents.noisy import NoisyDense, NoisyNetwork
 
 
@@ -39,7 +40,7 @@ def test_activations_are_keras_own(x, name):
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=3),
     activation=st.sampled_from(sorted(ACTIVATIONS)),
-    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian", "noisy", "atoms"]),
+    head=st.sampled_from(["dense", "no bias", "dueling", "gaussian", "noisy", "atoms", "streams"]),
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
@@ -51,6 +52,10 @@ def test_a_mirror_gives_the_networks_numbers(sizes, activation, head, rows, seed
         "gaussian": lambda: [GaussianHead(3)],
         "noisy": lambda: [NoisyDense(3)],
         "atoms": lambda: [keras.layers.Dense(12), Atoms(4), Dueling()],
+        "streams": lambda: [
+            Streams([[keras.layers.Dense(2, activation), keras.layers.Dense(1)], [NoisyDense(3)]]),
+            Dueling(),
+        ],
     }
     layers = [keras.layers.Dense(size, activation=activation) for size in sizes]
     model = randomised(keras.Sequential([keras.Input((2, 2)), keras.layers.Flatten(), *layers, *heads[head]()]), seed)
@@ -71,12 +76,15 @@ def test_activation_layers_are_mirrored():
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=3),
     activation=st.sampled_from(sorted(ACTIVATIONS)),
+    dueling=st.booleans(),
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
-def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, rows, seed):
+def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, dueling, rows, seed):
     space, rng = spaces.Box(-1.0, 1.0, (4,), np.float32), np.random.default_rng(seed)
-    model = randomised(noisy_network(space, sizes, 3, sigma=0.5, activation=activation, behind=[Dueling()]), seed)
+    head = dueling_head(2, 2, 1, activation, lambda units, name=None: [NoisyDense(units), *activations(name)])
+    shared = {"sigma": 0.5, "activation": activation, "behind": [Dueling()]}
+    model = randomised(noisy_network(space, sizes, 3, head=head if dueling else None, **shared), seed)
     x = rng.normal(size=(rows, 4)).astype(np.float32)
     noise = rng.normal(size=(rows, model.n_noise)).astype(np.float32)
     mirror = make_forward(model)
@@ -85,6 +93,24 @@ def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, rows, se
         result, expected = mirror(x, own), np.array(model(x, **({} if own is None else {"noise": own})))
         assert result.dtype == np.float32
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+def activations(name):
+    return [keras.layers.Activation(name)] if name else []
+
+
+def test_streams_of_unknown_layers_are_compiled():
+    stacks = [[keras.layers.Dense(2, activation=lambda x: x)], [keras.layers.Dense(1)]]
+    assert isinstance(make_forward(keras.Sequential([keras.Input((3,)), Streams(stacks)])), CompiledForward)
+
+
+def test_streams_can_be_saved(tmp_path):
+    stacks = [[NoisyDense(2), keras.layers.Activation("relu")], [keras.layers.Dense(1)]]
+    model, x = NoisyNetwork([keras.Input((3,)), Streams(stacks)]), np.ones((2, 3), np.float32)
+    model.save(tmp_path / "model.keras")
+    noise = np.ones((1, model.n_noise), np.float32)
+    found = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(found(x, noise=noise), model(x, noise=noise))
 
 
 def test_noise_reaches_networks_that_are_compiled():

@@ -7,8 +7,9 @@ from gymnasium import spaces
 
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
+from agents.dueling import Dueling
+from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
-from agents.networks import Dueling
 from agents.replay import Batches, RolloutMemory, Transition, UniformReplay
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -99,11 +100,33 @@ def test_dueling(numpy):
     np.testing.assert_allclose(result, [[5 - 3, 5 + 3]])
 
 
-def test_dueling_dqn_acts_by_its_values_and_advantages():
-    agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True}))
+@pytest.mark.parametrize("noisy", [False, True])
+def test_dueling_parts_the_last_hidden_layer(noisy):
+    agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True, "noisy": noisy, "hidden_sizes": [7, 5]}))
     for name in ("q", "target"):
-        *_, dense, last = agent.networks[name].layers
-        assert (dense.units, type(last)) == (3, Dueling)
+        *_, streams, last = agent.networks[name].layers
+        units = [layer.units for layer in streams.parts if hasattr(layer, "units")]
+        assert (units, type(last)) == ([5, 1, 5, 2], Dueling)
+    shapes = [tuple(weight.shape) for weight in agent.networks["q"].layers[-2].weights if len(weight.shape) == 2]
+    assert shapes == [shape for shape in ((7, 5), (5, 1), (7, 5), (5, 2)) for _ in range(1 + noisy)]
+
+
+def test_dueling_by_hand():
+    """Of (x, y), the value is relu(x) and the advantages relu(y) and -relu(y)."""
+    agent = DQN(PLANE, TWO, DQNConfig.from_dict({**PLAIN, "dueling": True, "hidden_sizes": [1], "activation": "relu"}))
+    x, y, nothing = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]), np.zeros(1)
+    weights = [x, nothing, np.ones((1, 1)), nothing, y, nothing, np.array([[1.0, -1.0]]), np.zeros(2)]
+    agent.networks["q"].set_weights(weights)
+    agent.refresh()
+    rows = np.array([[3.0, 2.0], [-3.0, 2.0], [3.0, -2.0]], np.float32)
+    expected = [[5.0, 1.0], [2.0, -2.0], [3.0, 3.0]]
+    np.testing.assert_allclose(agent.infer("q", rows), expected)
+    np.testing.assert_allclose(agent.networks["q"](rows), expected)
+
+
+def test_dueling_without_a_hidden_layer_is_refused():
+    with pytest.raises(ConfigurationError, match="give hidden_sizes one at least"):
+        DQN(PLANE, TWO, DQNConfig(dueling=True, hidden_sizes=()))
 
 
 # --- target networks

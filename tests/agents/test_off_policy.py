@@ -224,11 +224,24 @@ def test_the_policy_of_sac_and_its_temperature():
 
 
 def test_the_temperature_falls_where_the_entropy_is_more_than_wanted():
-    for target, falls in ((-10.0, True), (10.0, False)):
+    for target, falls in ((-10.0, True), (0.69, False)):
         agent = sac(target_entropy=target)
         agent.update(Batches({**ROWS, **NOISE}, np.arange(2, dtype=np.int32)[None]))
         [value] = agent.networks["temperature"].get_weights()
         assert (value[0] < 1.0) == falls
+
+
+def test_sac_over_several_steps_is_refused():
+    with pytest.raises(ConfigurationError, match=r"n_step must be 1 for SAC, got 3: .* leave out the entropy"):
+        SACConfig(n_step=3)
+
+
+@pytest.mark.parametrize("target", [math.log(2.0), 5.0])
+def test_an_entropy_that_no_policy_has_is_refused(target):
+    with pytest.raises(ConfigurationError, match=r"less than 0\.693, .* got .*; the usual one is -1"):
+        SAC(LINE, PUSH, SACConfig(target_entropy=target))
+    SAC(LINE, PUSH, SACConfig(target_entropy=0.69))
+    SAC(LINE, PUSH, SACConfig(target_entropy=target, ent_coef=0.1))  # nothing is learned of it
 
 
 def test_a_temperature_that_is_fixed_has_no_optimizer_and_can_be_changed():
@@ -357,7 +370,8 @@ def test_a_constant_is_a_number_whatever_it_sees():
         ("td3", {"gradient_steps": 2}),
         ("sac", {}),
         ("sac", {"ent_coef": 0.1, "n_envs": 2}),
-        ("sac", {"replay": "prioritized", "n_step": 2}),
+        ("sac", {"replay": "prioritized"}),
+        ("ddpg", {"n_step": 2}),
         ("td3", {"replay": "prioritized", "gradient_steps": 2}),
         ("a2c", {}),
         ("trpo", {"n_envs": 2, "n_steps": 15}),

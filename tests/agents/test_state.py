@@ -142,6 +142,19 @@ def test_the_state_of_an_agent_of_another_structure_is_refused(params):
     assert_same(other.get_state(), before)
 
 
+def test_a_state_brings_its_exploration():
+    slow = {**SMALL, "exploration_steps": 100_000}
+    one = DQN(PLANE, TWO, DQNConfig.from_dict(slow))
+    one.advance(50_000)
+    other = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "exploration_steps": 100}))
+    other.set_state(one.get_state())
+    assert other.config.exploration_steps == 100_000
+    assert other.policy.epsilon == one.policy.epsilon == pytest.approx(0.525)
+    boltzmann = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "policy": "boltzmann"}))
+    other.set_state(boltzmann.get_state())
+    assert type(other.policy) is type(boltzmann.policy)
+
+
 def test_how_the_update_is_compiled_is_no_part_of_the_state():
     one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, "jit_compile": None}))
     other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
