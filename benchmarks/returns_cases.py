@@ -74,8 +74,8 @@ BIT_FLIP = {
     **{"exploration_steps": 10_000, "exploration_final_eps": 0.1},
 }
 FETCH_REACH = {
-    **{"replay": "hindsight", "hidden_sizes": [64, 64], "gamma": 0.95, "tau": 0.05, "n_envs": 2},
-    **{"learning_starts": 1_000},
+    **{"replay": "hindsight", "hidden_sizes": [64, 64], "gamma": 0.95, "tau": 0.05, "n_envs": 2, "gradient_steps": 2},
+    **{"learning_starts": 1_000, "learning_rate": 1e-3},
 }
 RAINBOW = {
     **{"v_min": -300.0, "v_max": 300.0, "learning_rate": 5e-4, "batch_size": 64, "train_freq": 4, "gradient_steps": 2},
@@ -122,9 +122,9 @@ _BITS, _REACH = "agents.environments.bit_flip:BitFlip-v0", "gymnasium_robotics:F
 CASES |= {
     "dqn-bitflip": Case("dqn", _BITS, 20_000, 95, "-", BIT_FLIP, goals=True),
     "dqn-bitflip-without-hindsight": Case("dqn", _BITS, 20_000, 95, "-", {**BIT_FLIP, "replay": "uniform"}, goals=True),
-    "td3-fetchreach": Case("td3", _REACH, 30_000, 90, "-", FETCH_REACH, goals=True),
-    "td3-fetchreach-without-hindsight": Case(
-        "td3", _REACH, 30_000, 90, "-", {**FETCH_REACH, "replay": "uniform"}, goals=True
+    "sac-fetchreach": Case("sac", _REACH, 20_000, 90, "-", FETCH_REACH, goals=True),
+    "sac-fetchreach-without-hindsight": Case(
+        "sac", _REACH, 20_000, 90, "-", {**FETCH_REACH, "replay": "uniform"}, goals=True
     ),
 }
 CASES["rainbow-lunarlander"] = _rainbow({})
