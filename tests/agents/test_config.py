@@ -198,7 +198,7 @@ def test_what_is_wrong_is_said_in_words(values, message):
     [
         ({"policy_kwargs": {"epsilon": 0.1}}, "need a policy"),
         ({"exploration_initial_eps": 0.01}, "exploration_final_eps must be at most .* = 0.01, got 0.05"),
-        ({"buffer_size": 8, "n_envs": 4, "n_step": 2}, r"at least n_envs \* \(n_step + 1\) = 12, got 8"),
+        ({"buffer_size": 8, "n_envs": 4, "n_step": 2}, r"at least n_envs \* \(n_step \+ 1\) = 12, got 8"),
     ],
 )
 def test_what_contradicts_itself(values, message):
