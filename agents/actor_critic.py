@@ -17,7 +17,7 @@ from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
 from agents.network_config import NetworkConfig
 from agents.networks import body, headed, is_image
-from agents.normalization import RunningNormalizer
+from agents.normalization import RewardScaler, RunningNormalizer
 from agents.returns import generalized_advantages
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +49,9 @@ class ActorCriticConfig(NetworkConfig):
     share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last ones.")
     normalize_observations: bool = hyperparameter(
         False, "Scale observations by their running mean and standard deviation."
+    )
+    normalize_rewards: bool = hyperparameter(
+        False, "Scale rewards by the running standard deviation of their discounted sums."
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
 
@@ -96,7 +99,7 @@ class ActorCritic(KerasAgent):
 
     @property
     def rowwise(self) -> bool:
-        return self.normalizer is None  # which differs between members
+        return self.normalizer is None and self.scaler is None  # which differ between members
 
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
@@ -123,6 +126,7 @@ class ActorCritic(KerasAgent):
         self.distribution = Categorical if isinstance(self.action_space, spaces.Discrete) else DiagonalGaussian
         wanted = self.config.normalize_observations and not is_image(self.observation_space)
         self.normalizer = RunningNormalizer(self.observation_space.shape) if wanted else None
+        self.scaler = RewardScaler() if self.config.normalize_rewards else None
 
     def act(self, observations: Array, explore: bool = True) -> Array:
         if self.normalizer is not None:
@@ -149,7 +153,10 @@ class ActorCritic(KerasAgent):
             raw = observations.reshape(-1, *observations.shape[2:])
             observations, successors = self.normalizer(observations), self.normalizer(successors)
             self.normalizer.update(raw)
-        n_steps, n_envs = data["rewards"].shape
+        rewards = data["rewards"]
+        if self.scaler is not None:
+            rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.number("gamma"))
+        n_steps, n_envs = rewards.shape
         actions = data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:])
         if not isinstance(self.action_space, spaces.Discrete):
             actions = actions.reshape(len(actions), -1)
@@ -160,7 +167,7 @@ class ActorCritic(KerasAgent):
         log_probs = self.distribution.log_prob_numpy(infer("actor", observations), actions)
         values = infer("critic", observations).reshape(n_steps, n_envs)
         advantages = generalized_advantages(
-            data["rewards"],
+            rewards,
             values,
             infer("critic", successors).reshape(n_steps, n_envs),
             data["terminated"],
@@ -190,8 +197,13 @@ class ActorCritic(KerasAgent):
         return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
 
     def extra_state(self) -> dict[str, Any]:
-        return {} if self.normalizer is None else {"normalizer": self.normalizer.get_state()}
+        return {name: part.get_state() for name, part in self._scales().items()}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        if self.normalizer is not None:
-            self.normalizer.set_state(state["normalizer"])
+        for name, part in self._scales().items():
+            part.set_state(state[name])
+
+    def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
+        """What scales observations and rewards, where they are scaled."""
+        parts = {"normalizer": self.normalizer, "scaler": self.scaler}
+        return {name: part for name, part in parts.items() if part is not None}

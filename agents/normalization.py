@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, for networks that want inputs of mean 0 and spread 1."""
+"""Observations and rewards brought to a scale that networks learn well, by running means and variances."""
 
 from __future__ import annotations
 
@@ -56,3 +56,50 @@ class RunningNormalizer:
         """Puts back what `get_state` gave."""
         self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
         self.count = float(state["count"])
+
+
+class RewardScaler:
+    """Divides rewards by the standard deviation of their discounted sums within episodes, of all that were seen.
+
+    So values are of the size of 1 whatever unit an environment pays in (Engstrom et al. 2020, arXiv 2005.12729, section
+    3). Rewards are not shifted: that would change which policy is the best.
+
+    Args:
+        clip: Scaled rewards are cut to [-clip, clip]. Defaults to 10.
+    """
+
+    def __init__(self, clip: float = 10.0) -> None:
+        self.clip = clip
+        self._seen = RunningNormalizer(())
+        self._sums: Array | None = None  # [N] of the episodes that are going on
+
+    def __call__(self, rewards: Array, ended: Array, gamma: float) -> Array:
+        """Takes in a rollout, and scales it.
+
+        Args:
+            rewards: [T, N].
+            ended: [T, N] bool: the episode ended with that step.
+            gamma: Discount.
+
+        Returns:
+            [T, N] float32.
+        """
+        sums = np.zeros(rewards.shape[1]) if self._sums is None else self._sums
+        seen = np.empty(rewards.shape, np.float64)
+        for t in range(len(rewards)):
+            seen[t] = rewards[t] + gamma * sums
+            sums = np.where(ended[t], 0.0, seen[t])
+        self._sums = sums
+        self._seen.update(seen.ravel())
+        scaled = rewards / np.sqrt(self._seen.variance + 1e-8)
+        return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
+
+    def get_state(self) -> dict[str, Any]:
+        """What was seen, and the sums of the episodes that are going on."""
+        return {**self._seen.get_state(), "sums": np.zeros(0) if self._sums is None else self._sums.copy()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Puts back what `get_state` gave."""
+        self._seen.set_state(state)
+        sums = np.array(state["sums"])
+        self._sums = sums if len(sums) else None

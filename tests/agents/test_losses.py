@@ -10,6 +10,7 @@ from agents.algorithms.ppo import PPO, PPOConfig
 from agents.dueling import Dueling
 from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
+from agents.normalization import RewardScaler
 from agents.replay import Batches, RolloutMemory, Transition, UniformReplay
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -321,6 +322,42 @@ def test_ppo_learns_from_the_observations_that_it_acted_on():
         expected = [agent.distribution.log_prob_numpy(logits, np.array([0])) for logits in seen]
         np.testing.assert_allclose(data["log_probs"], expected, rtol=1e-6)
     assert agent.normalizer.count == 4
+
+
+def test_rewards_are_scaled_by_the_spread_of_their_discounted_sums():
+    scaler, no = RewardScaler(), np.zeros((2, 1), bool)
+    # Sums 1, then 3 + 0.5 * 1 = 3.5: mean 2.25, standard deviation 1.25.
+    np.testing.assert_allclose(scaler(np.array([[1.0], [3.0]]), no, 0.5), [[1 / 1.25], [3 / 1.25]], rtol=1e-6)
+    # It goes on with 2 + 0.5 * 3.5 = 3.75, where the episode ends; then 1. Of 1, 3.5, 3.75, 1: the standard deviation.
+    deviation = np.std([1, 3.5, 3.75, 1])
+    scaled = scaler(np.array([[2.0], [1.0]]), np.array([[True], [False]]), 0.5)
+    np.testing.assert_allclose(scaled, np.array([[2.0], [1.0]]) / deviation, rtol=1e-6)
+    other = RewardScaler()
+    other.set_state(scaler.get_state())
+    rows = np.array([[5.0], [-100.0]])
+    expected = scaler(rows, no, 0.5)
+    np.testing.assert_array_equal(other(rows, no, 0.5), expected)
+    assert expected.min() > -10
+    assert RewardScaler(clip=0.5)(np.array([[1.0], [-3.0]]), no, 0.5).tolist() == [[0.5], [-0.5]]
+
+
+def test_values_are_those_of_scaled_rewards():
+    """Rewards of any unit give the same advantages."""
+    agents_of_units = [ppo(normalize_rewards=True, n_envs=1) for _ in range(2)]
+    data = {
+        "observations": np.ones((3, 1, 2), np.float32),
+        "next_observations": np.ones((3, 1, 2), np.float32),
+        "actions": np.zeros((3, 1), np.int64),
+        "terminated": np.zeros((3, 1), bool),
+        "truncated": np.zeros((3, 1), bool),
+    }
+    rewards = np.array([[1.0], [3.0], [-2.0]], np.float32)
+    cents, thousands = (
+        agent.prepare({**data, "rewards": unit * rewards})
+        for agent, unit in zip(agents_of_units, (0.01, 1000.0), strict=True)
+    )
+    np.testing.assert_allclose(cents["returns"], thousands["returns"], rtol=1e-3)
+    assert not np.allclose(ppo(n_envs=1).prepare({**data, "rewards": rewards})["returns"], cents["returns"])
 
 
 # --- an agent with two optimizers

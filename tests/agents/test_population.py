@@ -78,6 +78,7 @@ DQN_MEMBERS = [
     [
         ("ppo", PPO_MEMBERS, {}),
         ("ppo", PPO_MEMBERS, {"normalize_observations": True}),
+        ("ppo", PPO_MEMBERS, {"normalize_rewards": True}),
         ("dqn", DQN_MEMBERS, {"target_update_interval": 7}),
         ("dqn", DQN_MEMBERS, {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}),
         ("dqn", [{**member, "policy": "boltzmann-gumbel"} for member in DQN_MEMBERS[::2]], {}),

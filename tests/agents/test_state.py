@@ -186,7 +186,7 @@ RUNS = [
     ("dqn", {"n_step": 3, "double": True, "dueling": True, "n_envs": 3, "gradient_steps": 2}, 99, 90),
     ("dqn", {"policy": "boltzmann-gumbel"}, 100, 60),
     ("ppo", {}, 16 * 2 * 2, 64),  # between two rollouts
-    ("ppo", {"normalize_observations": True}, 16 * 2 * 2 + 14, 64),  # in the middle of one
+    ("ppo", {"normalize_observations": True, "normalize_rewards": True}, 16 * 2 * 2 + 14, 64),  # in the middle of one
 ]
 
 
