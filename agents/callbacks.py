@@ -338,9 +338,10 @@ def _rates_text(trainer: Trainer) -> str:
     agent = trainer.agent
     if not isinstance(agent, Agent):
         return ""
-    rates = {name: agent.get_learning_rate(name) for name in agent.optimizers}
-    named = (f"{name} {rate:.3g}" if len(rates) > 1 else f"{rate:.3g}" for name, rate in rates.items())
-    return f"  learning rate {', '.join(named)}" if rates else ""
+    rates = {name: f"{agent.get_learning_rate(name):.3g}" for name in agent.optimizers}
+    if len(set(rates.values())) > 1:
+        return f"  learning rate {', '.join(f'{name} {rate}' for name, rate in rates.items())}"
+    return f"  learning rate {next(iter(rates.values()))}" if rates else ""
 
 
 class StopAtReturn(Callback):
