@@ -172,7 +172,8 @@ def find(place: str | Path, *, best: bool = False) -> Path:
     valued = {path: header.value for path, header in found.items() if header.value is not None}
     if not valued:
         raise ConfigurationError(
-            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended. Take the newest."
+            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
+            f"the newest."
         )
     return max(valued, key=lambda path: valued[path])
 

@@ -11,7 +11,7 @@ from agents.checkpoint_file import all_in, write
 from agents.errors import ConfigurationError
 from agents.intervals import Beat, Every
 from agents.judging import JudgedBy, check_judge
-from agents.state_file import SUFFIX
+from agents.state_file import SUFFIX, remove_unfinished
 
 if TYPE_CHECKING:
     from agents.run import Run
@@ -96,6 +96,11 @@ class Checkpoints(Callback):
                     f"{trainer.env_steps:,}: go on from it (agents.resume), or give another folder."
                 )
             self.newest = path
+            if (header.env_steps, header.gradient_steps) == _moment(trainer):
+                self._at = _moment(trainer)  # it goes on from this one
+                if header.value is not None and header.judged_by == "evaluation":
+                    self._evaluated_at = self._at
+        remove_unfinished(self.folder)
         self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
         self._beat = None if self.every is None else Beat(self.every, trainer)
         self._ended = False

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import signal
 
 from agents.backend import tf
-from agents.orphans import end_with_parent
+from agents.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import use_address
 
 
@@ -17,7 +16,7 @@ def begin(threads: int, address: str) -> None:
         threads: Cores that this process may use.
         address: Where shared objects are (`agents.shared_objects`).
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and asks us to stop
+    leave_signals_to_parent()
     end_with_parent()
     use_address(address)
     tf.config.threading.set_intra_op_parallelism_threads(threads)

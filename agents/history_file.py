@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from agents.callbacks import Callback, Episode, Evaluation, require_alone
 from agents.errors import ConfigurationError
 from agents.run import metrics_of
+from agents.state_file import remove_unfinished
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
@@ -161,15 +162,24 @@ class HistoryFile(Callback):
         self._new_episodes: list[dict[str, Any]] = []
         self._new_evaluations: list[dict[str, Any]] = []
         self._next = 0.0
+        self._goes_on = False
+
+    def get_state(self) -> dict[str, Any]:
+        return {"goes_on": True}  # whoever takes it back does, perhaps from the very beginning
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._goes_on = bool(state["goes_on"])
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "HistoryFile")
         history, there = trainer.history, self._episodes.read()
-        if len(there) and trainer.env_steps == 0 and not self.anew:
+        if len(there) and trainer.env_steps == 0 and not (self.anew or self._goes_on):
             raise ConfigurationError(
                 f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: go on with "
                 f"that one (agents.resume), or give another folder."
             )
+        for table in (self._episodes, self._evaluations):
+            remove_unfinished(table.folder)
         self._episodes.cut(len(history.episodes))
         self._evaluations.cut(len(history.evaluations))
         n_there, n_evaluations = len(self._episodes.read()), len(self._evaluations.read())

@@ -20,7 +20,7 @@ REASON = "interrupted"
 class StopOnSignals(Callback):
     """Stops training after the current step when Ctrl-C, SIGTERM or SIGHUP comes, so that a checkpoint can be written.
 
-    The same signal again is dealt with as before training: Ctrl-C then raises at once.
+    Those that are ignored stay so. The same signal again is dealt with as before training: Ctrl-C then raises at once.
 
     Args:
         on_first: Called with the first signal's number.
@@ -47,7 +47,8 @@ class StopOnSignals(Callback):
 
         self.received = None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, stop)
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+                self._before[number] = signal.signal(number, stop)
 
     def on_train_end(self, trainer: Trainer) -> None:
         for number, handler in self._before.items():

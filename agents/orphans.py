@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from typing import Any
 
 import multiprocess
+
+
+def leave_signals_to_parent() -> None:
+    """Ignores what terminals, service managers and schedulers send to all processes of a program at once.
+
+    The one that started this process hears it too, keeps what there is to be kept, and ends this one.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def end_with_parent(processes: Any = multiprocess) -> None:

@@ -145,7 +145,10 @@ class FunctionTrainer:
         self.callbacks.call("on_train_begin", self)
         try:
             while not handle.is_over() and (episode := self._turn(handle)) is not None:
-                self.callbacks.call("on_episode_end", self, episode._replace(wall_seconds=self.wall_seconds))
+                # Without the turns of other runs, in which this one waits.
+                self.run.history.episodes[-1] = episode = episode._replace(wall_seconds=self.wall_seconds)
+                self.callbacks.call("on_episode_end", self, episode)
+                episode.user_data.clear()
                 if handle.is_over():
                     self._end()
                 yield self.env_steps

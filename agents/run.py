@@ -30,12 +30,15 @@ def metrics_of(episode: Episode) -> dict[str, float]:
     """The custom metrics of an episode.
 
     Raises:
-        ConfigurationError: One is no number; names it.
+        ConfigurationError: One is no number; names it. The episode is without it from then on, so that a training which
+            was kept because of that goes on.
     """
-    for name, value in episode.custom_metrics.items():
+    given: dict[str, Any] = dict(episode.custom_metrics)
+    for name, value in given.items():
         if not isinstance(value, SupportsFloat):
+            del episode.custom_metrics[name]
             raise ConfigurationError(f"custom_metrics[{name!r}] of an episode is {value!r}: give numbers.")
-    return {str(name): float(value) for name, value in episode.custom_metrics.items()}
+    return {str(name): float(value) for name, value in given.items()}
 
 
 def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:

@@ -102,6 +102,12 @@ def read(path: Path, crc: int, size: int) -> Any:
     return cloudpickle.loads(payload)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Removes what processes left that were killed while they wrote files of ours. Nobody may be writing there."""
+    for path in folder.glob(".*.new"):
+        path.unlink(missing_ok=True)
+
+
 class _Checked:
     """A file that counts what is written to it and sums it up."""
 

@@ -16,11 +16,13 @@ from agents.agent import UpdateMetrics
 from agents.backend import tf
 from agents.callbacks import Callback, Episode, Evaluation, require_alone
 from agents.errors import ConfigurationError
+from agents.interrupts import REASON as INTERRUPTED
 from agents.intervals import Beat, Every
 from agents.keras_agent import KerasAgent
 from agents.run import summaries
 
 if TYPE_CHECKING:
+    from agents.run import Run
     from agents.trainer import Trainer
 
 _FLUSH_SECONDS = 5.0
@@ -56,6 +58,7 @@ class TensorBoard(Callback):
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
+        self._goes_on = False
         self._measured: list[Episode] = []  # since the last interval, those of which callbacks measured something
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -69,7 +72,7 @@ class TensorBoard(Callback):
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))
         self._put(file_version="brain.Event:2")
-        if trainer.env_steps:  # what an earlier process wrote beyond the checkpoint is not shown
+        if trainer.env_steps or self._goes_on:  # what an earlier process wrote beyond the checkpoint is not shown
             log = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
             self._put(session_log=log, step=trainer.env_steps + 1)
 
@@ -95,6 +98,10 @@ class TensorBoard(Callback):
         if self._beat is not None and self._beat.due(trainer):
             self._write_means(trainer)
 
+    def on_run_end(self, trainer: Trainer, run: Run) -> None:
+        if (self._sums or self._measured) and run.stop_reason != INTERRUPTED:  # who goes on then has the rest of it
+            self._write_means(trainer)
+
     def on_train_end(self, trainer: Trainer) -> None:
         if self._events is not None:
             self._events.close()
@@ -104,6 +111,7 @@ class TensorBoard(Callback):
         return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
+        self._goes_on = True
         self._sums = dict(state["sums"])
         self._measured = [Episode(*episode) for episode in state.get("measured", ())]
 

@@ -86,16 +86,21 @@ class Trainer(Training):
         self.agent.refresh()
         self.callbacks.call("on_train_begin", self)
         try:
+            self._update_where_due(budget)  # where an earlier call was stopped, or a checkpoint written, before it
             while self._goes_on(budget):
-                with self._clock(), self._members_fail_alone():
-                    if not self.memory.due:  # an update may be due still, where an earlier call was stopped before it
+                if not self.memory.due:  # it is where members have left before the update
+                    with self._clock(), self._members_fail_alone():
                         self._collect(budget)
-                    while self.memory.due and not any(map(budget.is_over, self._present)):
-                        self._update()
-                        self.memory.updated()
+                self._update_where_due(budget)
                 yield self.env_steps
         finally:
             self.callbacks.call_each("on_train_end", self)
+
+    def _update_where_due(self, budget: Budget) -> None:
+        with self._clock(), self._members_fail_alone():
+            while self.memory.due and not any(map(budget.is_over, self._present)):
+                self._update()
+                self.memory.updated()
 
     def _goes_on(self, budget: Budget) -> bool:
         """Lets members leave whose runs are over; False when none is left, or the steps are done."""
@@ -153,14 +158,25 @@ class Trainer(Training):
         call("on_rollout_end", self)
 
     def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
-        seconds = self.wall_seconds
+        seconds, raised = self.wall_seconds, None
         for position, environment, episode_return, length in ended:
             run = self._present[position]
-            if not budget.episodes_reached(run):  # several may end with the same step; a budget is exact
-                episode = run.end_episode(environment, episode_return, length, seconds)
-                self._tell(position, "on_episode_end", episode)
-                episode.user_data.clear()
-            self._tell(position, "on_episode_begin", environment, run.member)
+            if budget.episodes_reached(run):  # several may end with the same step; a budget is exact
+                run.running.pop(environment, None)
+                told = None
+            else:
+                told = run.end_episode(environment, episode_return, length, seconds)
+            if raised is None:
+                try:
+                    if told is not None:
+                        self._tell(position, "on_episode_end", told)
+                    self._tell(position, "on_episode_begin", environment, run.member)
+                except Exception as error:  # noqa: BLE001 - raised below, when all that have ended are noted
+                    raised = error
+            if told is not None:
+                told.user_data.clear()
+        if raised is not None:
+            raise raised
 
     def _tell(self, position: int, event: str, *arguments: Any) -> None:
         """Tells of one member. What a callback raises is the end of that member."""

@@ -111,9 +111,9 @@ class Training:
             self.callbacks = before
 
     def stop(self, reason: str, member: int | None = None) -> None:
-        """Asks a member, or all, to stop after the current step of the environments."""
+        """Asks a member, or all, to stop after the current step of the environments. The first reason stays."""
         for run in self._present if member is None else [self.runs[member]]:
-            run.stop_reason = reason
+            run.stop_reason = run.stop_reason or reason
 
     def forget_stops(self) -> None:
         """Lets go on whoever was asked to stop before."""

@@ -15,8 +15,10 @@ from agents.config import AgentConfig
 from agents.errors import ConfigurationError
 from agents.evaluations import Evaluate
 from agents.history_file import HistoryFile
+from agents.interrupts import REASON as INTERRUPTED
 from agents.judging import JudgedBy
 from agents.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
+from agents.run import Budget
 from agents.strategies import StrategySpec
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
@@ -76,7 +78,7 @@ class LongRun:
         )
         # Checkpoints refuse a training that is behind them, before the history is cut to it.
         asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
-        own = [*asked, self.checkpoints, HistoryFile(folder.path)]
+        own = [*asked, self.checkpoints, HistoryFile(folder.path, anew=True)]  # the folder is held: it is this run's
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None
@@ -87,23 +89,42 @@ class LongRun:
         self.went_on_from = resume(self.trainer, find(self.folder.path))
         return self.went_on_from
 
-    def train(self) -> RunResult:
-        """Trains to the end of its budget, or until it is stopped."""
-        settings, trainer = self.folder.settings, self.trainer
-        self.folder.ended(None)
-        if not all_in(self.folder.checkpoints):  # so that it goes on however early it is killed
+    def keep_beginning(self) -> None:
+        """Writes a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
+        if not all_in(self.folder.checkpoints):
             self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
-            self.checkpoints.write(trainer)
-        done = len(trainer.history.returns)
-        reason = trainer.train(
-            env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
-            episodes=None if settings.episodes is None else settings.episodes - done,
-            criterion=settings.target_reward,
-            trial_count=LAST_EPISODES,
-        ).reason
-        result = self.result(reason)
+            self.checkpoints.write(self.trainer)
+
+    def train(self, *, further: bool = False) -> RunResult:
+        """Trains to the end of its budget, or until it is stopped.
+
+        Args:
+            further: Whether there is more to train than there was, for a run that had come to its end.
+        """
+        self.folder.ended(None)
+        self.keep_beginning()
+        result = self.result(self._train(further))
         self.folder.ended(result._asdict())
         return result
+
+    def _train(self, further: bool) -> str:
+        """Trains; returns why it has ended."""
+        settings, trainer = self.folder.settings, self.trainer
+        reason = trainer.run.stop_reason
+        if reason not in (None, INTERRUPTED) and not further:
+            return str(reason)  # it had stopped, and was killed before that was noted
+        if not nothing_left(settings, trainer.env_steps, len(trainer.history.returns)):
+            return trainer.train(
+                env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
+                episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
+                criterion=settings.target_reward,
+                trial_count=LAST_EPISODES,
+            ).reason
+        # It was killed before that was noted, perhaps before its last update, which is made now.
+        trainer.forget_stops()
+        for _ in trainer.iterate(Budget(env_steps=max(1, trainer.env_steps))):
+            pass
+        return "budget reached"
 
     def result(self, reason: str) -> RunResult:
         """What it has come to by now."""
@@ -153,9 +174,13 @@ def check_settings(settings: RunSettings) -> None:
 def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
     """Whether a run has something left of a budget."""
     there = header_of(find(folder.path))
-    steps_left = settings.env_steps is None or there.env_steps < settings.env_steps
-    episodes_left = settings.episodes is None or there.episodes < settings.episodes
-    return steps_left and episodes_left
+    return not nothing_left(settings, there.env_steps, there.episodes)
+
+
+def nothing_left(settings: RunSettings, env_steps: int, episodes: int) -> bool:
+    """Whether so many environment steps and episodes are all of a budget."""
+    steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
+    return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
 
 
 def _judge(settings: RunSettings) -> JudgedBy:

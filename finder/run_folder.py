@@ -9,12 +9,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
+from agents.state_file import remove_unfinished
 from studies.words import call_lines
 
 if TYPE_CHECKING:
@@ -146,8 +147,11 @@ class RunFolder:
         except OSError as error:
             raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
 
-    def begin(self) -> None:
+    def begin(self, keep: Callable[[], Any]) -> None:
         """Writes what it is about, where it is held.
+
+        Args:
+            keep: Writes its first checkpoint, before there is a run that anybody could go on with.
 
         Raises:
             ConfigurationError: Another run began in it meanwhile, or it cannot be written to.
@@ -155,6 +159,7 @@ class RunFolder:
         if (self.path / _FILE).exists():
             raise ConfigurationError(f"Another run has just begun in {str(self.path)!r}: give a folder (--folder).")
         try:
+            keep()
             self._write()
         except OSError as error:
             raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
@@ -208,6 +213,7 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ConfigurationError(f"Another process trains in {str(self.path)!r} at this moment.") from None
+            remove_unfinished(self.path)
             yield
 
     def _write(self) -> None:

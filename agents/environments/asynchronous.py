@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +28,7 @@ from agents.environments.copies import (
     info_as_bytes,
 )
 from agents.errors import portable
-from agents.orphans import end_with_parent
+from agents.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
 
 
@@ -109,7 +108,10 @@ class AsyncCopies(Copies):
     def close(self) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
-            self._vector.close(terminate=self._waiting)  # who did not answer will not answer now
+            if self._waiting:  # who did not answer will not answer now
+                for process in self._vector.processes:
+                    process.kill()
+            self._vector.close(terminate=self._waiting)
 
 
 _ERROR = "error of the environment"
@@ -130,7 +132,7 @@ class _Guarded:
         use_address(self.shared)
         if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
             end_with_parent(multiprocessing)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears Ctrl-C
+            leave_signals_to_parent()
         return _Guard(self.make(), self.index, self.infos)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
@@ -35,6 +37,7 @@ class SyncCopies(Copies):
             self.close()
             raise
         self._dead = [False] * n
+        self._copies_afresh: bool | None = None  # not known yet
         self.single_observation_space = self._environments[0].observation_space
         self.single_action_space = self._environments[0].action_space
 
@@ -92,7 +95,9 @@ class SyncCopies(Copies):
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
         """Copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
-        if any(_copies_afresh(environment) for environment in self._environments):
+        if self._copies_afresh is None:
+            self._copies_afresh = any(map(_copies_afresh, self._environments))
+        if self._copies_afresh:
             return None
         try:
             return [copy.deepcopy(environment) for environment in self._environments]
@@ -107,13 +112,31 @@ class SyncCopies(Copies):
 
 
 def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
-    """Whether `copy.deepcopy` makes a new environment from the constructor's arguments, as `EzPickle` does.
+    """Whether `copy.deepcopy` makes anything in it anew from a constructor's arguments, as `EzPickle` does.
 
     Such a copy is made without complaint, but knows nothing of the episode.
     """
-    layer = environment
-    while isinstance(layer, gym.Wrapper):
-        if isinstance(layer, EzPickle):
-            return True
-        layer = layer.env
-    return isinstance(layer, EzPickle)
+    try:
+        _Looking(io.BytesIO()).dump(environment)
+    except _MadeAnewError:
+        return True
+    except Exception:  # noqa: BLE001 - what cannot be pickled may be copied all the same
+        return _is_made_anew(environment.unwrapped)
+    return False
+
+
+class _MadeAnewError(Exception):
+    pass
+
+
+class _Looking(cloudpickle.Pickler):  # type: ignore[misc]
+    """Looks at everything that an object is made of."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if _is_made_anew(obj):
+            raise _MadeAnewError
+        return super().reducer_override(obj)
+
+
+def _is_made_anew(obj: Any) -> bool:
+    return isinstance(obj, EzPickle) and not hasattr(type(obj), "__deepcopy__")

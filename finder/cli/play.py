@@ -101,10 +101,10 @@ def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown
 
     with ExitStack() as stack:
         targets: list[Any] = []
-        if video is not None:
-            targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
         if frames is not None:
             targets.append(stack.enter_context(Pictures(frames)))
+        if video is not None:  # last: what is there stays as it is where something else is wrong
+            targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
         if not targets:
             play(agent, where, render_mode="human", **shown)
             return

@@ -55,18 +55,18 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
             f"to: finder train --resume {path}"
         )
     interrupted = folder.result is None or folder.result["reason"] == REASON
-    if left and (budget or interrupted):
+    if folder.result is None or (left and (budget or interrupted)):
         folder.settings = settings
-        return run(folder, None, output, goes_on=True)
-    if folder.result is None:
-        raise ConfigurationError(f"Its budget ({budget_text(settings)}) is used up: give more --env-steps.")
+        return run(folder, None, output, goes_on=True, further=bool(budget))
     if not output.quiet:
         errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
     conclude(folder, RunResult(**folder.result), output)
     return 0
 
 
-def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, goes_on: bool) -> int:
+def run(
+    folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, goes_on: bool, further: bool = False
+) -> int:
     """Trains a run, shows its progress, and tells how it ended.
 
     Args:
@@ -74,6 +74,7 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
         state: Weights that it starts from, or None.
         output: How to speak.
         goes_on: Whether it goes on from its newest checkpoint.
+        further: Whether it has another budget now.
 
     Returns:
         The exit code; see `go_on`.
@@ -104,9 +105,9 @@ def run(folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, g
         else:
             folder.create()  # only now: a mistake leaves nothing behind
             stack.enter_context(folder.held())
-            folder.begin()
+            folder.begin(training.keep_beginning)
         try:
-            result = training.train()
+            result = training.train(further=further)
         except KeyboardInterrupt:
             if not output.quiet:
                 say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))

@@ -342,3 +342,78 @@ def test_bad_arguments(arguments: Any, told: str) -> None:
 def test_it_is_not_judged_by_evaluations_that_nobody_makes(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nobody makes any: add"):
         Trainer(make(), callbacks=[Checkpoints(tmp_path, judged_by="evaluation")]).train(env_steps=10)
+
+
+def test_the_best_one_is_not_written_over_when_it_is_gone_on_from(tmp_path: Path) -> None:
+    """An update may follow an evaluation without a step between them, in another process."""
+
+    def trainer(**stop: Any) -> Trainer:
+        kept = Checkpoints(tmp_path, every=1_000_000, judged_by="evaluation")
+        return Trainer(make(), callbacks=[agents.Evaluate(32, n_episodes=1), LambdaCallback(**stop), kept])
+
+    trainer(on_evaluation_end=lambda run, evaluation: run.stop("enough")).train(env_steps=1_000)
+    [(best, header)] = files.all_in(tmp_path).items()
+    assert (header.env_steps, header.gradient_steps, header.value is None) == (32, 0, False)
+    for _ in range(2):
+        rest = trainer(on_update_end=lambda run, update: run.stop("now"))
+        agents.resume(rest, best)
+        rest.train(env_steps=1_000)
+        assert files.header_of(best) == header
+        assert files.find(tmp_path, best=True) == best
+        assert [each.gradient_steps > 0 for each in files.all_in(tmp_path).values()] == [False, True]
+
+
+def test_episodes_that_end_with_one_whose_callback_raises_are_kept() -> None:
+    def fail(trainer: Trainer, episode: Any) -> None:
+        raise OSError("no space left on device")
+
+    agent = make(environment="Pendulum-v1", n_envs=4)
+    with Trainer(agent, callbacks=[LambdaCallback(on_episode_end=fail)]) as trainer:
+        with pytest.raises(OSError, match="no space"):
+            trainer.train(env_steps=10_000)
+        assert [episode.env_steps for episode in trainer.history.episodes] == [800] * 4
+
+
+def test_notes_of_an_episode_beyond_the_budget_do_not_go_to_the_next() -> None:
+    def note(trainer: Trainer, environment: int, member: int) -> None:
+        trainer.runs[member].episode(environment).custom_metrics["began"] = trainer.env_steps
+
+    agent = make(environment="Pendulum-v1", n_envs=4)
+    with Trainer(agent, callbacks=[LambdaCallback(on_episode_begin=note)]) as trainer:
+        trainer.train(episodes=1)
+        trainer.train(episodes=4)
+        assert [episode.custom_metrics["began"] for episode in trainer.history.episodes] == [0, 800, 800, 800, 800]
+
+
+def test_a_metric_that_is_no_number_does_not_spoil_what_is_kept(tmp_path: Path) -> None:
+    def measure(value: Any) -> Any:
+        return lambda trainer, episode: episode.custom_metrics.update(goal=value, fine=1.0)
+
+    def trainer(value: Any) -> Trainer:
+        own = [LambdaCallback(on_episode_end=measure(value)), Checkpoints(tmp_path), agents.HistoryFile(tmp_path)]
+        return Trainer(make(), callbacks=own)
+
+    with pytest.raises(ConfigurationError, match=r"custom_metrics\['goal'\] of an episode is None"):
+        trainer(None).train(env_steps=1_000)
+    rest = trainer(2.0)
+    agents.resume(rest, tmp_path)
+    rest.train(episodes=2)
+    measured = [dict(row["custom_metrics"]) for row in agents.read_history(tmp_path).to_pylist()]
+    assert measured == [{"fine": 1.0}, {"fine": 1.0, "goal": 2.0}, {"fine": 1.0, "goal": 2.0}]
+
+
+def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) -> None:
+    def trainer() -> Trainer:
+        return Trainer(make(), callbacks=[Checkpoints(tmp_path), agents.HistoryFile(tmp_path)])
+
+    first = trainer()
+    first.callbacks.callbacks[0].folder.mkdir(exist_ok=True)
+    first.callbacks.callbacks[0].write(first)
+    beginning = files.find(tmp_path)
+    first.train(episodes=3)
+    files.find(tmp_path).unlink()
+    assert files.find(tmp_path) == beginning
+    again = trainer()
+    agents.resume(again, tmp_path)
+    again.train(episodes=2)
+    assert len(agents.read_history(tmp_path)) == 2

@@ -242,6 +242,18 @@ def test_what_an_episode_ended_with_is_kept_from_its_reset(kind: str):
     made.close()
 
 
+@pytest.mark.real
+def test_signals_to_all_processes_of_a_program_are_for_the_one_that_started_them():
+    made = environments("async", 2)
+    made.reset([0, 1])
+    for process in made._copies._vector.processes:  # type: ignore[attr-defined]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(process.pid, number)
+    for _ in range(3):
+        assert not made.step(np.zeros(2, np.int64)).errors
+    made.close()
+
+
 # --- actors that die, environments of a script
 
 

@@ -333,6 +333,24 @@ def test_environments_that_cannot_be_copied_say_so():
     environments.close()
 
 
+def test_environments_with_parts_that_are_copied_afresh_say_so():
+    class Around(gym.Env):
+        def __init__(self):
+            self.inner = [gym.make("LunarLander-v3")]
+            self.observation_space, self.action_space = self.inner[0].observation_space, self.inner[0].action_space
+
+        def reset(self, *, seed=None, options=None):
+            return self.inner[0].reset(seed=seed)
+
+        def step(self, action):
+            return self.inner[0].step(action)
+
+    environments = Environments(EnvironmentSpec(Around), 1)
+    environments.reset([0])
+    assert environments.get_state() is None
+    environments.close()
+
+
 class Uncopyable(Counter):
     def __deepcopy__(self, memo):
         raise TypeError("a socket")

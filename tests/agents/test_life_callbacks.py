@@ -438,6 +438,13 @@ class TestTensorBoard:
         assert set(scalars(tmp_path)["learning_rate/default"]) == {20, 40, 60, 80}
 
 
+def test_what_came_since_the_last_interval_is_in_the_log_of_tensorboard(tmp_path: Path) -> None:
+    trainer(TensorBoard(tmp_path, every=1_000_000)).train(env_steps=100)
+    shown = scalars(tmp_path)
+    assert {"loss/default", "learning_rate/default", "gradient_norm/default"} <= set(shown)
+    assert set(shown["loss/default"]) == {100}
+
+
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_training_stops_between_two_steps_and_goes_on(self, tmp_path: Path, number: signal.Signals) -> None:
@@ -458,6 +465,16 @@ class TestSignals:
         rest.train(env_steps=300 - rest.env_steps)
         whole.train(env_steps=300)
         assert same(states(rest), states(whole))
+
+    def test_those_that_are_ignored_stay_so(self) -> None:
+        """As under nohup, when the terminal is closed."""
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            kill = LambdaCallback(on_rollout_begin=lambda run: os.kill(os.getpid(), signal.SIGHUP))
+            assert trainer(kill, StopOnSignals()).train(env_steps=100).reason == "budget reached"
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def test_the_second_time_it_ends_at_once(self) -> None:
         def kill(_: Trainer) -> None:

@@ -43,6 +43,16 @@ def networks(folder: Path) -> list[np.ndarray[Any, Any]]:
     return [array for name in sorted(state) for array in state[name]]
 
 
+def found(folder: Path) -> dict[Path, checkpoint_file.CheckpointHeader]:
+    return checkpoint_file.all_in(folder / "checkpoints")
+
+
+def forget_the_end(folder: Path) -> None:
+    """As if the run had been killed before it noted how it ended."""
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**told, "result": None}))
+
+
 def assert_same_run(one: Path, other: Path) -> None:
     assert episodes(one) == episodes(other)
     for a, b in zip(networks(one), networks(other), strict=True):
@@ -207,6 +217,40 @@ class TestGoingOn:
         assert further.json["env_steps"] == 400
         assert finder("train", *PPO, "--steps", "400", "--folder", "whole").code == 0
         assert_same_run(finder.folder / "run", finder.folder / "whole")
+
+    def test_killed_before_its_second_checkpoint_it_begins_again(self, finder: Any) -> None:
+        for name in ("whole", "killed"):
+            assert finder("train", *PPO, "--steps", "400", "--folder", name, "--tensorboard").code == 0
+        for path in (finder.folder / "killed" / "checkpoints").glob("*[1-9]*.checkpoint"):
+            path.unlink()
+        (finder.folder / "killed" / "checkpoints" / ".half.new").write_bytes(b"half of a checkpoint")
+        forget_the_end(finder.folder / "killed")
+        again = finder("train", "--resume", "killed")
+        assert again.code == 0, again.err
+        assert "Going on after 0 environment steps" in again.err
+        assert_same_run(finder.folder / "killed", finder.folder / "whole")
+        assert not list(finder.folder.glob("killed/**/.*.new"))
+
+    def test_killed_after_its_last_checkpoint_it_says_what_it_came_to(self, finder: Any) -> None:
+        words = ("--steps", "192", "--checkpoint-every", "64")  # the last one is written before the last update
+        assert finder("train", *PPO, *words, "--folder", "whole", "--quiet").code == 0
+        first = finder("train", *PPO, *words, "--folder", "killed", "--json")
+        newest = [header.gradient_steps for header in found(finder.folder / "killed").values()]
+        assert newest[-2] < newest[-1]
+        list(found(finder.folder / "killed"))[-1].unlink()
+        forget_the_end(finder.folder / "killed")
+        again = finder("train", "--resume", "killed", "--json")
+        assert (again.code, again.json["reason"]) == (0, "budget reached")
+        assert again.json["mean_return"] == first.json["mean_return"]
+        assert_same_run(finder.folder / "killed", finder.folder / "whole")
+
+    def test_one_that_had_stopped_early_is_not_trained_on(self, finder: Any) -> None:
+        words = ("--steps", "5000", "--evaluate-every", "50", "--evaluate-episodes", "1", "--early-stop", "2")
+        first = finder("train", *PPO, *words, "--folder", "run", "--json")
+        assert first.json["env_steps"] < 5000
+        forget_the_end(finder.folder / "run")
+        again = finder("train", "--resume", "run", "--json")
+        assert (again.json["reason"], again.json["env_steps"]) == (first.json["reason"], first.json["env_steps"])
 
     def test_environments_that_cannot_be_copied_begin_new_episodes_and_it_says_so(self, finder: Any) -> None:
         lander = ("ppo", "--env", "LunarLander-v3", *PPO[3:])
