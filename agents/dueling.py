@@ -6,6 +6,7 @@ Without these, their sum would be no other function than that of an ordinary las
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def split_hidden(hidden_sizes: Sequence[int]) -> tuple[Sequence[int], int]:
     """
     if not hidden_sizes:
         raise ConfigurationError(
-            "dueling networks need a hidden layer for each stream: give hidden_sizes one at least."
+            "A dueling network has a hidden layer for each of its streams: give hidden_sizes one at least."
         )
     return hidden_sizes[:-1], hidden_sizes[-1]
 
@@ -78,14 +79,19 @@ class Streams(keras.layers.Layer):
 
     def numpy_call(self, inputs: Array, weights: list[Array], noise: Array | None = None) -> Array:
         """The same in NumPy, for acting: [..., F] -> [..., sum of outputs]."""
-        given = iter(weights)
+        given, functions = iter(weights), iter(self._numpy_functions)
 
         def step(layer: keras.layers.Layer, x: Array, own_noise: Array | None) -> Array:
-            own = [next(given) for _ in layer.weights]
-            function = numpy_function(layer)
+            function, n_weights = next(functions)
+            own = [next(given) for _ in range(n_weights)]
             return function(x, own) if own_noise is None else function(x, own, own_noise)
 
         return np.concatenate(self._outputs(inputs, noise, step), axis=-1)
+
+    @functools.cached_property
+    def _numpy_functions(self) -> list[tuple[Callable[..., Array], int]]:
+        """What each layer computes, and how many weights that takes."""
+        return [(numpy_function(layer), len(layer.weights)) for layer in self.parts]
 
     def _outputs(self, inputs: Any, noise: Any, step: Callable[[keras.layers.Layer, Any, Any], Any]) -> list[Any]:
         """What each stack gives; `step` has a layer compute, with its own part of the noise."""

@@ -105,10 +105,10 @@ class HindsightReplay(UniformReplay):
         if different.any():
             first = int(np.argmax(different))
             log.warning(
-                "Hindsight computes other rewards than the environment gives: %g where it gave %g for the same goals: "
-                "there are two kinds of rewards to learn from. Does compute_reward need more than the goals, does a "
-                "wrapper or a curriculum change rewards, or does the trainer step another environment than that of the "
-                "agent? A goal_function computes all of them.",
+                "Hindsight computes other rewards than the environment gives (%g where it gave %g for the same goals), "
+                "so there are two kinds to learn from. Does compute_reward need more than the goals, does a wrapper or "
+                "a curriculum change rewards, or does the trainer step another environment than that of the agent? A "
+                "goal_function computes all of them.",
                 *(computed[first], given[first]),
             )
             self._until_compared = 1 << 62
@@ -124,10 +124,11 @@ class HindsightReplay(UniformReplay):
         if not self._goals.tells_ends:
             return
         # An episode may have ended for another reason than its goal, and then it would have with any other.
-        stored = np.flatnonzero(data["terminated"][judged])
+        otherwise = data["terminated"][judged]
+        stored = np.flatnonzero(otherwise)
         if len(stored):
-            ended[stored] |= ~self._goals.judge(achieved[stored], own[stored])[1]
-        data["terminated"][judged] = ended
+            otherwise[stored] = ~self._goals.judge(achieved[stored], own[stored])[1]
+        data["terminated"][judged] = ended | otherwise
 
     def _want_others(self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array) -> None:
         """Puts goals that were reached into the `chosen` rows of the data."""

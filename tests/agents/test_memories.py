@@ -361,7 +361,7 @@ def test_the_state_of_a_replay_of_another_size_is_refused(other):
 
 
 def test_a_replay_too_small_for_its_steps():
-    with pytest.raises(ConfigurationError, match=r"more than n_envs \* n_step = 6, got 6"):
+    with pytest.raises(ConfigurationError, match=r"at least n_envs \* \(n_step \+ 1\) = 8, got 6"):
         uniform(buffer_size=6, n_step=3)
 
 
