@@ -11,11 +11,12 @@ import multiprocess
 
 
 def leave_signals_to_parent() -> None:
-    """Ignores what terminals, service managers and schedulers send to all processes of a program at once.
+    """Ignores what a terminal sends to all processes of a program at once, with Ctrl-C or when it is closed.
 
-    The one that started this process hears it too, keeps what there is to be kept, and ends this one.
+    The one that started this process hears it too, keeps what there is to be kept, and ends this one (by SIGTERM, where
+    it ends without having closed it: that is not ignored).
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 

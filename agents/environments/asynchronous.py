@@ -108,10 +108,7 @@ class AsyncCopies(Copies):
     def close(self) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
-            if self._waiting:  # who did not answer will not answer now
-                for process in self._vector.processes:
-                    process.kill()
-            self._vector.close(terminate=self._waiting)
+            self._vector.close(terminate=self._waiting)  # who did not answer will not answer now
 
 
 _ERROR = "error of the environment"

@@ -243,11 +243,11 @@ def test_what_an_episode_ended_with_is_kept_from_its_reset(kind: str):
 
 
 @pytest.mark.real
-def test_signals_to_all_processes_of_a_program_are_for_the_one_that_started_them():
+def test_signals_of_a_terminal_are_for_the_process_that_started_the_others():
     made = environments("async", 2)
     made.reset([0, 1])
     for process in made._copies._vector.processes:  # type: ignore[attr-defined]
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(process.pid, number)
     for _ in range(3):
         assert not made.step(np.zeros(2, np.int64)).errors

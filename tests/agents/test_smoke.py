@@ -81,7 +81,12 @@ CASES = [
     ("dqn", "image", "discrete", {"dueling": True, "n_envs": 3}),
     ("rainbow", "image", "discrete", {}),
     ("rainbow", "matrix", "discrete", {"jit_compile": True}),
-    ("rainbow", "discrete", "discrete", {"policy": "boltzmann", "n_atoms": 2, "gradient_steps": 4, "hidden_sizes": ()}),
+    (
+        "rainbow",
+        "discrete",
+        "discrete",
+        {"policy": "boltzmann", "n_atoms": 2, "gradient_steps": 4, "hidden_sizes": (5,)},
+    ),
     ("dqn", "vector", "discrete", {"noisy": True, "activation": "gelu"}),
     ("dqn", "discrete", "discrete", {"policy": "softmax", "max_grad_norm": None, "gradient_steps": 4}),
     ("dqn", "vector", "discrete", {"policy": "epsilon-greedy", "policy_kwargs": {"epsilon": 0.3}, "tau": 0.01}),
