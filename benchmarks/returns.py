@@ -116,7 +116,8 @@ def summary() -> None:
         low, high = interval(final)
         told = ", ".join(f"{value:.0f}" for value in final)
         iqm = f"{iqm_of_population(final):.1f} ({low:.1f} to {high:.1f})"
-        wanted = f"{case.threshold:g}" if iqm_of_population(final) >= case.threshold else f"**{case.threshold:g}**"
+        reached = case.threshold is None or iqm_of_population(final) >= case.threshold
+        wanted = "-" if case.threshold is None else f"{case.threshold:g}" if reached else f"**{case.threshold:g}**"
         print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")
 
 
@@ -133,7 +134,8 @@ def picture() -> None:
         for seed, values in evaluations(name).items():
             steps, returns = zip(*values, strict=True)
             figure.add_scatter(x=steps, y=returns, name=f"{name}, seed {seed}", line={"width": 1.5}, **place)
-        figure.add_hline(y=CASES[name].threshold, line={"dash": "dot", "color": "#e11d48"}, **place)
+        if CASES[name].threshold is not None:
+            figure.add_hline(y=CASES[name].threshold, line={"dash": "dot", "color": "#e11d48"}, **place)
     figure.update_layout(
         width=1400, height=240 * n_rows, showlegend=False, margin={"t": 40, "l": 40, "r": 20, "b": 30},
         template="plotly_white",
