@@ -116,8 +116,8 @@ def summary() -> None:
         low, high = interval(final)
         told = ", ".join(f"{value:.0f}" for value in final)
         iqm = f"{iqm_of_population(final):.1f} ({low:.1f} to {high:.1f})"
-        reached = case.threshold is None or iqm_of_population(final) >= case.threshold
-        wanted = "-" if case.threshold is None else f"{case.threshold:g}" if reached else f"**{case.threshold:g}**"
+        is_reached = case.threshold is None or iqm_of_population(final) >= case.threshold
+        wanted = "-" if case.threshold is None else f"{case.threshold:g}" if is_reached else f"**{case.threshold:g}**"
         print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")
 
 
