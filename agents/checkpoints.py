@@ -11,7 +11,8 @@ from agents.checkpoint_file import all_in, write
 from agents.errors import ConfigurationError
 from agents.intervals import Beat, Every
 from agents.judging import JudgedBy, check_judge
-from agents.state_file import SUFFIX, remove_unfinished
+from agents.state_file import SUFFIX
+from agents.whole_file import remove_unfinished
 
 if TYPE_CHECKING:
     from agents.run import Run

@@ -7,6 +7,7 @@ Without these, their sum would be no other function than that of an ordinary las
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from agents.backend import keras
 from agents.errors import ConfigurationError
-from agents.inference import numpy_function
+from agents.inference import noise_of, numpy_function, parted
 
 Array = np.ndarray[Any, Any]
 MakeDense = Callable[..., Sequence[keras.layers.Layer]]
@@ -67,7 +68,7 @@ class Streams(keras.layers.Layer):
     @property
     def n_noise(self) -> int:
         """Numbers of noise that a row takes, where the layers are noisy."""
-        return sum(_noise_of(layer) for layer in self.parts)
+        return sum(map(noise_of, self.parts))
 
     def call(self, inputs: Any, noise: Any = None) -> Any:
         """[B, F] -> [B, sum of outputs], with noise [B or 1, n_noise]."""
@@ -95,13 +96,12 @@ class Streams(keras.layers.Layer):
 
     def _outputs(self, inputs: Any, noise: Any, step: Callable[[keras.layers.Layer, Any, Any], Any]) -> list[Any]:
         """What each stack gives; `step` has a layer compute, with its own part of the noise."""
-        layers, outputs = iter(self.parts), []
+        each = zip(self.parts, parted(noise, map(noise_of, self.parts)), strict=True)
+        outputs = []
         for size in self._sizes:
             x = inputs
-            for layer in (next(layers) for _ in range(size)):
-                n = 0 if noise is None else _noise_of(layer)
-                x = step(layer, x, noise[..., :n] if n else None)
-                noise = noise[..., n:] if n else noise
+            for layer, own in itertools.islice(each, size):
+                x = step(layer, x, own)
             outputs.append(x)
         return outputs
 
@@ -115,10 +115,6 @@ class Streams(keras.layers.Layer):
         """What was saved."""
         stacks = [[keras.saving.deserialize_keras_object(layer) for layer in stack] for stack in config["stacks"]]
         return cls(**{**config, "stacks": stacks})
-
-
-def _noise_of(layer: keras.layers.Layer) -> int:
-    return getattr(layer, "n_noise", 0)
 
 
 @keras.saving.register_keras_serializable("agents")

@@ -8,8 +8,6 @@ end, they are put together into one.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ import pyarrow.parquet as pq
 from agents.callbacks import Callback, Episode, Evaluation, require_alone
 from agents.errors import ConfigurationError
 from agents.run import metrics_of
-from agents.state_file import remove_unfinished
+from agents.whole_file import remove_unfinished, replacing
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
@@ -119,17 +117,8 @@ class GrowingTable:
 
     def _write(self, table: pa.Table, first: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".new")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                pq.write_table(table, file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
-            Path(temporary).replace(self.folder / _name(first))
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(self.folder / _name(first), for_all=True) as file:
+            pq.write_table(table, file)
 
     def _parts(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("*.parquet") if not path.name.startswith("."))
@@ -162,18 +151,11 @@ class HistoryFile(Callback):
         self._new_episodes: list[dict[str, Any]] = []
         self._new_evaluations: list[dict[str, Any]] = []
         self._next = 0.0
-        self._goes_on = False
-
-    def get_state(self) -> dict[str, Any]:
-        return {"goes_on": True}  # whoever takes it back does, perhaps from the very beginning
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        self._goes_on = bool(state["goes_on"])
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "HistoryFile")
         history, there = trainer.history, self._episodes.read()
-        if len(there) and trainer.env_steps == 0 and not (self.anew or self._goes_on):
+        if len(there) and trainer.env_steps == 0 and not (self.anew or trainer.went_on):
             raise ConfigurationError(
                 f"{self._episodes.folder} is the history of another training, of {len(there):,} episodes: go on with "
                 f"that one (agents.resume), or give another folder."

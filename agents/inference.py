@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,7 +59,7 @@ class NumpyMirror:
     def __init__(self, network: Any) -> None:
         self._layers = [layer for layer in network.layers if type(layer).__name__ != "InputLayer"]
         self._functions = [numpy_function(layer) for layer in self._layers]
-        self._n_noise = [getattr(layer, "n_noise", 0) for layer in self._layers]
+        self._n_noise = [noise_of(layer) for layer in self._layers]
         self._shapes = [[tuple(weight.shape) for weight in layer.weights] for layer in self._layers]
         self._weights: list[list[Array]] | None = None
 
@@ -105,19 +105,25 @@ class NumpyMirror:
         return mirror
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
-        x = observations
-        for function, weights, n in zip(self._functions, self._loaded(), self._n_noise, strict=True):
-            if noise is None or not n:
-                x = function(x, weights)
-            else:
-                x = function(x, weights, noise[..., :n])
-                noise = noise[..., n:]
+        x, shares = observations, parted(noise, self._n_noise)
+        for function, weights, own in zip(self._functions, self._loaded(), shares, strict=True):
+            x = function(x, weights) if own is None else function(x, weights, own)
         return x
 
     def _loaded(self) -> list[list[Array]]:
         if self._weights is None:
             self._weights = [[np.array(weight.numpy()) for weight in layer.weights] for layer in self._layers]
         return self._weights
+
+
+def parted(noise: Any, sizes: Iterable[int]) -> Iterator[Any]:
+    """Parts noise [..., sum of sizes] among layers: each gets its own, or None where it takes none."""
+    for size in sizes:
+        if noise is None or not size:
+            yield None
+        else:
+            yield noise[..., :size]
+            noise = noise[..., size:]
 
 
 def numpy_function(layer: Any) -> Callable[..., Array]:
@@ -135,6 +141,12 @@ def numpy_function(layer: Any) -> Callable[..., Array]:
     if layer.use_bias:
         return lambda x, weights: activation(x @ weights[0] + weights[1])
     return lambda x, weights: activation(x @ weights[0])
+
+
+def noise_of(layer: Any) -> int:
+    """Numbers of noise that a row takes in a layer, 0 in ordinary ones."""
+    size: int = getattr(layer, "n_noise", 0)
+    return size
 
 
 def _known(layer: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend import keras, ops
+from agents.inference import noise_of, parted
 
 Array = np.ndarray[Any, Any]
 
@@ -81,15 +82,13 @@ class NoisyNetwork(keras.Sequential):
     @property
     def n_noise(self) -> int:
         """Numbers of noise that a row takes."""
-        return sum(getattr(layer, "n_noise", 0) for layer in self.layers)
+        return sum(map(noise_of, self.layers))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, noise: Any = None) -> Any:
         """[B, ...] -> [B, outputs], with noise [B or 1, n_noise]."""
         if noise is None:
             return super().call(inputs, training=training, mask=mask)
         x = inputs
-        for layer in self.layers:
-            n = getattr(layer, "n_noise", 0)
-            x = layer(x, noise=noise[:, :n]) if n else layer(x)
-            noise = noise[:, n:]
+        for layer, own in zip(self.layers, parted(noise, map(noise_of, self.layers)), strict=True):
+            x = layer(x) if own is None else layer(x, noise=own)
         return x

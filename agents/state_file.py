@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import cloudpickle
+
+from agents.whole_file import replacing
 
 SUFFIX = ".checkpoint"
 
@@ -35,19 +36,11 @@ def write(path: Path, state: Any, about: Mapping[str, Any]) -> None:
         OSError: It cannot be written.
         Exception: Whatever pickling the state raises.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            checked = _Checked(file)
-            cloudpickle.dump(state, checked)
-            encoded = json.dumps({**about, "crc": checked.crc, "size": checked.size}).encode()
-            file.write(encoded + _TAIL.pack(len(encoded), _MAGIC))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        checked = _Checked(file)
+        cloudpickle.dump(state, checked)
+        encoded = json.dumps({**about, "crc": checked.crc, "size": checked.size}).encode()
+        file.write(encoded + _TAIL.pack(len(encoded), _MAGIC))
 
 
 def write_with_environments(write_one: Callable[[bool], None]) -> None:
@@ -100,12 +93,6 @@ def read(path: Path, crc: int, size: int) -> Any:
     if zlib.crc32(payload) != crc:
         raise ValueError("its checksum is wrong")
     return cloudpickle.loads(payload)
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Removes what processes left that were killed while they wrote files of ours. Nobody may be writing there."""
-    for path in folder.glob(".*.new"):
-        path.unlink(missing_ok=True)
 
 
 class _Checked:

@@ -58,7 +58,6 @@ class TensorBoard(Callback):
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
-        self._goes_on = False
         self._measured: list[Episode] = []  # since the last interval, those of which callbacks measured something
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -72,7 +71,7 @@ class TensorBoard(Callback):
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))
         self._put(file_version="brain.Event:2")
-        if trainer.env_steps or self._goes_on:  # what an earlier process wrote beyond the checkpoint is not shown
+        if trainer.env_steps or trainer.went_on:  # what an earlier process wrote beyond the checkpoint is not shown
             log = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
             self._put(session_log=log, step=trainer.env_steps + 1)
 
@@ -111,7 +110,6 @@ class TensorBoard(Callback):
         return {"sums": dict(self._sums), "measured": [tuple(episode) for episode in self._measured]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self._goes_on = True
         self._sums = dict(state["sums"])
         self._measured = [Episode(*episode) for episode in state.get("measured", ())]
 

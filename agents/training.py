@@ -65,6 +65,8 @@ class Training:
             raise
         self._worked_seconds = 0.0
         self._working_since: float | None = None
+        self.went_on = False
+        """Whether it goes on from a state, be it of the very beginning."""
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -234,6 +236,7 @@ class Training:
         if list(self.present) != state["present"]:
             self._keep([self.position(member) for member in state["present"]])
         check_goes_on(self.memory, state["memory"])
+        self.went_on = True
         self.agent.set_state(state["agent"])
         self.memory.set_state(state["memory"])
         self.collector.set_state(state["collector"])

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agents.callbacks import Callback, find_maker, make_callbacks
-from agents.checkpoint_file import CheckpointHeader, all_in, find, header_of, resume
+from agents.checkpoint_file import CheckpointHeader, find, header_of, resume
 from agents.checkpoints import Checkpoints
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
@@ -78,7 +78,7 @@ class LongRun:
         )
         # Checkpoints refuse a training that is behind them, before the history is cut to it.
         asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
-        own = [*asked, self.checkpoints, HistoryFile(folder.path, anew=True)]  # the folder is held: it is this run's
+        own = [*asked, self.checkpoints, HistoryFile(folder.path)]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None
@@ -91,9 +91,8 @@ class LongRun:
 
     def keep_beginning(self) -> None:
         """Writes a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
-        if not all_in(self.folder.checkpoints):
-            self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
-            self.checkpoints.write(self.trainer)
+        self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.checkpoints.write(self.trainer)
 
     def train(self, *, further: bool = False) -> RunResult:
         """Trains to the end of its budget, or until it is stopped.
@@ -102,7 +101,6 @@ class LongRun:
             further: Whether there is more to train than there was, for a run that had come to its end.
         """
         self.folder.ended(None)
-        self.keep_beginning()
         result = self.result(self._train(further))
         self.folder.ended(result._asdict())
         return result
@@ -122,7 +120,7 @@ class LongRun:
             ).reason
         # It was killed before that was noted, perhaps before its last update, which is made now.
         trainer.forget_stops()
-        for _ in trainer.iterate(Budget(env_steps=max(1, trainer.env_steps))):
+        for _ in trainer.iterate(Budget(env_steps=trainer.env_steps)):
             pass
         return "budget reached"
 

@@ -6,16 +6,14 @@ import contextlib
 import fcntl
 import importlib.metadata
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
-from agents.state_file import remove_unfinished
+from agents.whole_file import remove_unfinished, replacing
 from studies.words import call_lines
 
 if TYPE_CHECKING:
@@ -224,17 +222,8 @@ class RunFolder:
             "command": self._command,
             "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         }
-        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".", suffix=".new")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(told, file, indent=2, ensure_ascii=False)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
-            Path(temporary).replace(self.path / _FILE)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(self.path / _FILE, for_all=True) as file:
+            file.write(json.dumps(told, indent=2, ensure_ascii=False).encode())
 
 
 def free_folder(settings: RunSettings) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +38,6 @@ class SyncCopies(Copies):
             self.close()
             raise
         self._dead = [False] * n
-        self._copies_afresh: bool | None = None  # not known yet
         self.single_observation_space = self._environments[0].observation_space
         self.single_action_space = self._environments[0].action_space
 
@@ -95,14 +95,16 @@ class SyncCopies(Copies):
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
         """Copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
-        if self._copies_afresh is None:
-            self._copies_afresh = any(map(_copies_afresh, self._environments))
-        if self._copies_afresh:
+        if self._copy_afresh:
             return None
         try:
             return [copy.deepcopy(environment) for environment in self._environments]
         except Exception:  # noqa: BLE001 - a foreign environment may fail to copy in any way
             return None
+
+    @functools.cached_property
+    def _copy_afresh(self) -> bool:
+        return any(map(_copies_afresh, self._environments))
 
     def set_state(self, state: list[gym.Env[Any, Any]]) -> None:
         self.close()

@@ -54,8 +54,7 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
             f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see what it came "
             f"to: finder train --resume {path}"
         )
-    interrupted = folder.result is None or folder.result["reason"] == REASON
-    if folder.result is None or (left and (budget or interrupted)):
+    if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
         folder.settings = settings
         return run(folder, None, output, goes_on=True, further=bool(budget))
     if not output.quiet:
