@@ -20,6 +20,12 @@ from agents.replay import Batches
 
 Array = np.ndarray[Any, Any]
 
+PLAIN_STEPS = 5_000
+"""Gradient steps that an agent makes, where it makes them one by one, before XLA compiles them: it takes seconds."""
+
+_SMALL = 8_000_000
+"""Weights times rows of a gradient step, up to which XLA is faster at a single one, by up to a half (measured)."""
+
 log = logging.getLogger(__name__)
 
 Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
@@ -41,8 +47,12 @@ class CompiledCalls(ABC):
         self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
 
     @abstractmethod
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         """The function for data of this layout and minibatches of this shape [K, B], with or without the opening."""
+
+    def _by_xla(self, shape: tuple[int, ...]) -> bool:
+        """Whether XLA shall compile the function for minibatches of this shape [K, B]."""
+        return self.jit_compile
 
     def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> tuple[tuple[str, ...], Any]:
         """Calls the function for these inputs, the last of which tells how many rows there are.
@@ -50,14 +60,15 @@ class CompiledCalls(ABC):
         Returns:
             The names of what each gradient step gave, and what the function gives.
         """
-        key = (layout, shape, inputs[-1].shape, opens)
+        by_xla = self._by_xla(shape)
+        key = (layout, shape, inputs[-1].shape, opens, by_xla)
         try:
             if key not in self._compiled:
-                self._compiled[key] = (self._compile(layout, shape, inputs, opens), self._steps.names)
+                self._compiled[key] = (self._compile(layout, shape, inputs, opens, by_xla), self._steps.names)
             function, names = self._compiled[key]
             return names, function(*map(tf.constant, inputs))
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self.jit_compile or self._strict or not _is_compile_error(error):
+            if not by_xla or self._strict or not _is_compile_error(error):
                 raise
             log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", error)
             self.jit_compile = False
@@ -71,15 +82,24 @@ class CompiledUpdate(CompiledCalls):
     Args:
         steps: The agent's gradient steps.
         watched: Variables whose values are wanted after the update, as one flat vector.
-        jit_compile: Compile updates of several gradient steps with XLA, and with `strict` all updates.
+        steps_made: Tells how many gradient steps the agent has made.
+        jit_compile: Compile with XLA: updates of several gradient steps; single ones when `PLAIN_STEPS` were made and
+            they are small; with `strict` all.
         strict: See `CompiledCalls`.
     """
 
     def __init__(
-        self, steps: GradientSteps, watched: Sequence[Any], *, jit_compile: bool, strict: bool = False
+        self,
+        steps: GradientSteps,
+        watched: Sequence[Any],
+        steps_made: Callable[[], int],
+        *,
+        jit_compile: bool,
+        strict: bool = False,
     ) -> None:
         super().__init__(steps, jit_compile=jit_compile, strict=strict)
         self._watched = watched
+        self._steps_made = steps_made
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
         """Returns (what the gradient steps told, flat values of the watched variables)."""
@@ -91,7 +111,13 @@ class CompiledUpdate(CompiledCalls):
         names, (values, watched) = self._call(layout, indices.shape, inputs, opens)
         return told(names, values.numpy()), watched.numpy()
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
+    def _by_xla(self, shape: tuple[int, ...]) -> bool:
+        n_steps, n_rows = shape
+        if not self.jit_compile or self._strict or n_steps > 1:
+            return self.jit_compile
+        return n_rows * self._steps.n_weights <= _SMALL and self._steps_made() >= PLAIN_STEPS
+
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
             rows = all_rows(layout, tensors) if opens else None
             history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
@@ -100,9 +126,7 @@ class CompiledUpdate(CompiledCalls):
 
         specs = specs_of(inputs)
         # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
-        # XLA gains in the loop over minibatches. For a single one a plain graph is as fast, and ready much sooner.
-        jit_compile = self.jit_compile and (self._strict or shape[0] > 1)
-        return direct_call(tf.function(run, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs))
+        return direct_call(tf.function(run, jit_compile=by_xla, autograph=False).get_concrete_function(*specs))
 
 
 def specs_of(inputs: Inputs) -> list[Any]:

@@ -52,7 +52,9 @@ class AgentConfig(Config):
     n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
     explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
     jit_compile: bool | None = hyperparameter(
-        None, "Compile updates with XLA; null: those of several gradient steps, where all networks are dense."
+        None,
+        "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and single "
+        "small ones from the 5,000th on.",
     )
 
     def __post_init__(self) -> None:

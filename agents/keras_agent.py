@@ -196,7 +196,7 @@ class KerasAgent(LiveAgent):
             return self.team.update_of(self, watched)
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
-        return CompiledUpdate(steps, watched, **self.compilation())
+        return CompiledUpdate(steps, watched, lambda: self.gradient_steps, **self.compilation())
 
     def tell_gradient_norms(self) -> None:
         """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""

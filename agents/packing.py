@@ -7,12 +7,16 @@ their own type back on the other side. Images stay columns of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+_SEEN = {"b": "bool", "i": "int32", "u": "int32"}
+"""Kind of an array's type -> what the loss sees; of others 32-bit floats."""
 
 
 class Column(NamedTuple):
@@ -36,15 +40,11 @@ def layout_of(data: Mapping[str, Array], contiguous: bool) -> Layout:
     """The layout of data, by names, shapes and types."""
     packed, images = [], []
     for name, values in data.items():
-        if values.dtype == np.uint8 and values.ndim > 2:
+        if values.ndim > 2 and values.dtype == np.uint8:
             images.append(name)
             continue
-        kind = "bool" if values.dtype == bool else "int32" if np.issubdtype(values.dtype, np.integer) else "float32"
         shape = values.shape[1:]
-        size = 1
-        for length in shape:
-            size *= length
-        packed.append(Column(name, shape, kind, size))
+        packed.append(Column(name, shape, _SEEN.get(values.dtype.kind, "float32"), math.prod(shape)))
     return Layout(tuple(packed), tuple(images), contiguous)
 
 

@@ -70,7 +70,7 @@ class MemberUpdate(CompiledCalls):
         # Without copies: nobody writes to these tensors any more.
         return told(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
-    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> Any:
+    def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, ...]:
@@ -99,7 +99,7 @@ class MemberUpdate(CompiledCalls):
             self.spoil()
             return history.stack(), *(after[index] for index in self.watched)
 
-        function = tf.function(run, jit_compile=self.jit_compile, autograph=False)
+        function = tf.function(run, jit_compile=by_xla, autograph=False)
         return direct_call(function.get_concrete_function(*specs_of(inputs)))
 
     def spoil(self) -> None:

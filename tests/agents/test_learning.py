@@ -8,6 +8,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents import compiled
 from agents.agent import UpdateMetrics
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
@@ -156,6 +157,33 @@ def test_xla_gives_the_same_numbers():
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
 
 
+def by_xla(agent):
+    return [key[-1] for key in agent._update._compiled]
+
+
+def test_xla_compiles_single_steps_of_a_long_training(monkeypatch):
+    monkeypatch.setattr(compiled, "PLAIN_STEPS", 2)
+    agent, plain, minibatch = line(jit_compile=None), line(), np.array([[0, 1, 2, 3]], np.int32)
+    for seed, kinds in enumerate([[False], [False], [False, True]]):
+        told = [each.update(Batches(data(seed=seed), minibatch)).losses["default"] for each in (agent, plain)]
+        np.testing.assert_allclose(*told, rtol=1e-5)
+        assert by_xla(agent) == kinds
+    assert by_xla(plain) == [False]
+    resumed = line(jit_compile=None)
+    resumed.set_state(agent.get_state())
+    resumed.update(Batches(data(), minibatch))
+    assert by_xla(resumed) == [True]  # as the one that was not interrupted
+
+
+def test_large_single_steps_stay_a_plain_graph(monkeypatch):
+    monkeypatch.setattr(compiled, "PLAIN_STEPS", 0)
+    monkeypatch.setattr(compiled, "_SMALL", 4 * 8 - 1)  # the line has three weights and a bias
+    agent = line(jit_compile=None)
+    for rows in (8, 7):
+        agent.update(Batches(data(rows), np.arange(rows, dtype=np.int32)[None]))
+    assert by_xla(agent) == [False, True]
+
+
 @pytest.mark.parametrize("acted_first", [True, False])
 def test_acting_follows_every_update(acted_first):
     agent, rows = line(), data()
@@ -211,6 +239,17 @@ def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
     weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 2)
     np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
     assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 2
+
+
+def test_a_loss_that_xla_cannot_compile_stays_a_graph_in_a_long_training(monkeypatch, caplog):
+    monkeypatch.setattr(compiled, "PLAIN_STEPS", 1)
+    agent, rows = line(Python, jit_compile=None), data()
+    for _ in range(3):
+        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 3)
+    np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
+    assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 3
 
 
 def test_it_raises_where_xla_was_asked_for():
