@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,10 +20,10 @@ SUFFIXES = (".gif", ".mp4")
 
 
 class VideoFile:
-    """A video that frames are added to: a ``.gif``, or an ``.mp4``. A context manager; it is whole when that ends.
+    """A video that frames are added to: a ``.gif``, or an ``.mp4``. A context manager; the file is there when that ends.
 
     Args:
-        path: The file; one that exists is replaced.
+        path: The file; one that exists is replaced, and stays where an error ends the video (Ctrl-C is none).
         fps: Frames a second.
 
     Raises:
@@ -34,6 +35,8 @@ class VideoFile:
             raise ConfigurationError(f"A video is {str(path)!r}: give a file that ends in {' or '.join(SUFFIXES)}.")
         if not path.parent.is_dir():
             raise ConfigurationError(f"The video {str(path)!r} cannot be written: make its folder first.")
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise ConfigurationError(f"The video {str(path)!r} cannot be written: give another file.")
         imageio = _imageio()
         options: dict[str, Any] = {"duration": 1000.0 / fps, "loop": 0}
         if path.suffix.lower() == ".mp4":
@@ -43,7 +46,8 @@ class VideoFile:
                 raise ConfigurationError(f"Videos in MP4 need imageio-ffmpeg: {INSTALL}. Or write a .gif.") from None
             options = {"fps": fps, "macro_block_size": 1}
         self._even = path.suffix.lower() == ".mp4"  # players refuse odd sizes
-        self._writer = imageio.get_writer(path, mode="I", **options)
+        self._path, self._growing = path, path.with_name(f".{path.stem}.{os.getpid()}.new{path.suffix}")
+        self._writer = imageio.get_writer(self._growing, mode="I", **options)
 
     def add(self, frame: Frame) -> None:
         """Adds a frame."""
@@ -55,8 +59,13 @@ class VideoFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._writer.close()
+            if self._growing.exists() and (kind is None or issubclass(kind, KeyboardInterrupt)):
+                self._growing.replace(self._path)
+        finally:
+            self._growing.unlink(missing_ok=True)
 
 
 class Pictures(contextlib.AbstractContextManager["Pictures"]):

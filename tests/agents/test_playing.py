@@ -104,6 +104,22 @@ def test_an_mp4_has_every_frame(tmp_path: Path) -> None:
     assert (n_frames, seconds) == (4, pytest.approx(4 / 25, abs=0.01))
 
 
+@pytest.mark.parametrize("suffix", [".gif", ".mp4"])
+def test_a_video_that_fails_leaves_what_was_there(tmp_path: Path, suffix: str) -> None:
+    place = tmp_path / f"out{suffix}"
+    place.write_bytes(b"before")
+    with pytest.raises(RuntimeError, match="it falls"), VideoFile(place, 25.0) as video:
+        video.add(frames_of_colours()[0])
+        raise RuntimeError("it falls")
+    assert list(tmp_path.iterdir()) == [place]
+    assert place.read_bytes() == b"before"
+    with pytest.raises(KeyboardInterrupt), VideoFile(place, 25.0) as video:
+        video.add(frames_of_colours()[0])
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == [place]
+    assert len(place.read_bytes()) > 100
+
+
 def test_pictures(tmp_path: Path) -> None:
     with Pictures(tmp_path / "frames") as pictures:
         for frame in frames_of_colours():
@@ -120,6 +136,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         VideoFile(tmp_path / "out.avi", 25.0)
     with pytest.raises(ConfigurationError, match="make its folder first"):
         VideoFile(tmp_path / "nowhere" / "out.gif", 25.0)
+    (tmp_path / "folder.gif").mkdir()
+    with pytest.raises(ConfigurationError, match="give another file"):
+        VideoFile(tmp_path / "folder.gif", 25.0)
 
 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
