@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test install lint benchmarks speed recording kills clean
+.PHONY: demo test install lint benchmarks speed resume tune-all recording kills clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -47,6 +47,14 @@ benchmarks: install
 # Speed beside Stable-Baselines3, which lives in an environment of its own (see benchmarks/README.md).
 speed: install
 	$(BIN)/python benchmarks/speed.py
+
+# Long runs that are killed and go on, beside the same ones left alone. A quarter of an hour.
+resume: install
+	$(BIN)/python benchmarks/resume.py
+
+# `finder tune` of every algorithm, into one SQLite file. Half an hour.
+tune-all: install
+	sh benchmarks/tune_all.sh
 
 # What recording costs.
 recording: install

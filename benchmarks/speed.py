@@ -1,7 +1,9 @@
-"""One run's speed beside Stable-Baselines3's: environment steps a second, updates included, one thread each.
+"""One run's speed beside Stable-Baselines3's: environment steps a second, updates included, one core each.
 
-The two take turns, several rounds, in processes of their own; what counts is the ratio of the medians. Stable-
-Baselines3 lives in a virtual environment of its own:
+The two take turns, several rounds, in processes of their own, each told to use one thread and kept on one core; what
+counts is the ratio of the medians. `--anywhere` lets them on all cores: TensorFlow hands every call to a thread of its
+own, and waking that on another core costs what a small update does. Stable-Baselines3 lives in a virtual environment of
+its own:
 
     python3 -m venv .peers
     .peers/bin/pip install torch==2.13.0 stable-baselines3
@@ -25,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-ROUNDS = RESULTS / "speed.jsonl"
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,19 @@ print(json.dumps({"whole": steps / (end - began), "steady": (steps / 2) / (end -
 """
 
 
-def measure(python: str, script: str, kind: str, params: dict[str, Any]) -> dict[str, float]:
+def measure(python: str, script: str, kind: str, params: dict[str, Any], *, anywhere: bool) -> dict[str, float]:
     case = CASES[kind]
     told = json.dumps([kind, case.env, case.steps, case.n_envs, params])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run([python, "-c", script, told], env=environment, capture_output=True, text=True, check=True)
+    cores = os.sched_getaffinity(0)
+    done = subprocess.run(
+        [python, "-c", script, told],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores if anywhere else {max(cores)}),
+    )
     result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
@@ -113,24 +122,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", default=".peers/bin/python", help="Python with stable-baselines3 and torch")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--anywhere", action="store_true", help="On all cores; results/speed-anywhere.*")
     parser.add_argument("cases", nargs="*", default=list(CASES), help="Which agents (default: all)")
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in ROUNDS.read_text().splitlines()] if ROUNDS.exists() else []
+    name, anywhere = "speed-anywhere" if arguments.anywhere else "speed", arguments.anywhere
+    rounds = RESULTS / f"{name}.jsonl"
+    done = [json.loads(line) for line in rounds.read_text().splitlines()] if rounds.exists() else []
     for kind in arguments.cases:
         for _ in range(arguments.rounds):
-            ours = measure(sys.executable, OURS, kind, CASES[kind].ours)
-            done.append(
-                {"agent": kind, "ours": ours, "theirs": measure(arguments.peer, THEIRS, kind, CASES[kind].theirs)}
-            )
+            ours = measure(sys.executable, OURS, kind, CASES[kind].ours, anywhere=anywhere)
+            theirs = measure(arguments.peer, THEIRS, kind, CASES[kind].theirs, anywhere=anywhere)
+            done.append({"agent": kind, "ours": ours, "theirs": theirs})
             print(json.dumps(done[-1]), flush=True)
-            with ROUNDS.open("a") as file:
+            with rounds.open("a") as file:
                 file.write(json.dumps(done[-1]) + "\n")
-    write_table(done)
+    write_table(done, RESULTS / f"{name}.md")
 
 
-def write_table(done: list[dict[str, Any]]) -> None:
-    """The medians of the newest rounds of each agent."""
+def write_table(done: list[dict[str, Any]], path: Path) -> None:
+    """The medians of all rounds of each agent."""
     lines = ["| agent | count | Finder, steps/s | Stable-Baselines3, steps/s | ratio |", "|---|---|---|---|---|"]
     for kind in CASES:
         rounds = [each for each in done if each["agent"] == kind]
@@ -138,7 +149,7 @@ def write_table(done: list[dict[str, Any]]) -> None:
             mine = statistics.median(each["ours"][count] for each in rounds)
             peer = statistics.median(each["theirs"][count] for each in rounds)
             lines.append(f"| {kind.upper()} | {count} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} |")
-    (RESULTS / "speed.md").write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

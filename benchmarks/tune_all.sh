@@ -1,7 +1,7 @@
 #!/bin/sh
 # `finder tune` of every algorithm with all that it declares a range for: 8 trials of 2 seeds each, in one SQLite file.
 #
-#     sh benchmarks/tune_all.sh tune-all.db        studies that are done are not run again; about ten minutes
+#     sh benchmarks/tune_all.sh tune-all.db        studies that are done are not run again; half an hour on two cores
 #     finder dashboard --storage tune-all.db
 set -e
 storage=${1:-tune-all.db}
