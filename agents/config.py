@@ -53,8 +53,8 @@ class AgentConfig(Config):
     explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
     jit_compile: bool | None = hyperparameter(
         None,
-        "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and single "
-        "small ones from the 5,000th on.",
+        "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and small "
+        "minibatches that come one by one from the 10,000th on.",
     )
 
     def __post_init__(self) -> None:

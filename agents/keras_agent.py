@@ -8,6 +8,7 @@ are done here, once for all.
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from gymnasium import spaces
 from agents import seeding
 from agents.agent import ActionSpace, UpdateMetrics
 from agents.backend import keras, tf
-from agents.compiled import CompiledUpdate
+from agents.compiled import CompiledUpdate, xla_pays
 from agents.config import AgentConfig
 from agents.distributed import DistributedSteps
 from agents.environments import EnvironmentSpec
@@ -72,6 +73,7 @@ class KerasAgent(LiveAgent):
         self.live = Live(self.config.live_values())
         self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
         self._variables = self._optimized_variables(self.networks)
+        self._n_weights = sum(math.prod(each.shape) for own in self._variables.values() for each in own)
         self._optimizers = self._build_optimizers(self._variables)
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self.forwards = Forwards(self.networks, list(self.target_networks))
@@ -99,7 +101,9 @@ class KerasAgent(LiveAgent):
         """
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The losses of one minibatch, traced once into a compiled function.
+        """The losses of one minibatch, traced into a compiled function.
+
+        XLA compiles it where that pays (`jit_compile`). It leaves out checks such as those of ``tf.debugging``.
 
         Args:
             batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
@@ -196,7 +200,7 @@ class KerasAgent(LiveAgent):
             return self.team.update_of(self, watched)
         parts = self.learnable()
         steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
-        return CompiledUpdate(steps, watched, lambda: self.gradient_steps, **self.compilation())
+        return CompiledUpdate(steps, watched, self.xla_pays, **self.compilation())
 
     def tell_gradient_norms(self) -> None:
         """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
@@ -225,6 +229,11 @@ class KerasAgent(LiveAgent):
             opening=None if opening is None else guarded(self, opening),
             gradient_norms=self._gradient_norms,
         )
+
+    def xla_pays(self, n_rows: int) -> bool:
+        """Whether XLA pays for single gradient steps of so many rows; only of minibatches, as rollouts may differ."""
+        is_minibatch = n_rows == getattr(self.config, "batch_size", None)
+        return is_minibatch and xla_pays(self.gradient_steps, n_rows, self._n_weights)
 
     def compilation(self) -> dict[str, bool]:
         """How the update is compiled: `jit_compile` and `strict`."""

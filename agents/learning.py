@@ -5,8 +5,6 @@ Numbers that may change are variables, so nothing has to be traced a second time
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,11 +113,6 @@ class GradientSteps:
     def opens(self) -> bool:
         """Whether an update has an opening."""
         return self._parts.opening is not None
-
-    @functools.cached_property
-    def n_weights(self) -> int:
-        """Numbers that the optimizers move."""
-        return sum(math.prod(each.shape) for variables in self._parts.variables.values() for each in variables)
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
         """Makes `n_steps` gradient steps, and the opening before them; gives what each gave, [K, W], for `told`.

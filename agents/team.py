@@ -89,7 +89,7 @@ class Member:
     def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
         """Returns what makes an update of the agent, here and in the other workers."""
         steps = DistributedSteps(agent.learnable(), self._team.strategy)
-        own = CompiledUpdate(steps, watched, lambda: agent.gradient_steps, **agent.compilation())
+        own = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
 
         def update(batches: Batches) -> tuple[dict[str, Any], Any]:
             values = values_of(agent.state_variables())

@@ -20,7 +20,9 @@ SUFFIXES = (".gif", ".mp4")
 
 
 class VideoFile:
-    """A video that frames are added to: a ``.gif``, or an ``.mp4``. A context manager; the file is there when that ends.
+    """A video that frames are added to: a ``.gif``, or an ``.mp4``.
+
+    A context manager; the file is there when that ends, if there was a frame.
 
     Args:
         path: The file; one that exists is replaced, and stays where an error ends the video (Ctrl-C is none).
@@ -46,7 +48,8 @@ class VideoFile:
                 raise ConfigurationError(f"Videos in MP4 need imageio-ffmpeg: {INSTALL}. Or write a .gif.") from None
             options = {"fps": fps, "macro_block_size": 1}
         self._even = path.suffix.lower() == ".mp4"  # players refuse odd sizes
-        self._path, self._growing = path, path.with_name(f".{path.stem}.{os.getpid()}.new{path.suffix}")
+        self._path = path.resolve()  # where a link leads to
+        self._growing = self._path.with_name(f".{os.getpid()}.new{path.suffix}")
         self._writer = imageio.get_writer(self._growing, mode="I", **options)
 
     def add(self, frame: Frame) -> None:

@@ -327,7 +327,7 @@ class Group(Callback):
         return self.alive()
 
     def on_rollout_end(self, trainer: Trainer) -> None:
-        self._watchdog.feed(1 if self._updated else COMPILING)  # an update may follow, of which the first is compiled
+        self._watchdog.feed(1 if self._updated else COMPILING)  # an update may follow, of which the first is traced
         self._updated = self._updated or trainer.memory.due
 
     def load(self, state: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ class HindsightReplay(UniformReplay):
         self._goals = goals
         self._share = n_sampled_goal / (n_sampled_goal + 1)
         self._strategy = strategy
-        self._n_samples = 0
+        self._until_compared = 0
         self._warned = False
         # Of every stored step, the number of its episode in its environment, [T, N]; and of episodes by that number,
         # modulo T + 1, the times of their first and of their newest step: of T steps, and of one to come.
@@ -96,10 +96,10 @@ class HindsightReplay(UniformReplay):
 
     def _compare(self, data: dict[str, Array], kept: Array) -> None:
         """Warns, once, where the environment gave other rewards for its own goals than are computed for them."""
-        is_due = self._n_samples % _COMPARED == 0
-        self._n_samples += 1
-        if self._warned or not is_due or not len(kept):
+        self._until_compared -= 1
+        if self._warned or self._until_compared >= 0 or not len(kept):
             return
+        self._until_compared = _COMPARED - 1
         places = data["next_observations"][kept]
         given, computed = data["rewards"][kept], self._goals.judge(*self._pairs(places))[0]
         different = ~np.isclose(given, computed, rtol=1e-3, atol=1e-3)

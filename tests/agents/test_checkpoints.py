@@ -43,7 +43,11 @@ def course(trainer: Trainer) -> list[Any]:
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("steps", [96, 154], ids=["between rollouts", "in the middle of one"])
-def test_a_training_goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int) -> None:
+@pytest.mark.parametrize("plain_steps", [60, 100], ids=["XLA before", "XLA later"])
+def test_a_training_goes_on_as_if_it_had_never_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, steps: int, plain_steps: int
+) -> None:
+    monkeypatch.setattr("agents.compiled.PLAIN_STEPS", plain_steps)
     whole = Trainer(make(agent))
     whole.train(env_steps=400)
 

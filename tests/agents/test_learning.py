@@ -1,5 +1,7 @@
 """The compiled update: what goes in, what is compiled and how often, and what happens where XLA cannot."""
 
+from dataclasses import dataclass
+
 import keras
 import numpy as np
 import pytest
@@ -157,31 +159,44 @@ def test_xla_gives_the_same_numbers():
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WithMinibatches(AgentConfig):
+    batch_size: int = 4
+
+
+def minibatches_of(size, cls=Line):
+    config = WithMinibatches(optimizer="sgd", learning_rate=0.1, batch_size=size)
+    return cls(*SPACES, config)
+
+
 def by_xla(agent):
     return [key[-1] for key in agent._update._compiled]
 
 
 def test_xla_compiles_single_steps_of_a_long_training(monkeypatch):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 2)
-    agent, plain, minibatch = line(jit_compile=None), line(), np.array([[0, 1, 2, 3]], np.int32)
+    agent, plain, minibatch = minibatches_of(4), line(), np.array([[0, 1, 2, 3]], np.int32)
     for seed, kinds in enumerate([[False], [False], [False, True]]):
         told = [each.update(Batches(data(seed=seed), minibatch)).losses["default"] for each in (agent, plain)]
         np.testing.assert_allclose(*told, rtol=1e-5)
         assert by_xla(agent) == kinds
     assert by_xla(plain) == [False]
-    resumed = line(jit_compile=None)
+    resumed = minibatches_of(4)
     resumed.set_state(agent.get_state())
-    resumed.update(Batches(data(), minibatch))
+    for each in (agent, resumed):
+        each.update(Batches(data(seed=3), minibatch))
     assert by_xla(resumed) == [True]  # as the one that was not interrupted
+    for one, other in zip(agent.networks["line"].weights, resumed.networks["line"].weights, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_large_single_steps_stay_a_plain_graph(monkeypatch):
+@pytest.mark.parametrize(("size", "kinds"), [(8, [False]), (7, [True]), (6, [False])], ids=["large", "small", "other"])
+def test_large_single_steps_and_those_of_any_size_stay_a_plain_graph(monkeypatch, size, kinds):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 0)
     monkeypatch.setattr(compiled, "_SMALL", 4 * 8 - 1)  # the line has three weights and a bias
-    agent = line(jit_compile=None)
-    for rows in (8, 7):
-        agent.update(Batches(data(rows), np.arange(rows, dtype=np.int32)[None]))
-    assert by_xla(agent) == [False, True]
+    agent = minibatches_of(8 if size == 8 else 7)
+    agent.update(Batches(data(size), np.arange(size, dtype=np.int32)[None]))
+    assert by_xla(agent) == kinds
 
 
 @pytest.mark.parametrize("acted_first", [True, False])
@@ -195,7 +210,7 @@ def test_acting_follows_every_update(acted_first):
         np.testing.assert_allclose(agent.infer("line", rows["observations"]), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_is_traced_twice():
+def test_no_loop_is_traced_twice():
     agent, traces = line(), []
     agent.wrap = lambda x: (traces.append(1), x)[1]
     for k in range(20):
@@ -243,13 +258,32 @@ def test_a_loss_that_xla_cannot_compile_runs_as_a_graph(caplog):
 
 def test_a_loss_that_xla_cannot_compile_stays_a_graph_in_a_long_training(monkeypatch, caplog):
     monkeypatch.setattr(compiled, "PLAIN_STEPS", 1)
-    agent, rows = line(Python, jit_compile=None), data()
+    agent, rows = minibatches_of(4, Python), data()
     for _ in range(3):
         agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 3)
     np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
     assert agent.gradient_steps == int(agent._gradient_steps.numpy()) == 3
+
+
+def test_where_xla_is_broken_a_long_training_goes_on(monkeypatch, caplog):
+    monkeypatch.setattr(compiled, "PLAIN_STEPS", 1)
+    agent, rows, make = minibatches_of(4), data(), compiled.direct_call
+
+    def broken(*_):
+        raise tf.errors.InternalError(None, None, "libdevice not found at ./libdevice.10.bc")
+
+    def direct_call(function):
+        return broken if agent.gradient_steps else make(function)
+
+    monkeypatch.setattr(compiled, "direct_call", direct_call)
+    for _ in range(3):
+        agent.update(Batches(rows, np.array([[0, 1, 2, 3]], np.int32)))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "libdevice not found" in caplog.text
+    weights, _, _ = by_hand(rows, [[0, 1, 2, 3]] * 3)
+    np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
 
 
 def test_it_raises_where_xla_was_asked_for():

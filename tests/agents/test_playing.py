@@ -108,16 +108,28 @@ def test_an_mp4_has_every_frame(tmp_path: Path) -> None:
 def test_a_video_that_fails_leaves_what_was_there(tmp_path: Path, suffix: str) -> None:
     place = tmp_path / f"out{suffix}"
     place.write_bytes(b"before")
-    with pytest.raises(RuntimeError, match="it falls"), VideoFile(place, 25.0) as video:
-        video.add(frames_of_colours()[0])
-        raise RuntimeError("it falls")
+
+    def record(error: BaseException) -> None:
+        with VideoFile(place, 25.0) as video:
+            video.add(frames_of_colours()[0])
+            raise error
+
+    with pytest.raises(RuntimeError, match="it falls"):
+        record(RuntimeError("it falls"))
     assert list(tmp_path.iterdir()) == [place]
     assert place.read_bytes() == b"before"
-    with pytest.raises(KeyboardInterrupt), VideoFile(place, 25.0) as video:
-        video.add(frames_of_colours()[0])
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        record(KeyboardInterrupt())
     assert list(tmp_path.iterdir()) == [place]
     assert len(place.read_bytes()) > 100
+
+
+def test_a_video_is_written_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "link.gif").symlink_to(tmp_path / "out.gif")
+    with VideoFile(tmp_path / "link.gif", 25.0) as video:
+        video.add(frames_of_colours()[0])
+    assert (tmp_path / "link.gif").is_symlink()
+    assert len((tmp_path / "out.gif").read_bytes()) > 100
 
 
 def test_pictures(tmp_path: Path) -> None:
