@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import importlib.metadata
+import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,6 +25,8 @@ from agents.state_file import SUFFIX, write_with_environments
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 """Of checkpoints of trainings, as this version writes them."""
@@ -164,11 +168,18 @@ def find(place: str | Path, *, best: bool = False) -> Path:
         return place
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
     found = all_in(folder)
+    damaged = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if state_file.about(path) is None]
     if not found:
         told = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
+        if damaged:
+            told = f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
         raise ConfigurationError(f"{str(place)!r}: {told}.")
     if not best:
-        return list(found)[-1]
+        newest, header = list(found.items())[-1]
+        for path in damaged:
+            if path.name[0].isdigit() and path.name > newest.name:  # they begin with environment steps
+                _say_damaged(path, newest, header.env_steps)
+        return newest
     valued = {path: header.value for path, header in found.items() if header.value is not None}
     if not valued:
         raise ConfigurationError(
@@ -176,6 +187,14 @@ def find(place: str | Path, *, best: bool = False) -> Path:
             f"the newest."
         )
     return max(valued, key=lambda path: valued[path])
+
+
+@functools.cache  # once in a process
+def _say_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
+    log.warning(
+        "%s is damaged (cut off?): taking the newest whole checkpoint, %s, after %s environment steps.",
+        *(damaged, newest.name, f"{env_steps:,}"),
+    )
 
 
 def all_in(folder: Path) -> dict[Path, CheckpointHeader]:

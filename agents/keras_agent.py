@@ -280,7 +280,9 @@ class KerasAgent(LiveAgent):
     def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
         for name in self.config.optimizers:
             if name not in variables:
-                raise unknown_name(f"optimizer of {type(self).__name__}", name, variables)
+                raise unknown_name(
+                    f"optimizer of {type(self).__name__}", name, {*variables, *self.config.separate_rates}
+                )
         optimizers = {name: self.optimizer_spec(name).build() for name in variables}
         for name, optimizer in optimizers.items():
             optimizer.build(variables[name])

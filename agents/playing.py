@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -67,6 +69,8 @@ def play(
         if number is not None and number < 1:
             raise ConfigurationError(f"{name} must be >= 1, got {number}.")
     mode = render_mode or (None if on_frame is None else "rgb_array")
+    if mode == "human":
+        require_screen()
     modes, _ = rendering_of(spec)
     if mode is not None and mode not in modes:
         told = f"it has {', '.join(modes)}" if modes else "it has none"
@@ -96,6 +100,24 @@ def play(
     finally:
         collector.close()
     return played
+
+
+def has_screen() -> bool:
+    """Whether there is a screen to draw on, as far as can be told."""
+    return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")))
+
+
+def require_screen() -> None:
+    """Without a screen SDL draws on nothing, silently, or ends the process.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if not has_screen():
+        raise ConfigurationError(
+            "There is no screen here (DISPLAY is not set): write a video (--video out.gif) or pictures (--frames DIR); "
+            "in Python, take the frames (on_frame)."
+        )
 
 
 def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:

@@ -5,9 +5,11 @@ A training function of the user's own is one too, as far as that goes: see `agen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from agents.agent import Agent
 from agents.algorithms.registry import agent_class, training_function
@@ -178,11 +180,22 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     try:
         agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
     except (KeyError, ValueError) as error:
-        cause = str(error).partition(" Target variable:")[0]
+        why = _difference(state["networks"], own["networks"]) or str(error)
         raise ConfigurationError(
             f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
-            f"other hyperparameters ({cause}): leave those as they were, or start from new weights."
+            f"another algorithm, environment or other hyperparameters ({why}): take these, or start from new weights."
         ) from error
+
+
+def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
+    """In what networks differ that were kept from those that are to have their weights; empty where in nothing."""
+    if sorted(theirs) != sorted(ours):
+        return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"
+    for name, own in ours.items():
+        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], own)]
+        if shapes[0] != shapes[1]:
+            return f"their network {name} has weights of the shapes {shapes[0]}, this agent's has {shapes[1]}"
+    return ""
 
 
 def make(

@@ -37,8 +37,6 @@ class VideoFile:
             raise ConfigurationError(f"A video is {str(path)!r}: give a file that ends in {' or '.join(SUFFIXES)}.")
         if not path.parent.is_dir():
             raise ConfigurationError(f"The video {str(path)!r} cannot be written: make its folder first.")
-        if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise ConfigurationError(f"The video {str(path)!r} cannot be written: give another file.")
         imageio = _imageio()
         options: dict[str, Any] = {"duration": 1000.0 / fps, "loop": 0}
         if path.suffix.lower() == ".mp4":
@@ -50,6 +48,12 @@ class VideoFile:
         self._even = path.suffix.lower() == ".mp4"  # players refuse odd sizes
         self._path = path.resolve()  # where a link leads to
         self._growing = self._path.with_name(f".{os.getpid()}.new{path.suffix}")
+        try:
+            if self._path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            self._growing.touch()
+        except OSError as error:
+            raise ConfigurationError(f"The video {str(path)!r} cannot be written: {error.strerror or error}.") from None
         self._writer = imageio.get_writer(self._growing, mode="I", **options)
 
     def add(self, frame: Frame) -> None:
@@ -65,7 +69,7 @@ class VideoFile:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._writer.close()
-            if self._growing.exists() and (kind is None or issubclass(kind, KeyboardInterrupt)):
+            if self._growing.stat().st_size and (kind is None or issubclass(kind, KeyboardInterrupt)):
                 self._growing.replace(self._path)
         finally:
             self._growing.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,8 +39,9 @@ def picked_agent(
     label = pick.agent
     if agent is None and ":" not in label and label.lower() not in ALGORITHMS:
         raise ConfigurationError(
-            f"The agent {label!r} of the study {study.name!r} is a class of a script: say where it is, as "
-            f"module:{label} or file.py:{label}."
+            f"The agent {label!r} of the study {study.name!r} was given by a script: where it is a class, say where, "
+            f"as module:{label} or file.py:{label}; a training function is called from Python, with what the study "
+            f"found (finder best {shlex.quote(study.name)})."
         )
     environment = replace(EnvironmentSpec.of(pick.env, pick.env_kwargs), vectorization=study.spec.vectorization)
     spec = AgentSpec.of(agent or label, environment, pick.config)

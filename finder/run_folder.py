@@ -126,11 +126,15 @@ class RunFolder:
         Raises:
             ConfigurationError: There is something in it already.
         """
-        if (path / _FILE).exists():
+        try:
+            begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        except OSError as error:
+            raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
+        if begun:
             raise ConfigurationError(
                 f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."
             )
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if not free:
             raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
         return cls(path, settings, None, command)
 
@@ -171,10 +175,15 @@ class RunFolder:
         """
         try:
             told = json.loads((path / _FILE).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise ConfigurationError(f"{str(path)!r} is no folder of a run: it has no {_FILE}.") from None
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{path / _FILE} cannot be read: {error}") from None
+        except OSError as error:
+            raise ConfigurationError(f"{path / _FILE} cannot be read: {error.strerror or error}.") from None
+        except ValueError as error:
+            raise ConfigurationError(
+                f"{path / _FILE} is damaged ({error}), and what was asked for is only there. What was learned is in "
+                f"the checkpoints: finder train AGENT --env ID --start-from {path}"
+            ) from None
         if not isinstance(told, dict) or not isinstance(told.get("settings"), dict):
             raise ConfigurationError(f"{path / _FILE} does not describe a run.")
         known = {each.name for each in fields(RunSettings)}
@@ -206,7 +215,11 @@ class RunFolder:
         Raises:
             ConfigurationError: One does.
         """
-        with (self.path / ".lock").open("w") as lock:
+        try:
+            lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -105,6 +105,7 @@ def call_lines(agent: str, env: str, env_kwargs: Mapping[str, Any], config: Mapp
     module = place.rpartition("/")[2].removesuffix(".py")
     where = f"agents.EnvironmentSpec({env!r}, {dict(env_kwargs)!r})" if env_kwargs else repr(env)
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
-    lines = ["import agents", *([f"from {module} import {name}"] if module else []), ""]
+    where_from = f"from {module} import {name}" if module else f"# {name}: the training function of your script"
+    lines = ["import agents", where_from, ""]
     lines += [f"with agents.TrainingRun({where}, env_steps=1_000_000) as run:", f"    {name}(run{given})"]
     return "\n".join(lines)

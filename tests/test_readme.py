@@ -56,7 +56,7 @@ def test_a_training_is_kept_and_played(tmp_path: Path):
     silent = quick.replace('render_mode="human"', "max_steps=3")
     run(silent, tmp_path)
     assert (tmp_path / "kept" / "history.parquet").exists()
-    again = silent.replace("# agents.resume", "agents.resume").replace("env_steps=1_200", "env_steps=1_500")
+    again = silent.replace("env_steps=1_200", "env_steps=1_500")
     assert run(f"{again}\nprint(trainer.env_steps)", tmp_path) == "1504\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -53,10 +52,11 @@ def play(  # noqa: PLR0917 - a command's flags
     json: Json = False,
 ) -> int:
     """Play episodes with a trained agent: on screen, or with --video or --frames without one."""
+    from agents.playing import require_screen
+
     arguments = values.json_object(env_kwargs, "--env-kwargs")
-    on_screen = video is None and frames is None
-    if on_screen:
-        _require_screen()
+    if video is None and frames is None:
+        require_screen()
     from agents.checkpoint_file import find, header_of, load_agent
 
     path = find(checkpoint, best=best)
@@ -124,11 +124,3 @@ def _print(played: Sequence[PlayedEpisode]) -> None:
     if len(played) > 1:
         mean = sum(episode.episode_return for episode in played) / len(played)
         results().print(Text.assemble((f"mean return {number_text(mean)}", "bold green")))
-
-
-def _require_screen() -> None:
-    """Without a screen SDL draws on nothing, silently."""
-    if not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")):
-        raise ConfigurationError(
-            "There is no screen here (DISPLAY is not set): write a video (--video out.gif) or pictures (--frames DIR)."
-        )

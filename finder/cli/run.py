@@ -40,7 +40,7 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run the study that a TOML file describes; flags here replace what it says."""
+    """Run the study that a TOML file describes; some of what it says can be replaced here."""
     from finder.study_file import read_study
     from studies.errors import StudyError
     from studies.spec import StudySpec

@@ -85,6 +85,8 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
             soft_wrap=True,
         )
     if not output.quiet:
+        from agents.playing import has_screen
+
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
             errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
@@ -93,7 +95,9 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
         say_commands(
             "Next",
             [
-                (f"finder play {place}", "watch it; --video out.gif writes it"),
+                (f"finder play {place}", "watch it; --video out.gif writes it")
+                if has_screen()
+                else (f"finder play {place} --video out.gif", "see it"),
                 (f"finder plot {place}", "returns and losses, in one HTML file"),
             ],
         )

@@ -43,22 +43,47 @@ def course(trainer: Trainer) -> list[Any]:
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 @pytest.mark.parametrize("steps", [96, 154], ids=["between rollouts", "in the middle of one"])
-@pytest.mark.parametrize("plain_steps", [60, 100], ids=["XLA before", "XLA later"])
-def test_a_training_goes_on_as_if_it_had_never_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, steps: int, plain_steps: int
+def test_a_training_goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int) -> None:
+    goes_on_as_if_it_had_never_stopped(tmp_path, agent, steps)
+
+
+@pytest.mark.parametrize("plain_steps", [5, 8, 30], ids=["after XLA", "with XLA", "before XLA"])
+def test_it_goes_on_at_whatever_gradient_step_xla_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_steps: int
 ) -> None:
     monkeypatch.setattr("agents.compiled.PLAIN_STEPS", plain_steps)
-    whole = Trainer(make(agent))
+    whole = goes_on_as_if_it_had_never_stopped(tmp_path, "dqn", 96, jit_compile=None)  # after 8 of 46 gradient steps
+    assert [key[-1] for key in whole.agent._update._compiled] == [False, True]
+
+
+def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, **params: Any) -> Trainer:
+    """Compares a training that goes on from a checkpoint with one that did not have to, and gives that one."""
+    whole = Trainer(make(agent, **params))
     whole.train(env_steps=400)
 
-    Trainer(make(agent), callbacks=[Checkpoints(tmp_path)]).train(env_steps=steps)
-    rest = Trainer(make(agent, seed=7), callbacks=[Checkpoints(tmp_path)])
+    Trainer(make(agent, **params), callbacks=[Checkpoints(tmp_path)]).train(env_steps=steps)
+    rest = Trainer(make(agent, seed=7, **params), callbacks=[Checkpoints(tmp_path)])
     header = agents.resume(rest, tmp_path)
     assert (header.env_steps, header.algorithm, header.in_episodes) == (steps, agent.upper(), True)
     rest.train(env_steps=400 - steps)
     assert course(rest) == course(whole)
     assert same(rest.agent.get_state(), whole.agent.get_state())
     assert same(rest.memory.get_state(), whole.memory.get_state())
+    return whole
+
+
+def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Trainer(make(), callbacks=[Checkpoints(tmp_path, every=32)]).train(env_steps=96)
+    damaged = sorted(tmp_path.glob("*96*.checkpoint"))
+    for path in damaged:
+        path.write_bytes(path.read_bytes()[:1000])
+    assert agents.resume(Trainer(make()), tmp_path).env_steps == 64
+    for path in damaged:
+        assert f"{path} is damaged (cut off?): taking the newest whole checkpoint, 000000000064" in caplog.text
+    for path in tmp_path.glob("*.checkpoint"):
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ConfigurationError, match=rf"no checkpoint in it is whole; .*{damaged[0].name}"):
+        agents.resume(Trainer(make()), tmp_path)
 
 
 def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

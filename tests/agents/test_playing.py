@@ -71,6 +71,13 @@ def test_what_cannot_be_played(agent: Any, arguments: dict[str, Any], told: str)
         agents.play(agent, **arguments)
 
 
+def test_without_a_screen(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError, match="There is no screen here"):
+        agents.play(agent, render_mode="human")
+
+
 class Falling(CartPoleEnv):
     def step(self, action: Any) -> Any:
         raise RuntimeError("it falls")
@@ -149,8 +156,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="make its folder first"):
         VideoFile(tmp_path / "nowhere" / "out.gif", 25.0)
     (tmp_path / "folder.gif").mkdir()
-    with pytest.raises(ConfigurationError, match="give another file"):
+    with pytest.raises(ConfigurationError, match="it is a folder"):
         VideoFile(tmp_path / "folder.gif", 25.0)
+    with pytest.raises(ConfigurationError, match="cannot be written: File name too long"):
+        VideoFile(tmp_path / f"{'x' * 300}.gif", 25.0)
+    with pytest.raises(ConfigurationError, match="cannot be written: "):
+        VideoFile(Path("/proc/out.gif"), 25.0)
 
 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """States come back bit for bit, resets give what building gives, and seeds decide everything."""
 
+import dataclasses
 import random
 
 import keras
@@ -13,6 +14,7 @@ from agents import AgentSpec, Trainer
 from agents.agent import Agent
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
+from agents.checkpoint_file import weights_of
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.keras_agent import KerasAgent
@@ -465,8 +467,18 @@ def test_weights_that_were_loaded_into_its_networks_are_seen():
 def test_weights_of_another_structure_are_refused(params):
     agent = agents.make("dqn", "CartPole-v1", **SMALL_DQN)
     agent.networks["q"].set_weights([weights + 1 for weights in agent.networks["q"].get_weights()])
-    with pytest.raises(ConfigurationError, match="trained with other hyperparameters"):
+    with pytest.raises(
+        ConfigurationError, match="trained with another algorithm, environment or other hyperparameters"
+    ):
         AgentSpec.of(agent).with_params(params).build()
+
+
+def test_weights_of_another_agent_or_environment_are_refused():
+    state = weights_of(agents.make("dqn", "CartPole-v1", **SMALL_DQN))
+    with pytest.raises(ConfigurationError, match="are of the networks q, target; this agent has actor, critic"):
+        dataclasses.replace(AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO), state=state).build()
+    with pytest.raises(ConfigurationError, match=r"network q has weights of the shapes \[\[4, .*has \[\[6, "):
+        dataclasses.replace(AgentSpec.of("dqn", "Acrobot-v1", SMALL_DQN), state=state).build()
 
 
 def test_an_agent_from_a_file_is_one_class_however_often_it_is_named(tmp_path):

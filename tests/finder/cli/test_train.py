@@ -268,6 +268,25 @@ class TestGoingOn:
         assert ran.code == 2
         assert "Another process trains in 'run' at this moment." in ran.err
 
+    def test_folders_that_cannot_be_used(self, finder: Any) -> None:
+        from agents.errors import ConfigurationError
+        from finder.run_folder import RunFolder
+
+        ran = finder("train", *PPO, "--steps", "100", "--folder", "x" * 300)
+        assert (ran.code, "cannot be read: File name too long" in ran.err) == (2, True), ran.err
+        (finder.folder / "note.txt").write_text("no run")
+        ran = finder("train", "--resume", "note.txt")
+        assert (ran.code, "'note.txt' is no folder of a run: it has no run.json" in ran.err) == (2, True), ran.err
+        assert finder("train", *PPO, "--steps", "100", "--folder", "run").code == 0
+        begun = RunFolder.open(finder.folder / "run")
+        (begun.path / ".lock").unlink(missing_ok=True)
+        (begun.path / ".lock").mkdir()
+        with pytest.raises(ConfigurationError, match="cannot be written to: Is a directory"), begun.held():
+            pass
+        (begun.path / "run.json").write_text('{"format": 1, "settings": {')
+        ran = finder("train", "--resume", "run")
+        assert (ran.code, "is damaged" in ran.err, "--start-from run" in ran.err) == (2, True, True), ran.err
+
 
 class TestFailures:
     def test_an_environment_that_raises(self, finder: Any) -> None:
@@ -344,7 +363,7 @@ class TestThePick:
         assert done.returncode == 0, done.stderr
         ran = finder("train", "--from", "mine", "--steps", "10")
         assert ran.code == 2
-        assert "is a class of a script: say where it is, as module:Mine or file.py:Mine" in ran.err
+        assert "where it is a class, say where, as module:Mine or file.py:Mine" in ran.err
         ran = finder("train", "mine.py:Mine", "--from", "mine", "--steps", "10")
         assert ran.code == 2
         assert "started from trained weights: give these" in ran.err
