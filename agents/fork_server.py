@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import multiprocess
@@ -34,7 +35,16 @@ def prepare_processes(module: str) -> Any:
             forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    atexit.register(_end_importing)
     return context
+
+
+def _end_importing() -> None:
+    """Ends the fork server where nobody awaited it: this process would wait for its imports before it ends."""
+    pid = forkserver._forkserver._forkserver_pid
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def await_fork_server(context: Any) -> None:
@@ -47,6 +57,7 @@ def await_fork_server(context: Any) -> None:
     with without_main_module():
         first.start()
     first.join()
+    atexit.unregister(_end_importing)  # it ends by itself as soon as its parent does
 
 
 @contextmanager
