@@ -36,6 +36,7 @@ class Nobody:
     def started(self, number: int, configuration: dict[str, Any]) -> None: ...
 
     prunes = False
+    share = None
 
     def episodes(self, records: Mapping[int, list[Any]]) -> None: ...
 
@@ -58,6 +59,7 @@ def make_spec(storage: str) -> StudySpec:
         executor="population",
         n_jobs=1,
         pruner="none",
+        confirm=0,
     )
 
 
