@@ -168,7 +168,8 @@ def find(place: str | Path, *, best: bool = False) -> Path:
         return place
     folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
     found = all_in(folder)
-    damaged = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if state_file.about(path) is None]
+    others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
+    damaged = [path for path in others if state_file.about(path) is None]
     if not found:
         told = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
         if damaged:

@@ -52,7 +52,10 @@ class CompiledCalls(ABC):
 
     @abstractmethod
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening."""
+        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening.
+
+        XLA compiles it, or it is a plain graph (`by_xla`).
+        """
 
     def _by_xla(self, shape: tuple[int, ...]) -> bool:
         """Whether XLA shall compile the function for minibatches of this shape [K, B]."""

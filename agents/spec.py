@@ -180,7 +180,7 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     try:
         agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
     except (KeyError, ValueError) as error:
-        why = _difference(state["networks"], own["networks"]) or str(error)
+        why = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
         raise ConfigurationError(
             f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
             f"another algorithm, environment or other hyperparameters ({why}): take these, or start from new weights."
@@ -188,11 +188,14 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
 
 
 def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
-    """In what networks differ that were kept from those that are to have their weights; empty where in nothing."""
-    if sorted(theirs) != sorted(ours):
+    """In what networks differ that were kept from those that are to have their weights; empty where in nothing.
+
+    Agents that are not of Keras networks may have none to compare.
+    """
+    if theirs and ours and sorted(theirs) != sorted(ours):
         return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"
-    for name, own in ours.items():
-        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], own)]
+    for name in sorted({*theirs} & {*ours}):
+        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], ours[name])]
         if shapes[0] != shapes[1]:
             return f"their network {name} has weights of the shapes {shapes[0]}, this agent's has {shapes[1]}"
     return ""

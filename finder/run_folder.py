@@ -126,10 +126,8 @@ class RunFolder:
         Raises:
             ConfigurationError: There is something in it already.
         """
-        try:
+        with _refused(path, "read"):
             begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
-        except OSError as error:
-            raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
         if begun:
             raise ConfigurationError(
                 f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."
@@ -144,10 +142,8 @@ class RunFolder:
         Raises:
             ConfigurationError: It cannot be made.
         """
-        try:
+        with _refused(self.path, "written to"):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
 
     def begin(self, keep: Callable[[], Any]) -> None:
         """Writes what it is about, where it is held.
@@ -160,11 +156,9 @@ class RunFolder:
         """
         if (self.path / _FILE).exists():
             raise ConfigurationError(f"Another run has just begun in {str(self.path)!r}: give a folder (--folder).")
-        try:
+        with _refused(self.path, "written to"):
             keep()
             self._write()
-        except OSError as error:
-            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -215,10 +209,8 @@ class RunFolder:
         Raises:
             ConfigurationError: One does.
         """
-        try:
+        with _refused(self.path, "written to"):
             lock = (self.path / ".lock").open("w")
-        except OSError as error:
-            raise ConfigurationError(f"{str(self.path)!r} cannot be written to: {error.strerror or error}.") from None
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -237,6 +229,15 @@ class RunFolder:
         }
         with replacing(self.path / _FILE, for_all=True) as file:
             file.write(json.dumps(told, indent=2, ensure_ascii=False).encode())
+
+
+@contextlib.contextmanager
+def _refused(folder: Path, what: str) -> Iterator[None]:
+    """Says of a folder what cannot be done with it, where the system refuses it."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{str(folder)!r} cannot be {what}: {error.strerror or error}.") from None
 
 
 def free_folder(settings: RunSettings) -> Path:
