@@ -21,10 +21,13 @@ $(VENV)/.installed-for-tests: $(VENV)/.installed
 	@touch $@
 
 # A learning-rate search for PPO on CartPole-v1: 16 rates, 3 seeds each, into a SQLite file, with its report.
+DEMO := demo
+DEMO_STEPS := 20000
 demo: install
-	@mkdir -p demo
-	$(BIN)/finder lr ppo --env CartPole-v1 --env-steps 20000 --storage sqlite:///demo/finder.db --study-name demo
-	$(BIN)/finder report demo --storage sqlite:///demo/finder.db --output demo/report.html
+	@mkdir -p $(DEMO)
+	$(BIN)/finder lr ppo --env CartPole-v1 --env-steps $(DEMO_STEPS) --storage sqlite:///$(DEMO)/finder.db \
+		--study-name demo
+	$(BIN)/finder report demo --storage sqlite:///$(DEMO)/finder.db --output $(DEMO)/report.html
 
 test: lint
 	$(BIN)/python -m pytest --quiet -n auto --dist loadfile

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from agents.named import Publish as Publish
     from agents.named import reach as reach
     from agents.networks import network as network
+    from agents.off_policy import OffPolicyAgent as OffPolicyAgent
+    from agents.off_policy import OffPolicyConfig as OffPolicyConfig
     from agents.optimizers import OptimizerSpec as OptimizerSpec
     from agents.plateaus import EarlyStop as EarlyStop
     from agents.plateaus import ReduceOnPlateau as ReduceOnPlateau
@@ -79,6 +81,7 @@ _HOME = {
     "agents.keras_agent": ("KerasAgent",),
     "agents.named": ("Publish", "reach"),
     "agents.networks": ("network",),
+    "agents.off_policy": ("OffPolicyAgent", "OffPolicyConfig"),
     "agents.optimizers": ("OptimizerSpec",),
     "agents.plateaus": ("EarlyStop", "ReduceOnPlateau"),
     "agents.playing": ("PlayedEpisode", "play"),
@@ -119,6 +122,8 @@ __all__ = [
     "KerasAgent",
     "LambdaCallback",
     "NonFiniteError",
+    "OffPolicyAgent",
+    "OffPolicyConfig",
     "OptimizerSpec",
     "PlayedEpisode",
     "Pool",
@@ -157,3 +162,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'agents' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,11 +12,12 @@ from gymnasium import spaces
 
 from agents.backend import keras, ops
 from agents.config import hyperparameter
-from agents.distributions import Categorical, DiagonalGaussian, GaussianHead
+from agents.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
+from agents.environments.images import is_image
 from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
 from agents.network_config import NetworkConfig
-from agents.networks import body, headed, is_image
+from agents.networks import body, headed
 from agents.normalization import RewardScaler, RunningNormalizer
 from agents.returns import generalized_advantages
 
@@ -89,7 +90,7 @@ class OneLossConfig(ActorCriticConfig):
 
 
 class ActorCritic(KerasAgent):
-    """Networks `actor` and `critic`, for discrete and continuous actions. See `Agent` for the arguments.
+    """Networks `actor` and `critic`, for discrete actions, several at a time, and continuous ones. See `Agent`.
 
     A subclass writes `make_memory` (of rollouts) and `loss`.
     """
@@ -105,12 +106,14 @@ class ActorCritic(KerasAgent):
         config, space = self.config, self.observation_space
         if isinstance(self.action_space, spaces.Discrete):
             outputs, head = int(self.action_space.n), None
+        elif isinstance(self.action_space, spaces.MultiDiscrete):
+            outputs, head = int(self.action_space.nvec.sum()), None
         else:
             outputs = math.prod(self.action_space.shape)
             head = GaussianHead(outputs)
 
         def body_of(name: str) -> list[keras.layers.Layer]:
-            return body(space, orthogonal=True, **config.layers(name))
+            return body(space, orthogonal=True, **config.layers(name, space))
 
         layers = body_of("actor")
         actor = headed(space, layers, outputs, output_scale=0.01, head=head, name="actor")
@@ -123,16 +126,17 @@ class ActorCritic(KerasAgent):
         return {"actor": ["actor"], "critic": ["critic"]}
 
     def start(self) -> None:
-        self.distribution = Categorical if isinstance(self.action_space, spaces.Discrete) else DiagonalGaussian
+        self.distribution = _distribution_over(self.action_space)
         wanted = self.config.normalize_observations and not is_image(self.observation_space)
         self.normalizer = RunningNormalizer(self.observation_space.shape) if wanted else None
         self.scaler = RewardScaler() if self.config.normalize_rewards else None
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         if self.normalizer is not None:
             observations = self.normalizer(observations)
-        parameters = self.infer("actor", observations)  # [N, A] or [N, 2 D]
-        actions = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
+        parameters = self.infer("actor", observations)  # [N, A], [N, sum(A)] or [N, 2 D]
+        chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
+        actions: Array = chosen
         return (
             actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
         )
@@ -147,12 +151,18 @@ class ActorCritic(KerasAgent):
         super().set_acting_state(state)
 
     def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them."""
+        """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them.
+
+        Where observations are normalised, a rollout enters the statistics before it is learned from, so that networks
+        learn from observations as they will see them in the next rollout: the first one is not learned from as it
+        came. The log-probabilities stay those of the policy as it acted, with the statistics of that time.
+        """
         observations, successors = data["observations"], data["next_observations"]
+        acted_on = observations
         if self.normalizer is not None:
-            raw = observations.reshape(-1, *observations.shape[2:])
+            acted_on = self.normalizer(observations)
+            self.normalizer.update(observations.reshape(-1, *observations.shape[2:]))
             observations, successors = self.normalizer(observations), self.normalizer(successors)
-            self.normalizer.update(raw)
         rewards = data["rewards"]
         if self.scaler is not None:
             rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.number("gamma"))
@@ -164,7 +174,7 @@ class ActorCritic(KerasAgent):
         def infer(name: str, inputs: Array) -> Array:
             return self.infer(name, inputs.reshape(-1, *inputs.shape[2:]))  # [T * N, outputs]
 
-        log_probs = self.distribution.log_prob_numpy(infer("actor", observations), actions)
+        log_probs = self.distribution.log_prob_numpy(infer("actor", acted_on), actions)
         values = infer("critic", observations).reshape(n_steps, n_envs)
         advantages = generalized_advantages(
             rewards,
@@ -207,3 +217,10 @@ class ActorCritic(KerasAgent):
         """What scales observations and rewards, where they are scaled."""
         parts = {"normalizer": self.normalizer, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if part is not None}
+
+
+def _distribution_over(space: Any) -> Any:
+    """The distribution over the actions of a space, as agents see it."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiCategorical(space.nvec.tolist())
+    return Categorical if isinstance(space, spaces.Discrete) else DiagonalGaussian

@@ -16,12 +16,16 @@ from gymnasium import spaces
 from agents import seeding
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
+from agents.environments.interface import Interface
+from agents.environments.spec import AgentActions
+from agents.environments.transforms import space_text, takers_of
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.optimizers import OptimizerSpec
 from agents.replay import Batches, Memory
+from agents.short_repr import short_repr
 
 Array = np.ndarray[Any, Any]
-ActionSpace = spaces.Discrete | spaces.Box
+ActionSpace = AgentActions
 
 
 class UpdateMetrics(NamedTuple):
@@ -34,6 +38,9 @@ class UpdateMetrics(NamedTuple):
     metrics: dict[str, Array]  # anything else that the agent's loss named
     member: int = 0  # whose they are
     priorities: Array | None = None  # [K, B] or [P, K, B]: what the memory is told of the rows, where the loss says so
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def loss(self) -> Any:
@@ -79,7 +86,7 @@ class Agent(ABC):
 
     Args:
         observation_space: What it sees; see `agents.environments` for the kinds.
-        action_space: `Discrete`, or a `Box` within [-1, 1] (or without bounds).
+        action_space: `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] (or without bounds).
         config: Its hyperparameters, an instance of `config_class`.
         seed: Seed of its weights, its exploration and the order of its minibatches.
         environment: What it was made for, kept so that finders need not be told again. It is not opened.
@@ -110,18 +117,83 @@ class Agent(ABC):
         self.env_steps = 0
         self.gradient_steps = 0
         self.fresh = True  # as its seed made it: never updated, and no state from elsewhere
+        self._interface: Interface | None = None
+        self._speaks_to = environment  # whose spaces `interface` has
 
     @abstractmethod
-    def act(self, observations: Array, explore: bool = True) -> Array:
-        """Chooses an action for each observation.
+    def act(self, observations: Array, explore: bool = False) -> Array:
+        """Chooses an action for each observation; both are as the agent sees them (see `predict` for others).
 
         Args:
-            observations: [N, ...].
-            explore: False takes the action that is thought best.
+            observations: [N, ...] of `observation_space`.
+            explore: Whether actions are drawn as in training. Defaults to False, as everywhere: the action that is
+                thought best. Training asks for exploration itself.
 
         Returns:
-            [N] int64 for discrete actions, [N, D] float32 for continuous ones.
+            [N] int64 for discrete actions, [N, D] int64 for several discrete ones, [N, D] float32 for continuous ones.
         """
+
+    def predict(self, observation: Any, deterministic: bool = True) -> Any:
+        """Chooses what to do in a plain Gymnasium loop: ``env.step(agent.predict(observation))``.
+
+        Takes and gives what the environment speaks, whatever the agent sees of it (`Dict`, one-hot, images of either
+        order, scaled actions): it is what `agents.play` does in every step.
+
+        Args:
+            observation: An observation of the environment, with the wrappers it was trained with; or a batch of them,
+                [N, ...] (in each of its parts).
+            deterministic: Whether it is the action that is thought best. Defaults to True; False draws it as in
+                training. Noise that remembers goes on from call to call then, apart from that of training.
+
+        Returns:
+            The action, ready for `env.step`; of a batch [N, ...].
+
+        Raises:
+            ConfigurationError: It is no observation of the environment.
+        """
+        observations, single = self.interface.seen(observation)
+        actions = self.act(observations, explore=False) if deterministic else self.explored(observations)
+        taken = self.interface.taken(actions)
+        return taken[0] if single else taken
+
+    def explored(self, observations: Array) -> Array:
+        """Draws actions as in training, for episodes that are no part of it; see `act`."""
+        return self.act(observations, explore=True)
+
+    @property
+    def interface(self) -> Interface:
+        """Both sides of the environment's spaces; of an agent without an environment, its own spaces."""
+        if self._interface is None:
+            where = self._speaks_to
+            own = Interface(self.observation_space, self.action_space, type(self).__name__)
+            self._interface = own if where is None else where.interface()
+        return self._interface
+
+    @interface.setter
+    def interface(self, interface: Interface) -> None:
+        self._interface = interface
+
+    def speak_to(self, environment: EnvironmentSpec) -> None:
+        """Let `predict` take observations and give actions of the environment that the agent is trained in.
+
+        Args:
+            environment: The environment. It is made, to see its spaces, when they are needed and it is another one than
+                the agent was made for.
+        """
+        if self._speaks_to is None or environment.identity != self._speaks_to.identity:
+            self._speaks_to, self._interface = environment, None
+
+    def refused_actions(self, takes: str) -> ConfigurationError:
+        """Returns the error for an environment whose actions this agent does not take: names those that do.
+
+        Args:
+            takes: What it takes, such as ``"discrete actions"``.
+        """
+        space = self.interface.actions
+        return ConfigurationError(
+            f"{type(self).__name__} takes {takes}, and {self.interface.label!r} has {space_text(space)}; "
+            f"{takers_of(space)} take these."
+        )
 
     @abstractmethod
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> Memory:

@@ -52,6 +52,7 @@ class Evaluation(NamedTuple):
     n_episodes: int  # episodes that were played for it
     is_best: bool  # its mean is above those of all evaluations before it
     metrics: dict[str, float]  # what else a function of the user's told
+    n_cut: int = 0  # episodes that were cut after the evaluation's limit of steps; these are among `n_episodes`
 
 
 class Callback:
@@ -117,6 +118,9 @@ class Callback:
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
         """An update was made; in a population it is told of each member (`update.member`)."""
+
+    def on_evaluation_begin(self, trainer: Trainer) -> None:
+        """The agent is about to be evaluated."""
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
         """The agent was evaluated, by a callback that does so now and then."""
@@ -326,22 +330,23 @@ class Progress(Callback):
         speed = (steps - self._began[1]) / max(seconds - self._began[0], 1e-9)
         means = [run.history.mean_return(self.window) for run in runs if run.history.returns]
         mean = f"{sum(means) / len(means):.1f}" if means else "-"
+        rates = rates_text(trainer)
         best = f"{max(max(run.history.returns) for run in runs if run.history.returns):.1f}" if means else "-"
         return (
             f"{seconds:7.1f} s  {steps:>9,} steps  {episodes:>6,} episodes  {speed:>8,.0f} steps/s  "
-            f"mean return {mean}  best {best}{_rates_text(trainer)}"
+            f"mean return {mean}  best {best}{f'  {rates}' if rates else ''}"
         )
 
 
-def _rates_text(trainer: Trainer) -> str:
+def rates_text(trainer: Trainer) -> str:
     """The learning rates in force; nothing for a population, whose members have their own."""
     agent = trainer.agent
     if not isinstance(agent, Agent):
         return ""
     rates = {name: f"{agent.get_learning_rate(name):.3g}" for name in agent.optimizers}
     if len(set(rates.values())) > 1:
-        return f"  learning rate {', '.join(f'{name} {rate}' for name, rate in rates.items())}"
-    return f"  learning rate {next(iter(rates.values()))}" if rates else ""
+        return f"learning rate {', '.join(f'{name} {rate}' for name, rate in rates.items())}"
+    return f"learning rate {next(iter(rates.values()))}" if rates else ""
 
 
 class StopAtReturn(Callback):

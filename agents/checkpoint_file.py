@@ -7,8 +7,9 @@ import functools
 import importlib.metadata
 import logging
 import sys
+import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,6 +59,8 @@ class CheckpointHeader:
         judged_by: By what; see `agents.judging`.
         versions: Of the packages that wrote it.
         written: When, as ISO 8601.
+        wrappers: The environment's, as text. Checkpoints of before have none.
+        max_episode_steps: Its step limit, where one was given.
     """
 
     algorithm: str
@@ -76,6 +79,8 @@ class CheckpointHeader:
     judged_by: str
     versions: dict[str, str]
     written: str
+    wrappers: list[str] = field(default_factory=list)
+    max_episode_steps: int | None = None
 
 
 def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
@@ -125,9 +130,12 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
             judged_by=judged_by,
             versions={name: importlib.metadata.version(name) for name in _PACKAGES},
             written=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            wrappers=_as_json(trainer.environment.wrappers),
+            max_episode_steps=trainer.environment.max_episode_steps,
         )
         about = {"kind": _KIND, "format": FORMAT, **asdict(header)}
-        state_file.write(path, {"spec": pickled(spec, spec), **state}, about)
+        own = {"spec": pickled(spec, spec), "interface": cloudpickle.dumps(agent.interface)}
+        state_file.write(path, {**own, **state}, about)
 
     write_with_environments(write_one)
 
@@ -208,10 +216,15 @@ def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
     return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
 
 
+class NewEpisodesWarning(UserWarning):
+    """A training goes on with new episodes, so with other numbers than if it had never stopped."""
+
+
 def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
     """Has a training go on from a checkpoint, as if it had never stopped; its callbacks too.
 
-    Where the environments are not in it, new episodes begin, with seeds that none before had.
+    Where the environments are not in it, new episodes begin, with seeds that none before had, and a
+    `NewEpisodesWarning` says so: what follows is not what would have followed without the stop.
 
     Args:
         trainer: A trainer of the same agent, environment and callbacks, that has not begun.
@@ -239,7 +252,21 @@ def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
         raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
     trainer.set_state(whole)
     trainer.callbacks.set_state(state["callbacks"])
+    if not header.in_episodes:
+        warnings.warn(why_new_episodes(trainer), NewEpisodesWarning, stacklevel=2)
     return header
+
+
+def why_new_episodes(trainer: Trainer) -> str:
+    """Returns why a training whose environments are not in its checkpoint cannot go on exactly, and what can."""
+    kind = trainer.collector.environments.kind
+    told = (
+        f"The environments {trainer.environment.label!r}, stepped by {kind!r}, were not copied into the checkpoint: "
+        f"new episodes begin, so the numbers are not those of a run that was never stopped."
+    )
+    if kind in ("envpool", "async", "ray-subproc"):
+        told += " With vectorization='sync' a new run can go on exactly, where its environment can be copied."
+    return told
 
 
 def load_agent(place: str | Path, *, best: bool = False) -> Agent:
@@ -259,7 +286,8 @@ def load_agent(place: str | Path, *, best: bool = False) -> Agent:
     before = list(sys.path)
     spec: AgentSpec = unpickled(state["spec"])
     sys.path[:] = [*before, *(each for each in sys.path if each not in before)]  # ours first, unlike in a child
-    agent = spec.build(header.seed)
+    # Checkpoints of before have no spaces: the environment is made, to see.
+    agent = spec.build(header.seed, interface=cloudpickle.loads(state["interface"]) if "interface" in state else None)
     if "trainer" in state:
         agent.set_state(state["trainer"]["agent"])
     else:
@@ -319,6 +347,8 @@ def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Tra
         "algorithm": (header.algorithm, type(agent).__name__),
         "environment": (header.environment, environment.label),
         "environment's arguments": (header.env_kwargs, _as_json(environment.kwargs)),
+        "environment's wrappers": (header.wrappers, _as_json(environment.wrappers)),
+        "environment's step limit": (header.max_episode_steps, environment.max_episode_steps),
         "observation space": (header.observation_space, str(agent.observation_space)),
         "action space": (header.action_space, str(agent.action_space)),
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from agents import seeding
 from agents.environments import Environments, EnvironmentSpec
+from agents.environments.batch import can_be_pooled
 from agents.errors import ConfigurationError
 from agents.replay import Transition
 
@@ -18,7 +20,7 @@ Array = np.ndarray[Any, Any]
 class Actor(Protocol):
     """Who acts: an agent or a population."""
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         """An action for each observation."""
 
     def restart(self, environments: Array) -> None:
@@ -69,7 +71,8 @@ class Collector:
         every = [seeding.integers(seed, "environment", n_envs) for seed in seeds]
         self._seeds = every if copies is None else [each[copies.start : copies.stop] for each in every]  # [P][N]
         self.n_envs = n_envs if copies is None else len(copies)
-        self.environments = Environments(environment, self.n_envs * len(self._seeds), infos=infos)
+        n_copies = self.n_envs * len(self._seeds)
+        self.environments = Environments(environment, n_copies, infos=infos, of_member=self.n_envs)
         self._resets, self._life = 0, life
         self._returns = np.zeros(self.environments.n_envs, np.float64)
         self._lengths = np.zeros(self.environments.n_envs, np.int64)
@@ -95,7 +98,7 @@ class Collector:
     def plan(self, n_steps: int) -> None:
         """Is told how many steps will be wanted until the agent learns: it makes them one by one, as they are."""
 
-    def step(self, actor: Actor, explore: bool = True) -> Collected:
+    def step(self, actor: Actor, explore: bool = False) -> Collected:
         """Lets the agent act once in every copy."""
         if self._observations is None:
             self.start()
@@ -159,6 +162,7 @@ class Collector:
         return {
             "environments": self.environments.get_state() if self.started and environments else None,
             "started": self.started,
+            "kind": self.environments.kind,
             "observations": None if self._observations is None else self._observations.copy(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
@@ -179,6 +183,7 @@ class Collector:
                 f"give it one (pool={len(state['parts'])})."
             )
         self._resets = state["resets"]
+        self._step_as_before(state)
         if state["environments"] is not None:
             self.environments.set_state(state["environments"])
             self._observations = state["observations"].copy()
@@ -189,3 +194,17 @@ class Collector:
         self._observations = None  # they begin with the next step: until then others may prepare them
         self._returns[:] = 0.0
         self._lengths[:] = 0
+
+    def _step_as_before(self, state: dict[str, Any]) -> None:
+        """Has EnvPool step the environments of a run that it stepped before, where nothing else is asked for.
+
+        Earlier versions took it without being asked, and did not note that they had: it is taken for what stepped them
+        where it can step these environments and they could not be copied.
+        """
+        kind = state.get("kind", "envpool" if state["started"] and state["environments"] is None else "")
+        environments = self.environments
+        if (kind, environments.spec.vectorization) == ("envpool", "auto") and can_be_pooled(environments.spec):
+            spec = replace(environments.spec, vectorization="envpool")
+            pooled = Environments(spec, environments.n_envs, of_member=self.n_envs)
+            environments.close()
+            self.environments = pooled

@@ -41,7 +41,9 @@ class AgentConfig(Config):
     )
     optimizer_kwargs: Mapping[str, Any] = hyperparameter({}, "Further arguments of the optimizer, as Keras names them.")
     optimizers: Mapping[str, Mapping[str, Any]] = hyperparameter(
-        {}, "Per optimizer name: other `learning_rate`, `optimizer` or optimizer arguments than the agent's."
+        {},
+        "Per optimizer name: another optimizer (`adamw`, or a Keras one), or other `learning_rate`, `optimizer` or "
+        "optimizer arguments than the agent's.",
     )
     max_grad_norm: float | None = hyperparameter(
         None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
@@ -59,6 +61,7 @@ class AgentConfig(Config):
 
     def __post_init__(self) -> None:
         """Checks every field's type and declared range, and takes the arguments out of the optimizer's label."""
+        object.__setattr__(self, "optimizers", _overrides(self.optimizers))
         super().__post_init__()
         spec = OptimizerSpec.of(self.optimizer)
         object.__setattr__(self, "optimizer", spec.name)
@@ -81,7 +84,7 @@ class AgentConfig(Config):
         """
         plain: dict[str, Any] = {}
         kwargs = cls.checked("optimizer_kwargs", values.get("optimizer_kwargs", {}))
-        overrides = cls.checked("optimizers", values.get("optimizers", {}))
+        overrides = cls.checked("optimizers", _overrides(values.get("optimizers", {})))
         optimizer_kwargs: dict[str, Any] = dict(kwargs)
         optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
         complements = cls.complements()
@@ -168,6 +171,24 @@ class AgentConfig(Config):
         # Another optimizer does not inherit the arguments that were meant for the agent's.
         inherited = self.optimizer_kwargs if own.name == self.optimizer else {}
         return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
+
+
+def _overrides(optimizers: Any) -> Any:
+    """Return `optimizers` with arguments by name in the place of names, objects and serialised optimizers."""
+    if not isinstance(optimizers, Mapping):
+        return optimizers  # of the wrong type, which is said where types are checked
+    return {owner: _override(owner, optimizer) for owner, optimizer in optimizers.items()}
+
+
+def _override(owner: str, optimizer: Any) -> Any:
+    if isinstance(optimizer, Mapping) and "class_name" not in optimizer:
+        return optimizer
+    try:
+        spec = OptimizerSpec.of(optimizer)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"optimizers, {owner}: {error}") from None
+    rate = {"learning_rate": spec.learning_rate} if _tells_rate(optimizer) else {}
+    return {"optimizer": spec.name, **rate, **spec.arguments}
 
 
 def _tells_rate(optimizer: Any) -> bool:

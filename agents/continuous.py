@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -43,7 +44,9 @@ class ContinuousConfig(OffPolicyConfig):
         log=True,
     )
     target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the targets.", low=1)
-    hidden_sizes: tuple[int, ...] = hyperparameter((256, 256), "Units of the hidden layers of each network.")
+    hidden_sizes: tuple[int, ...] | None = hyperparameter(
+        None, "Units of the hidden layers of each network; null: 256, 256, and 512 behind convolutions."
+    )
 
     noise: str | None = hyperparameter(
         None, "Noise on the actions by name (see agents.exploration); null: none.", acting=True, when=explores
@@ -53,6 +56,7 @@ class ContinuousConfig(OffPolicyConfig):
     )
 
     separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
+    usual_sizes: ClassVar[tuple[int, ...]] = (256, 256)
 
 
 class ContinuousAgent(OffPolicyAgent):
@@ -68,22 +72,22 @@ class ContinuousAgent(OffPolicyAgent):
     """Names of the critics; each has a target network, ``target_`` and its name."""
 
     def build(self) -> Mapping[str, keras.Model]:
-        name, space = type(self).__name__, self.action_space
-        if not isinstance(space, spaces.Box):
-            raise ConfigurationError(f"{name} takes continuous actions, not {space}; DQN, PPO and A2C take these.")
-        if not space.is_bounded():
-            raise ConfigurationError(f"{name} takes actions within bounds, not {space}; PPO and A2C take these.")
+        space = self.action_space
+        if not isinstance(space, spaces.Box) or not space.is_bounded():
+            raise self.refused_actions("continuous actions within bounds")
         made = {"actor": self.actor_network("actor")}
         for critic in self.critics:
             # What is said of "critic" is said of both, unless the second is named.
-            layers = self.config.layers(critic if critic in self.config.networks else "critic")
+            described = critic if critic in self.config.networks else "critic"
+            layers = self.config.layers(described, self.observation_space)
             for each in (critic, f"target_{critic}"):
                 made[each] = critic_network(self.observation_space, n_dimensions=self.n_dimensions, name=each, **layers)
         return made
 
     def actor_network(self, name: str) -> keras.Model:
         """A network from observations to what the policy needs."""
-        return network(self.observation_space, outputs=self.n_dimensions, name=name, **self.config.layers("actor"))
+        layers = self.config.layers("actor", self.observation_space)
+        return network(self.observation_space, outputs=self.n_dimensions, name=name, **layers)
 
     @property
     def rowwise(self) -> bool:
@@ -93,14 +97,28 @@ class ContinuousAgent(OffPolicyAgent):
         super().start()
         config = self.config
         self.noise: Noise | None = None if config.noise is None else make_noise(config.noise, **config.noise_kwargs)
+        self._apart: tuple[tuple[int, int], Noise] | None = None  # noise of `explored`, and what it is for
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         if explore and self.warming_up:
             return self.shaped(self.random_actions(len(observations)))
         actions = self.chosen(observations, explore)  # [N, D]
         if explore and self.noise is not None:
             actions = np.clip(actions + self.noise.sample(actions.shape, self.rng), -1.0, 1.0)
         return self.shaped(np.asarray(actions, np.float32))
+
+    def explored(self, observations: Array) -> Array:
+        if self.noise is None or self.rowwise:
+            return super().explored(observations)
+        of_what = (len(observations), self.env_steps)  # training may have changed the noise since
+        if self._apart is None or self._apart[0] != of_what:
+            self._apart = of_what, copy.deepcopy(self.noise)
+            self._apart[1].reset()
+        training, self.noise = self.noise, self._apart[1]
+        try:
+            return super().explored(observations)
+        finally:
+            self.noise = training
 
     @abstractmethod
     def chosen(self, observations: Array, explore: bool) -> Array:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from agents.backend import keras, ops
+from agents.errors import NonFiniteError
 from agents.exploration.sampling import gumbel
 from agents.networks import of_actions
 
@@ -16,17 +18,31 @@ _LOG_SQRT_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
 class Categorical:
-    """Actions 0..A-1 with the probabilities softmax(logits). Parameters are logits [N, A]."""
+    """Actions 0..A-1 with the probabilities softmax(logits). Parameters are logits [N, A].
+
+    A logit of -inf forbids an action: its probability is 0, and it adds nothing to entropies and divergences, nor to
+    their gradients. (0 log 0 is 0 in the limit, but NaN in floating point.)
+    """
 
     @staticmethod
     def sample(logits: Array, rng: np.random.Generator) -> Array:
-        """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out."""
+        """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out.
+
+        Raises:
+            NonFiniteError: All actions of a row are forbidden.
+        """
+        _check_allowed(logits)
         actions: Array = np.argmax(logits + gumbel(logits.shape, rng), axis=1)
         return actions
 
     @staticmethod
     def mode(logits: Array) -> Array:
-        """[N] int64: the most probable actions."""
+        """[N] int64: the most probable actions.
+
+        Raises:
+            NonFiniteError: All actions of a row are forbidden.
+        """
+        _check_allowed(logits)
         actions: Array = np.argmax(logits, axis=1)
         return actions
 
@@ -46,14 +62,97 @@ class Categorical:
     @staticmethod
     def entropy(logits: Any) -> Any:
         """[B] entropies in nats."""
-        log_probs = ops.log_softmax(logits)
-        return -ops.sum(ops.exp(log_probs) * log_probs, axis=1)
+        log_probs = ops.log_softmax(logits)  # [B, A]
+        probs = ops.exp(log_probs)
+        return -ops.sum(probs * _where_possible(probs, log_probs), axis=1)
 
     @staticmethod
     def divergence(logits: Any, others: Any) -> Any:
-        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats.
+
+        Infinite where the others forbid an action that these allow.
+        """
         log_probs = ops.log_softmax(logits)  # [B, A]
-        return ops.sum(ops.exp(log_probs) * (log_probs - ops.log_softmax(others)), axis=1)
+        probs = ops.exp(log_probs)
+        other_log_probs = _where_possible(probs, ops.log_softmax(others))
+        return ops.sum(probs * (_where_possible(probs, log_probs) - other_log_probs), axis=1)
+
+
+class MultiCategorical:
+    """Several independent actions at a time, each 0..A_d-1; parameters are their logits side by side, [N, sum(A)].
+
+    Args:
+        counts: A_d, how many there are of each.
+    """
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        self.counts = tuple(map(int, counts))
+        self._most = max(self.counts)
+        within = np.arange(self._most) < np.array(self.counts)[:, None]  # [D, A]
+        firsts = np.cumsum(self.counts) - self.counts
+        # Where each logit is; behind the last action of one that has fewer, the column of -inf that is put at the end.
+        self._places = np.where(within, firsts[:, None] + np.arange(self._most), sum(self.counts))  # [D, A]
+
+    def _rows(self, logits: Array) -> Array:
+        """[N, sum(A)] -> [N * D, A], with -inf for actions that there are not."""
+        padded = np.concatenate([logits, np.full((len(logits), 1), -np.inf, logits.dtype)], axis=1)
+        rows: Array = padded[:, self._places].reshape(-1, self._most)
+        return rows
+
+    def _tensor_rows(self, logits: Any) -> Any:
+        """The same, differentiable."""
+        if set(self.counts) == {self._most}:
+            return ops.reshape(logits, (-1, self._most))
+        parts = ops.split(logits, np.cumsum(self.counts)[:-1].tolist(), axis=1)
+        padded = [
+            ops.pad(part, ((0, 0), (0, self._most - count)), constant_values=-np.inf)
+            for part, count in zip(parts, self.counts, strict=True)
+        ]
+        return ops.reshape(ops.stack(padded, axis=1), (-1, self._most))
+
+    def sample(self, logits: Array, rng: np.random.Generator) -> Array:
+        """[N, D] int64, by the Gumbel-max trick."""
+        _check_allowed(self._rows(logits))
+        actions: Array = np.argmax(self._rows(logits + gumbel(logits.shape, rng)), axis=1)
+        return actions.reshape(len(logits), -1)
+
+    def mode(self, logits: Array) -> Array:
+        """[N, D] int64: the most probable actions."""
+        return Categorical.mode(self._rows(logits)).reshape(len(logits), -1)
+
+    def log_prob_numpy(self, logits: Array, actions: Array) -> Array:
+        """[N] log-probabilities of the actions [N, D]."""
+        each = Categorical.log_prob_numpy(self._rows(logits), np.asarray(actions).ravel())
+        return np.asarray(each.reshape(len(logits), -1).sum(axis=1))
+
+    def log_prob(self, logits: Any, actions: Any) -> Any:
+        """[B] log-probabilities of the actions [B, D], differentiable in the logits."""
+        return self._summed(Categorical.log_prob(self._tensor_rows(logits), ops.reshape(actions, (-1,))))
+
+    def entropy(self, logits: Any) -> Any:
+        """[B] entropies in nats."""
+        return self._summed(Categorical.entropy(self._tensor_rows(logits)))
+
+    def divergence(self, logits: Any, others: Any) -> Any:
+        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        return self._summed(Categorical.divergence(self._tensor_rows(logits), self._tensor_rows(others)))
+
+    def _summed(self, each: Any) -> Any:
+        """[B * D] -> [B]."""
+        return ops.sum(ops.reshape(each, (-1, len(self.counts))), axis=1)
+
+
+def _check_allowed(logits: Array) -> None:
+    if logits[:, 0].min(initial=0.0) > -np.inf:  # true of nearly all, and a fraction of the time of what follows
+        return
+    forbidden = np.flatnonzero(logits.max(axis=1) == -np.inf)
+    if len(forbidden):
+        raise NonFiniteError(f"All actions of row {forbidden[0]} are forbidden: every one of its logits is -inf.")
+
+
+def _where_possible(probs: Any, values: Any) -> Any:
+    """Values [B, A] of the actions that have a probability, and 0 of the others, through which no gradient goes."""
+    return ops.where(probs > 0.0, values, 0.0)
 
 
 class DiagonalGaussian:

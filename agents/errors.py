@@ -16,6 +16,10 @@ class NonFiniteError(FloatingPointError):
     """A reward, a loss or a network output became NaN or infinite: the run cannot go on."""
 
 
+class ObservationError(ConfigurationError):
+    """An environment gave an observation of another shape than its space declares."""
+
+
 class MembersFailedError(Exception):
     """Some members of a population cannot go on; the others can, without them.
 

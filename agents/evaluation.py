@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agents.agent import Agent
 from agents.collector import Collector
 from agents.environments import EnvironmentSpec
+from agents.environments.time_limits import cut_after
 from agents.errors import ConfigurationError
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +31,13 @@ def exploring_elsewhere(agent: Agent) -> Generator[None]:
             keeps.set_extra_state(kept)
 
 
+class Played(NamedTuple):
+    """Episodes that were played."""
+
+    returns: Array  # [n_episodes] float64
+    n_cut: int  # episodes among them that ended because of `max_steps`, and not by themselves
+
+
 def evaluate(
     agent: Agent,
     environment: EnvironmentSpec | None = None,
@@ -38,6 +46,7 @@ def evaluate(
     seed: int = 1_000_000,
     explore: bool = False,
     n_envs: int = 10,
+    max_steps: int | None = None,
 ) -> Array:
     """Returns of whole episodes, played by the agent as it is.
 
@@ -50,6 +59,7 @@ def evaluate(
         seed: Seed of the environments; the default is one that training does not use.
         explore: Whether actions are drawn as in training.
         n_envs: Copies that are stepped together, at most `n_episodes`.
+        max_steps: Steps after which an episode is cut off, >= 1. Defaults to None: they end by themselves.
 
     Returns:
         [n_episodes] float64, or a few more where it was rounded up.
@@ -57,17 +67,51 @@ def evaluate(
     Raises:
         ConfigurationError: No environment, or no episodes.
     """
+    played = play_episodes(
+        agent, environment, n_episodes=n_episodes, seed=seed, explore=explore, n_envs=n_envs, max_steps=max_steps
+    )
+    assert played is not None  # nobody could abandon it
+    return played.returns
+
+
+def play_episodes(
+    agent: Agent,
+    environment: EnvironmentSpec | None,
+    *,
+    n_episodes: int,
+    seed: int,
+    explore: bool,
+    n_envs: int,
+    max_steps: int | None,
+    abandoned: Callable[[], bool] = lambda: False,
+) -> Played | None:
+    """Play episodes as `evaluate` does; None where it was abandoned between two steps.
+
+    Args:
+        agent: See `evaluate`, as for all that follow.
+        environment: As above.
+        n_episodes: As above.
+        seed: As above.
+        explore: As above.
+        n_envs: As above.
+        max_steps: As above.
+        abandoned: Asked after every step whether nobody wants the result any more.
+
+    Raises:
+        ConfigurationError: No environment, or no episodes.
+    """
     spec = environment or agent.environment
     if spec is None:
         raise ConfigurationError("Say where to evaluate: the agent was made without an environment.")
-    if n_episodes < 1:
-        raise ConfigurationError(f"n_episodes must be >= 1, got {n_episodes}.")
+    for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
+        if number is not None and number < 1:
+            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
     n_envs = min(n_envs, n_episodes)
     wanted = -(-n_episodes // n_envs)
     agent.refresh()
     exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
-    collector = Collector(spec, n_envs, [seed])
-    played: list[list[float]] = [[] for _ in range(n_envs)]
+    collector = Collector(cut_after(spec, max_steps), n_envs, [seed])
+    played: list[list[tuple[float, bool]]] = [[] for _ in range(n_envs)]
     try:
         with exploring:
             while min(map(len, played)) < wanted:
@@ -75,7 +119,11 @@ def evaluate(
                 for error in collected.errors.values():
                     raise error
                 for ended in collected.ended:
-                    played[ended.environment].append(ended.episode_return)
+                    cut = ended.length == max_steps and not collected.transition.terminated[ended.environment]
+                    played[ended.environment].append((ended.episode_return, bool(cut)))
+                if abandoned():
+                    return None
     finally:
         collector.close()
-    return np.array([returns[:wanted] for returns in played]).ravel()
+    counted = [episode for episodes in played for episode in episodes[:wanted]]
+    return Played(np.array([value for value, _ in counted], np.float64), sum(cut for _, cut in counted))

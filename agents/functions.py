@@ -44,7 +44,7 @@ _TAKEN = ("agent",)
 """Names that a study has for something else; so are those of `Config`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FunctionSpec(AgentSpec):
     """A training function and its parameters. `agent` is the function, ``"module:name"`` or ``"file.py:name"``."""
 
@@ -97,7 +97,7 @@ class FunctionSpec(AgentSpec):
     def learner(self, seed: int, strategy: Any = None) -> OwnTraining:
         return OwnTraining(self, seed)
 
-    def build(self, seed: int = 0, strategy: Any = None, spaces: tuple[Any, Any] | None = None) -> NoReturn:
+    def build(self, seed: int = 0, strategy: Any = None, interface: Any = None) -> NoReturn:
         """There is no agent to build.
 
         Raises:

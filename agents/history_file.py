@@ -51,11 +51,12 @@ EVALUATIONS_SCHEMA = pa.schema(
         "n_episodes": pa.int64(),
         "is_best": pa.bool_(),
         "metrics": _NUMBERS,
+        "n_cut": pa.int64(),
     }
 )
 
-_LATER = "custom_metrics"
-"""A column that older histories do not have."""
+_LATER = {"custom_metrics", "n_cut"}
+"""Columns that older histories do not have."""
 
 _MOST_PARTS = 50
 _TRIES = 5
@@ -231,7 +232,7 @@ def _read(place: Path, name: str, schema: pa.Schema) -> pa.Table:
             raise ConfigurationError(f"There is no history of a training in {str(place)!r}.")
     except (OSError, pa.ArrowException) as error:
         raise ConfigurationError(f"The history {str(folder)!r} cannot be read: {error}") from error
-    missing = sorted(set(schema.names) - set(table.column_names) - {_LATER})
+    missing = sorted(set(schema.names) - set(table.column_names) - _LATER)
     if missing:
         raise ConfigurationError(f"{str(folder)!r} is no history of a training: it has no column {missing[0]!r}.")
     return pa.concat_tables([schema.empty_table(), table], promote_options="default")

@@ -10,6 +10,7 @@ tracing its update again: a discount, a clip range, an entropy weight. `KerasAge
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
@@ -172,6 +173,13 @@ class Config:
         """Plain values, ready for JSON; `from_dict` gives an equal config back."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: plain(value) for name, value in values.items()}
+
+    def set_otherwise(self) -> dict[str, Any]:
+        """The fields that have another value than in a config of which nothing was set; all where there is none."""
+        own, usual = self.to_dict(), {}
+        with contextlib.suppress(TypeError, ConfigurationError):  # a field without a default
+            usual = type(self)().to_dict()
+        return {name: value for name, value in own.items() if name not in usual or usual[name] != value}
 
     def that_count(self) -> dict[str, Hyperparameter]:
         """Those of `describe` that have an effect beside the others' values."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -65,8 +66,14 @@ class KerasAgent(LiveAgent):
             "tau" in self.config.live_values() and hasattr(self.config, "target_update_interval")
         ):
             raise ConfigurationError(
-                f"{type(self).__name__} has target networks, so {type(self.config).__name__} must have the fields tau "
-                f"(live) and target_update_interval."
+                f"{type(self).__name__} has target networks, and {type(self.config).__name__} lacks tau (live) or "
+                f"target_update_interval: make it a subclass of agents.OffPolicyConfig, which has both, and name it as "
+                f"the agent's config_class (examples/your_own_dqn.py)."
+            )
+        if self.target_networks and "target_update_interval" in self.config.live_values():
+            raise ConfigurationError(
+                f"target_update_interval is declared live in {type(self.config).__name__}, but it is a part of the "
+                f"compiled update: leave out live=True."
             )
         self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
         self.networks = self._build_networks(seed)
@@ -78,8 +85,9 @@ class KerasAgent(LiveAgent):
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
+        self._resting_update: Update | None = None  # of `losses_after_steps`, or while that lasts the ordinary one
         self.team: Team | None = None
-        self._gradient_norms = False
+        self._gradient_norms = self._losses_after = False
         self._born = self._weights_digest()
         self.start()
 
@@ -204,14 +212,31 @@ class KerasAgent(LiveAgent):
 
     def tell_gradient_norms(self) -> None:
         """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
-        self._gradient_norms, self._update = True, self._update if self._gradient_norms else None
+        if not self._gradient_norms:
+            self._gradient_norms, self._update, self._resting_update = True, None, None
+
+    @contextmanager
+    def losses_after_steps(self) -> Iterator[None]:
+        """Record each optimizer's loss after its step, on the same minibatch, as metrics ``loss_after/NAME``.
+
+        That takes one more forward pass a gradient step, and a compilation of its own. With a strategy nothing is
+        recorded.
+        """
+        if self.strategy is not None or self.team is not None:
+            yield
+            return
+        self._losses_after, self._update, self._resting_update = True, self._resting_update, self._update
+        try:
+            yield
+        finally:
+            self._losses_after, self._update, self._resting_update = False, self._resting_update, self._update
 
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
         config: Any = self.config
-        opening = self.opening()
+        opening = guarded(self, self.opening)()
         return Learnable(
-            turns=[replace(turn, loss=guarded(self, turn.loss)) for turn in self.turns()],
+            turns=[replace(turn, loss=guarded(self, turn.loss)) for turn in guarded(self, self.turns)()],
             variables=self._variables,
             optimizers=self._optimizers,
             numbers=self._numbers,
@@ -225,9 +250,10 @@ class KerasAgent(LiveAgent):
             target_update_interval=config.target_update_interval if self.target_networks else 1,
             gradient_steps=self._gradient_steps,
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
-            whole=self.whole,
+            whole=guarded(self, self.whole),
             opening=None if opening is None else guarded(self, opening),
             gradient_norms=self._gradient_norms,
+            losses_after=self._losses_after,
         )
 
     def xla_pays(self, n_rows: int) -> bool:

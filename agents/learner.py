@@ -50,7 +50,7 @@ class Learner(Protocol):
     def gradient_steps(self) -> int:
         """Gradient steps of each member."""
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         """An action for each row."""
 
     def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:

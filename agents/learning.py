@@ -21,6 +21,9 @@ Losses = Mapping[str, Any]
 PRIORITIES = "priorities"
 """What a loss may name beside scalars, [B]: how much there was to learn from each row. It goes to the memory."""
 
+LOSS_AFTER = "loss_after/"
+"""Prefix of metrics: an optimizer's loss after its step, on the same minibatch (`KerasAgent.losses_after_steps`)."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -54,6 +57,7 @@ class Learnable:
         whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
         opening: A step on all rows of an update, before its gradient steps: rows -> {name: scalar} of metrics; or None.
         gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are told as metrics.
+        losses_after: Whether each optimizer's loss after its step, on the same minibatch, is recorded as a metric.
     """
 
     turns: Sequence[Turn]
@@ -68,6 +72,7 @@ class Learnable:
     whole: Callable[[dict[str, Any]], dict[str, Any]]
     opening: Callable[[dict[str, Any]], Losses] | None = None
     gradient_norms: bool = False
+    losses_after: bool = False
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
@@ -170,12 +175,15 @@ class GradientSteps:
             told, gradients = self._gradients(turn, minibatch)
             for name, own in gradients.items():
                 told |= self._apply(name, own)
+            if self._parts.losses_after:
+                after = self._losses(turn, minibatch)
+                told |= {LOSS_AFTER + name: after[name] for name in turn.optimizers}
             names[:] = told
             return list(told.values())
 
         def wait() -> list[Any]:
             losses = list(self._losses(turn, minibatch).values())
-            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no gradients, no norms
+            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no step, so no norms
 
         if turn.every == 1:
             values = step()

@@ -6,6 +6,7 @@ There are the live hyperparameters that a loss reads (`Live`), and the numbers i
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,34 +39,68 @@ class Live:
         self._variables[name].assign(value)
 
 
-class WithoutLiveNumbers:
-    """A config as a loss sees it."""
-
-    def __init__(self, config: AgentConfig) -> None:
-        self._config = config
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("learning_rate", "optimizer_kwargs", "optimizers") or name in self._config.acting_values():
-            raise ConfigurationError(
-                f"loss() reads self.config.{name}, which may change, and differ between the members of a population, "
-                f"without the loss being compiled again: let prepare() put it into the data."
-            )
-        if name in self._config.live_values():
-            raise ConfigurationError(
-                f"loss() reads self.config.{name}, which would be fixed for good when the loss is compiled: "
-                f"read self.live.{name}."
-            )
-        return getattr(self._config, name)
+_REFUSES = "_refuses"
+"""Attribute of the classes of configs in which some fields cannot be read."""
 
 
-def guarded(agent: Any, loss: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Callable[[dict[str, Any]], Any]:
-    """An agent's loss, of a config that gives no live numbers: read there, they would never change again."""
+def refusing(
+    config: AgentConfig, refused: Mapping[str, str], error: type[Exception] = ConfigurationError
+) -> AgentConfig:
+    """Return a copy of a config in which some fields cannot be read, by its own methods and properties included.
 
-    def call(batch: dict[str, Any]) -> Mapping[str, Any]:
+    Args:
+        config: The config.
+        refused: Field -> the text of the error that reading it raises.
+        error: That error. Defaults to `ConfigurationError`.
+    """
+
+    def read(self: Any, name: str) -> Any:
+        if name in refused:
+            raise error(refused[name])
+        return object.__getattribute__(self, name)
+
+    own = type(config)
+    changed = {"__getattribute__": read, "__repr__": lambda _: repr(config), _REFUSES: True}
+    guard: AgentConfig = object.__new__(type(own.__name__, (own,), changed))
+    values = vars(config) | {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    for name, value in values.items():
+        object.__setattr__(guard, name, value)
+    return guard
+
+
+OPTIMIZER_FIELDS = ("learning_rate", "optimizer_kwargs", "optimizers")
+"""Fields of a config that optimizers read from variables."""
+
+
+def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
+    """Return a config as a traced hook sees it: without what may change later."""
+    read = f"{hook}() reads self.config."
+    otherwise = (
+        ", which may change, and differ between the members of a population, without the update being compiled again: "
+        "let prepare() put it into the data."
+    )
+    refused = {name: f"{read}{name}{otherwise}" for name in (*OPTIMIZER_FIELDS, *config.acting_values())}
+    for name in config.live_values():
+        refused[name] = (
+            f"{read}{name}, which would be fixed for good when the update is compiled: read self.live.{name}."
+        )
+    return refusing(config, refused)
+
+
+def guarded(agent: Any, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that becomes part of a compiled update, with a config that gives no number that may change.
+
+    A number that a hook reads from the config is fixed when the update is traced, for all members of a population.
+    """
+    name = getattr(hook, "__name__", "loss")
+
+    def call(*arguments: Any) -> Any:
         config = agent.config
-        agent.config = WithoutLiveNumbers(config)
+        if hasattr(type(config), _REFUSES):  # the replicas of a strategy may be traced in turns, in threads
+            return hook(*arguments)
+        agent.config = _as_traced(config, name)
         try:
-            return loss(batch)
+            return hook(*arguments)
         finally:
             agent.config = config
 

@@ -24,13 +24,18 @@ def loaded(path: str) -> Any:
     """
     module_name, _, name = path.rpartition(":")
     try:
-        module = _load_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
+        module = module_of(module_name)
     except (ImportError, FileNotFoundError, ValueError) as error:
         raise ConfigurationError(str(error) if module_name else "write module:name, or file.py:name.") from error
     try:
         return getattr(module, name)
     except AttributeError as error:
         raise ConfigurationError(f"{module_name} has nothing called {name!r}.") from error
+
+
+def module_of(name: str) -> Any:
+    """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once."""
+    return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
 
 
 def name_of(value: Any) -> str:

@@ -30,7 +30,7 @@ class Published(NamedTuple):
     """An agent as it was published."""
 
     version: int  # how often it had been by then
-    recipe: bytes  # its spec and spaces; nothing for who has them
+    recipe: bytes  # its spec and its environment's spaces; empty where they are known
     env_steps: int  # that it had been trained for
     state: list[Array]  # its `acting_state`
 
@@ -84,7 +84,7 @@ class Publish(Callback):
         if not isinstance(agent, Agent):
             raise ConfigurationError("A population cannot be published under one name: publish an agent alone.")
         spec = spec_of(agent, trainer.environment)
-        recipe = pickled(spec, (spec, (agent.observation_space, agent.action_space)))
+        recipe = pickled(spec, (spec, agent.interface))
         self._finite = True
         self._board.put(agent.env_steps, agent.acting_state(), recipe)
 
@@ -136,8 +136,8 @@ class NamedAgent:
 
     def __init__(self, board: Board, newest: Published, seed: int) -> None:
         self._board = board
-        spec, spaces = unpickled(newest.recipe)
-        self.agent: Agent = spec.build(seed, spaces=spaces)
+        spec, interface = unpickled(newest.recipe)
+        self.agent: Agent = spec.build(seed, interface=interface)
         self.version = 0
         """How often the agent was published by then."""
         self._take(newest)
@@ -152,10 +152,19 @@ class NamedAgent:
         """Chooses an action for each observation, with the weights of the last `refresh`; see `Agent.act`.
 
         Args:
-            observations: [N, ...].
-            explore: Whether it acts as it does while it learns. Defaults to False: it takes what it thinks best.
+            observations: [N, ...], as the agent sees them.
+            explore: Whether actions are drawn as in training. Defaults to False: the action that is thought best.
         """
         return self.agent.act(observations, explore)
+
+    def predict(self, observation: Any, deterministic: bool = True) -> Any:
+        """Chooses what to do, as the environment speaks, with the weights of the last `refresh`; see `Agent.predict`.
+
+        Args:
+            observation: What the environment gives, or a batch.
+            deterministic: Whether it is the action that is thought best. Defaults to True.
+        """
+        return self.agent.predict(observation, deterministic)
 
     def refresh(self) -> bool:
         """Takes the newest weights; False where it has them already. Worth it once an episode, not at every step."""

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from gymnasium import spaces
 
 from agents.config import AgentConfig, hyperparameter
+from agents.environments.images import is_image
 from agents.errors import ConfigurationError, unknown_name
+
+USUAL_SIZES = (64, 64)
+"""Units of the hidden layers of networks that see vectors, where nothing is said of them."""
+
+USUAL_SIZES_OF_IMAGES = (512,)
+"""Units behind the convolutions in Mnih et al. 2015."""
 
 _SETTINGS = ("hidden_sizes", "activation", "convolutions")
 
@@ -16,7 +25,9 @@ _SETTINGS = ("hidden_sizes", "activation", "convolutions")
 class NetworkConfig(AgentConfig):
     """The hyperparameters of agents whose networks are built by `agents.networks`."""
 
-    hidden_sizes: tuple[int, ...] = hyperparameter((64, 64), "Units of the hidden layers of each network.")
+    hidden_sizes: tuple[int, ...] | None = hyperparameter(
+        None, "Units of the hidden layers of each network; null: 64, 64, and 512 behind convolutions."
+    )
     activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
     convolutions: tuple[tuple[int, ...], ...] | None = hyperparameter(
         None, "For images: [filters, kernel, stride] of each convolution; null: those of Mnih et al. 2015."
@@ -24,6 +35,9 @@ class NetworkConfig(AgentConfig):
     networks: Mapping[str, Mapping[str, Any]] = hyperparameter(
         {}, "Per network name: other `hidden_sizes`, `activation` or `convolutions` than the agent's."
     )
+
+    usual_sizes: ClassVar[tuple[int, ...]] = USUAL_SIZES
+    """Of networks that see vectors, where `hidden_sizes` is null."""
 
     def __post_init__(self) -> None:
         """Refuses what no network has."""
@@ -43,9 +57,23 @@ class NetworkConfig(AgentConfig):
                         f"A convolution is [filters, kernel, stride], whole numbers >= 1, got {list(each)}."
                     )
 
-    def layers(self, network: str) -> dict[str, Any]:
-        """What `agents.networks.network` is told of the layers of a network."""
-        return {name: getattr(self, name) for name in _SETTINGS} | dict(self.networks.get(network, {}))
+    def layers(self, network: str, observation_space: spaces.Box | None = None) -> dict[str, Any]:
+        """Returns the arguments of `agents.networks.network` that describe the layers of a network.
+
+        Args:
+            network: Its name.
+            observation_space: What it sees, by which sizes are chosen that were not given. Defaults to None: a vector.
+        """
+        described = {name: getattr(self, name) for name in _SETTINGS} | dict(self.networks.get(network, {}))
+        if described["hidden_sizes"] is None:
+            described["hidden_sizes"] = usual_sizes(observation_space, self.usual_sizes)
+        return described
+
+
+def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...] = USUAL_SIZES) -> tuple[int, ...]:
+    """Returns the units of the hidden layers where nothing is said of them."""
+    sees_image = observation_space is not None and is_image(observation_space)
+    return USUAL_SIZES_OF_IMAGES if sees_image else of_vectors
 
 
 def check_described(described: Iterable[str], networks: Sequence[str]) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras
+from agents.environments.images import is_image
 from agents.errors import ConfigurationError, unknown_name
+from agents.network_config import usual_sizes
 from agents.noisy import NoisyDense, NoisyNetwork
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +23,7 @@ NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 def network(
     observation_space: spaces.Box,
-    hidden_sizes: Sequence[int],
+    hidden_sizes: Sequence[int] | None,
     outputs: int,
     *,
     activation: str = "tanh",
@@ -35,12 +37,13 @@ def network(
 
     Args:
         observation_space: Box; uint8 with three axes is an image [height, width, channels].
-        hidden_sizes: Units of the hidden dense layers.
+        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.network_config`).
         outputs: Size of the last axis of the result.
         activation: Keras activation of the hidden layers.
         convolutions: Filters, kernel and stride of each, for images. Defaults to None: those of Mnih et al. 2015.
-        output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it),
-            as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990); None for Keras's own.
+        output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it,
+            convolutions included), as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990);
+            None for Keras's own.
         head: The last layer, in place of a dense one.
         behind: Layers behind that one, which turn its outputs into what the network gives.
         name: Name of the network.
@@ -54,18 +57,17 @@ def network(
 
 def body(
     observation_space: spaces.Box,
-    hidden_sizes: Sequence[int],
+    hidden_sizes: Sequence[int] | None,
     activation: str,
     convolutions: Convolutions | None = None,
     *,
     orthogonal: bool = False,
 ) -> list[keras.layers.Layer]:
     """The layers of a network but for its last one; see `network`. Several networks may share them."""
-    _check(hidden_sizes, activation)
-    layers = _features(observation_space, convolutions)
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
+    layers = _features(observation_space, convolutions, orthogonal)
     for size in hidden_sizes:
-        init = keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
-        layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=init))
+        layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=_initializer(orthogonal)))
     return layers
 
 
@@ -88,7 +90,7 @@ def headed(
 
 def noisy_network(
     observation_space: spaces.Box,
-    hidden_sizes: Sequence[int],
+    hidden_sizes: Sequence[int] | None,
     outputs: int,
     *,
     sigma: float,
@@ -102,7 +104,7 @@ def noisy_network(
 
     Args:
         observation_space: As in `network`.
-        hidden_sizes: Units of the hidden noisy layers.
+        hidden_sizes: Units of the hidden noisy layers; None as in `network`.
         outputs: Units of the last one.
         sigma: Size of the noise at first; see `NoisyDense`.
         activation: Keras activation of the hidden layers.
@@ -114,7 +116,7 @@ def noisy_network(
     Raises:
         ConfigurationError: As in `network`.
     """
-    _check(hidden_sizes, activation)
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
     layers: list[keras.layers.Layer] = [
         keras.Input(observation_space.shape),
         *_features(observation_space, convolutions),
@@ -126,7 +128,7 @@ def noisy_network(
 
 def critic_network(
     observation_space: spaces.Box,
-    hidden_sizes: Sequence[int],
+    hidden_sizes: Sequence[int] | None,
     n_dimensions: int,
     *,
     activation: str = "relu",
@@ -137,7 +139,7 @@ def critic_network(
 
     Args:
         observation_space: As in `network`.
-        hidden_sizes: Units of the hidden dense layers.
+        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.network_config`).
         n_dimensions: Dimensions of an action, which is [B, D].
         activation: Keras activation of the hidden layers.
         convolutions: As in `network`.
@@ -146,7 +148,7 @@ def critic_network(
     Raises:
         ConfigurationError: As in `network`.
     """
-    _check(hidden_sizes, activation)
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
     observations, actions = keras.Input(observation_space.shape), keras.Input((n_dimensions,))
     x = observations
     for layer in _features(observation_space, convolutions):
@@ -162,10 +164,17 @@ def constant(observation_space: spaces.Box, value: float, *, name: str | None = 
     return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
 
 
-def _features(observation_space: spaces.Box, convolutions: Convolutions | None) -> list[keras.layers.Layer]:
+def _initializer(orthogonal: bool) -> Any:
+    """Of a hidden layer: a new one each time, as layers that share one would begin alike."""
+    return keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
+
+
+def _features(
+    observation_space: spaces.Box, convolutions: Convolutions | None, orthogonal: bool = False
+) -> list[keras.layers.Layer]:
     """What comes before the dense layers."""
     if is_image(observation_space):
-        return _of_image(observation_space.shape, NATURE if convolutions is None else convolutions)
+        return _of_image(observation_space.shape, NATURE if convolutions is None else convolutions, orthogonal)
     if convolutions is not None:
         raise ConfigurationError(
             f"convolutions are for images (uint8 [height, width, channels]), not for {observation_space}."
@@ -173,7 +182,9 @@ def _features(observation_space: spaces.Box, convolutions: Convolutions | None) 
     return [keras.layers.Flatten()] if len(observation_space.shape) != 1 else []
 
 
-def _check(hidden_sizes: Sequence[int], activation: str) -> None:
+def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
+    """The sizes of the hidden layers, the usual ones for None."""
+    hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
     if any(size < 1 for size in hidden_sizes):
         raise ConfigurationError(f"hidden_sizes must be whole numbers >= 1, got {list(hidden_sizes)}.")
     try:
@@ -181,6 +192,7 @@ def _check(hidden_sizes: Sequence[int], activation: str) -> None:
     except ValueError:
         known = [name for name in dir(keras.activations) if not name.startswith("_")]
         raise unknown_name("activation", activation, {*known} - {"get", "serialize", "deserialize"}) from None
+    return hidden_sizes
 
 
 def of_actions(values: Any, actions: Any) -> Any:
@@ -195,23 +207,20 @@ def of_actions(values: Any, actions: Any) -> Any:
     return ops.sum(ops.where(chosen, values, 0.0), axis=1)
 
 
-def is_image(space: spaces.Box) -> bool:
-    """Whether observations are stacks of pixels: uint8 with three axes."""
-    return space.dtype == np.uint8 and len(space.shape) == 3
-
-
-def _of_image(shape: tuple[int, ...], convolutions: Convolutions) -> list[keras.layers.Layer]:
+def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bool) -> list[keras.layers.Layer]:
     layers: list[keras.layers.Layer] = [keras.layers.Rescaling(1.0 / 255.0)]
     sides = list(shape[:2])
     for filters, kernel, stride in convolutions:
         if min(sides) < kernel:
             told = ", ".join(str(list(each)) for each in convolutions)
             raise ConfigurationError(
-                f"An image must be uint8 [height, width, channels], large enough for the convolutions {told} "
-                f"(filters, kernel, stride; the usual ones need 36 pixels a side), got {shape}."
+                f"An image must be uint8, large enough for the convolutions {told} (filters, kernel, stride; the usual "
+                f"ones need 36 pixels a side), got {shape} as [height, width, channels]: give other convolutions "
+                f"(convolutions=[[16, 3, 1]], say), or flatten it with gymnasium.wrappers.FlattenObservation."
             )
         sides = [(side - kernel) // stride + 1 for side in sides]
-        layers.append(keras.layers.Conv2D(filters, kernel, stride, activation="relu"))
+        init = _initializer(orthogonal)
+        layers.append(keras.layers.Conv2D(filters, kernel, stride, activation="relu", kernel_initializer=init))
     return [*layers, keras.layers.Flatten()]
 
 

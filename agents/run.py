@@ -53,13 +53,18 @@ def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
     }
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """Every episode of a run, in the order in which they ended, and the evaluations between them."""
 
     episodes: list[Episode] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        lately = f", mean return {self.mean_return():.1f} of the last {min(100, len(self.returns))}"
+        evaluated = f", {len(self.evaluations):,} evaluations" if self.evaluations else ""
+        return f"History({len(self.episodes):,} episodes{lately if self.returns else ''}{evaluated})"
 
     def add(self, episode: Episode) -> None:
         """Appends one episode."""

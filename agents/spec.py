@@ -16,15 +16,17 @@ from agents.algorithms.registry import agent_class, training_function
 from agents.callbacks import Callback
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
+from agents.environments.interface import Interface
 from agents.errors import ConfigurationError
 from agents.hyperparameters import Config
+from agents.short_repr import short
 from agents.strategies import StrategySpec
 
 if TYPE_CHECKING:
     from agents.own_training import OwnTraining
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AgentSpec:
     """An agent that is not built yet.
 
@@ -39,6 +41,11 @@ class AgentSpec:
     environment: EnvironmentSpec
     config: Config
     state: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        values = "".join(f", {name}={short(value)}" for name, value in self.config.set_otherwise().items())
+        trained = "" if self.state is None else ", from its weights"
+        return f"{type(self).__name__}({self.label!r}, {self.environment.label!r}{values}{trained})"
 
     @classmethod
     def of(
@@ -110,7 +117,7 @@ class AgentSpec:
             ConfigurationError: It cannot take the environment's spaces, or a value.
             Exception: Whatever a user's agent raises.
         """
-        self.build()
+        self.build().interface.say_notes()
 
     def learner(self, seed: int, strategy: Any = None) -> Agent | OwnTraining:
         """What a run of it trains; see `build`."""
@@ -121,19 +128,16 @@ class AgentSpec:
 
     def structure(self) -> tuple[Any, ...]:
         """What two agents must have in common to be members of one population."""
-        where = self.environment
-        # Classes and functions themselves, not their names: those that a function makes are all called the same.
-        return (self.agent, where.id, repr(where.kwargs), where.vectorization, repr(self.config.structure()))
+        return (self.agent, self.environment.identity, self.environment.vectorization, repr(self.config.structure()))
 
-    def build(self, seed: int = 0, strategy: Any = None, spaces: tuple[Any, Any] | None = None) -> Agent:
+    def build(self, seed: int = 0, strategy: Any = None, interface: Interface | None = None) -> Agent:
         """The agent, as `seed` makes it.
 
         Args:
             seed: The seed.
             strategy: On how many devices it learns; see `agents.strategies.StrategySpec.of`. Defaults to None: one,
                 or those of the `tf.distribute` strategy in whose scope it is built.
-
-            spaces: Its observation and action space, where they are known. Defaults to None: an environment is made to
+            interface: The environment's spaces, where they are known. Defaults to None: an environment is made to
                 see.
 
         Raises:
@@ -141,11 +145,12 @@ class AgentSpec:
         """
         if strategy is not None:
             return StrategySpec.of(strategy).build(self, seed)
-        observation_space, action_space = spaces or self.environment.spaces()
+        both = interface or self.environment.interface()
         assert isinstance(self.config, AgentConfig)
         agent = agent_class(self.agent)(
-            observation_space, action_space, self.config, seed=seed, environment=self.environment
+            both.observation_space, both.action_space, self.config, seed=seed, environment=self.environment
         )
+        agent.interface = both
         if self.state is not None:
             start_from(agent, self.state)
         return agent
@@ -225,4 +230,6 @@ def make(
     """
     spec = AgentSpec.of(agent, EnvironmentSpec.of(environment, env_kwargs), params)
     spec.config.refuse_without_effect(params)
-    return spec.build(seed, strategy)
+    built = spec.build(seed, strategy)
+    built.interface.say_notes()
+    return built

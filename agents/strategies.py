@@ -24,12 +24,17 @@ STRATEGIES = ("none", "one-device", "mirrored", "multi-worker-mirrored", "parame
 """Names of strategies."""
 
 _NAMES = {
+    "_DefaultDistributionStrategy": "none",
     "OneDeviceStrategy": "one-device",
     "MirroredStrategy": "mirrored",
     "CollectiveAllReduceStrategy": "multi-worker-mirrored",
     "MultiWorkerMirroredStrategy": "multi-worker-mirrored",
+    "ParameterServerStrategy": "parameter-server",
+    "ParameterServerStrategyV2": "parameter-server",
 }
 """Class of TensorFlow's -> name."""
+
+_OF_CLASSES = {name.lower(): own for name, own in _NAMES.items()}
 
 _REPLICAS = 2
 
@@ -65,8 +70,9 @@ class StrategySpec:
         """Reads a strategy.
 
         Args:
-            strategy: A name, and behind a colon how many replicas (2 unless it is said); a `tf.distribute` strategy,
-                of which kind and number of replicas are taken, not the devices; or None for none.
+            strategy: A name, or the name of the class in `tf.distribute`, and behind a colon how many replicas (2
+                unless it is said); a `tf.distribute` strategy, of which kind and number of replicas are taken (of a
+                parameter-server strategy the number of workers), not the devices; or None for none.
 
         Raises:
             ConfigurationError: An unknown name, or a number that it cannot have.
@@ -78,6 +84,7 @@ class StrategySpec:
         text = strategy or "none"
         name, _, given = text.partition(":")
         name = name.strip().lower()
+        name = _OF_CLASSES.get(name, name)
         if name not in STRATEGIES:
             raise unknown_name("strategy", name, STRATEGIES)
         if name in ("none", "one-device"):
@@ -90,12 +97,16 @@ class StrategySpec:
 
     @classmethod
     def _of_object(cls, strategy: Any) -> StrategySpec:
-        name = _NAMES.get(type(strategy).__name__)
+        name = next((_NAMES[each.__name__] for each in type(strategy).__mro__ if each.__name__ in _NAMES), None)
         if name is None:
             raise ConfigurationError(
                 f"A {type(strategy).__name__} is no strategy that is known: give one of {', '.join(STRATEGIES)}."
             )
-        return cls(name, strategy.num_replicas_in_sync)
+        if name in ("none", "one-device"):
+            return cls(name, 1)
+        # Workers of a parameter-server strategy are not in step, so each counts one replica "in sync".
+        workers = getattr(strategy, "_num_workers", 1) if name == "parameter-server" else 1
+        return cls(name, max(strategy.num_replicas_in_sync, workers))
 
     def __str__(self) -> str:
         return f"{self.name}:{self.replicas}" if self.name not in ("none", "one-device") else self.name

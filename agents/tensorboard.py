@@ -34,7 +34,8 @@ class TensorBoard(Callback):
     `episode/return` and `episode/length` at the end of each episode; `evaluation/mean_return`, its extremes and what
     else was evaluated; `custom_metrics/NAME/mean`, `/min` and `/max` of what callbacks measured of the episodes since
     the last interval; and at every interval, as means over the updates since the last one: `loss/OPTIMIZER`,
-    `train/NAME` of whatever else the agent's loss names (entropy, approx_kl, value_loss, q_mean, ...),
+    `train/NAME` of whatever else the agent's loss names (entropy, approx_kl, value_loss, and the critics'
+    outputs, value_mean or q_mean, ...),
     `gradient_norm/OPTIMIZER` and `clipped_gradient_norm/OPTIMIZER`, and `learning_rate/OPTIMIZER` as it is then.
 
     Args:

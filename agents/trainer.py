@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.callbacks import StopAtReturn
+from agents.call_progress import call_progress
+from agents.callbacks import Callback, StopAtReturn
 from agents.collector import EndedEpisode
 from agents.errors import ConfigurationError, MembersFailedError
 from agents.replay import Batches
@@ -52,6 +53,7 @@ class Trainer(Training):
         episodes: int | None = None,
         criterion: float | None = None,
         trial_count: int = 100,
+        progress: bool = True,
     ) -> TrainingResult:
         """Trains until the first limit is reached; called again, it goes on.
 
@@ -61,6 +63,9 @@ class Trainer(Training):
             episodes: Further episodes, exactly.
             criterion: Mean return of the last `trial_count` episodes at which to stop.
             trial_count: Episodes for `criterion`. Defaults to 100.
+            progress: Whether a call that takes longer than five seconds prints a line as often on standard error; a
+                `Progress` callback takes its place. Defaults to True, or with the environment variable
+                ``FINDER_PROGRESS=0`` to False.
 
         Raises:
             ConfigurationError: No limit, or one below one.
@@ -70,7 +75,9 @@ class Trainer(Training):
             raise ConfigurationError("Say how long to train: env_steps, episodes or criterion.")
         budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
         self.forget_stops()
-        further = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
+        further: list[Callback] = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
+        if progress:
+            further += call_progress(self.callbacks.callbacks)
         with self.also_telling(*further):
             for _ in self.iterate(budget):
                 pass
@@ -145,6 +152,7 @@ class Trainer(Training):
             for run in self._present:
                 run.env_steps += n_envs
             self.agent.advance(n_envs)
+            self.newest_rewards = transition.rewards
             try:
                 self.memory.add(transition, *(() if infos is None else (infos,)))
             finally:  # who raises when rewards are to be rewritten shall cost no episode

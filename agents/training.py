@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from agents.agent import Agent
 from agents.callbacks import Callback, CallbackList
 from agents.collector import Collector
 from agents.environments import EnvironmentSpec
@@ -20,6 +23,8 @@ from agents.run import History, Run
 
 if TYPE_CHECKING:
     from agents.pool.collector import PoolCollector
+
+Array = np.ndarray[Any, Any]
 
 
 class Training:
@@ -60,9 +65,13 @@ class Training:
         )
         try:
             check_same_spaces(spec.label, self.collector.environments, agent)
+            if isinstance(agent, Agent):
+                agent.speak_to(spec)
         except BaseException:
             self.close()
             raise
+        self.newest_rewards: Array | None = None
+        """Rewards of the newest step of every copy of the environment, of all members; None before the first."""
         self._worked_seconds = 0.0
         self._working_since: float | None = None
         self.went_on = False

@@ -38,7 +38,9 @@ def run(name: str) -> list[dict[str, Any]]:
 
     case = CASES[name]
     # Gymnasium's own environments: EnvPool, where it is installed, plays the same games with other random numbers.
-    environment = agents.EnvironmentSpec(case.env, vectorization="sync")
+    environment = agents.EnvironmentSpec(
+        case.env, case.env_kwargs, "sync", wrappers=case.wrappers, max_episode_steps=case.max_episode_steps
+    )
     spec = agents.AgentSpec.of(case.agent, environment, case.params)
     population, judge = Population(spec, [{"seed": seed} for seed in range(case.seeds)]), spec.build()
     rows, seconds = [], 0.0
@@ -47,7 +49,7 @@ def run(name: str) -> list[dict[str, Any]]:
             began = time.perf_counter()
             trainer.train(env_steps=max(1, case.env_steps * tenth // 10 - trainer.env_steps))
             seconds += time.perf_counter() - began
-            n_episodes = 100 if tenth == 10 else 20
+            n_episodes = case.n_episodes if tenth == 10 else 20
             state = population.get_state()
             for position, run_of_member in enumerate(trainer.runs):
                 assign_all(judge.state_variables(), [values[position] for values in state["values"]])
@@ -57,7 +59,7 @@ def run(name: str) -> list[dict[str, Any]]:
                 seed = population.seeds[run_of_member.member]
                 values = (name, seed, trainer.env_steps, n_episodes, returns.mean(), returns.std(), seconds)
                 rows.append(dict(zip(COLUMNS, values, strict=True)))
-            told = [f"{row['greedy_mean']:.1f}" for row in rows[-case.seeds :]]
+            told = [f"{row['greedy_mean']:.4g}" for row in rows[-case.seeds :]]
             print(f"{name}  {trainer.env_steps:,} steps  {seconds:,.0f} s  {' '.join(told)}", flush=True)
     return rows
 
@@ -114,8 +116,9 @@ def summary() -> None:
         if not final:
             continue
         low, high = interval(final)
-        told = ", ".join(f"{value:.0f}" for value in final)
-        iqm = f"{iqm_of_population(final):.1f} ({low:.1f} to {high:.1f})"
+        fine = case.threshold is not None and abs(case.threshold) <= 1  # returns of at most 1 need their decimals
+        told = ", ".join(f"{value:.{2 if fine else 0}f}" for value in final)
+        iqm = "{:.{d}f} ({:.{d}f} to {:.{d}f})".format(iqm_of_population(final), low, high, d=2 if fine else 1)
         is_reached = case.threshold is None or iqm_of_population(final) >= case.threshold
         wanted = "-" if case.threshold is None else f"{case.threshold:g}" if is_reached else f"**{case.threshold:g}**"
         print(f"| {name} | {case.env_steps:,} | {iqm} | {told} | {wanted} | {case.zoo} |")

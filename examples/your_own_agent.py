@@ -21,7 +21,7 @@ class Reinforce(KerasAgent):
     def make_memory(self, n_envs, rng):
         return RolloutMemory(n_steps=500, rng=rng)
 
-    def act(self, observations, explore=True):
+    def act(self, observations, explore=False):
         logits = self.infer("policy", observations)
         return Softmax().select(logits, self.rng) if explore else greedy(logits)
 

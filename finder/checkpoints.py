@@ -1,6 +1,6 @@
 """Checkpoints: files in which running trials are kept, so that whoever was killed goes on from there.
 
-A file holds a group of `finder.runs` as a whole: weights, optimizers' slots, replay, environments, counters and random
+A file holds a whole group of `finder.groups`: weights, optimizers' slots, replay, environments, counters and random
 streams of all its members, and every episode so far. It is replaced in one step, so that there is always a whole one.
 At its end stands what it holds, to be read without the rest. How often files are written is bounded by what that costs.
 """
@@ -22,7 +22,8 @@ from agents.state_file import SUFFIX, write_with_environments
 from agents.trainer import Trainer
 
 if TYPE_CHECKING:
-    from finder.runs import Group, Key
+    from finder.groups import Group
+    from finder.runs import Key
     from finder.trial import TrialSpec
 
 log = logging.getLogger(__name__)
@@ -181,10 +182,12 @@ def forget(folder: str, still_open: Collection[int] = ()) -> None:
 def identity(trial: TrialSpec) -> str:
     """Returns a text that two trials share if one can go on from the other's checkpoint."""
     agent, environment = trial.agent, trial.agent.environment
-    parts = [
+    parts: list[Any] = [
         agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
         trial.env_steps, trial.episodes,
     ]  # fmt: skip
+    if environment.wrappers or environment.max_episode_steps is not None:  # else as checkpoints of before have it
+        parts += [list(environment.wrappers), environment.max_episode_steps]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=name_of).encode()).hexdigest()
 
 

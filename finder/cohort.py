@@ -12,14 +12,15 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from agents.errors import NonFiniteError
 from finder.checkpoints import Checkpoints, Found, load, remove
-from finder.runs import Group, Seeded, TrialRun, Workshops, each_alone, make_again, make_groups, of_equal_structure
+from finder.groups import Group, Workshops, each_alone, make_again, make_groups, of_equal_structure
+from finder.runs import Seeded, TrialRun
 from finder.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.records import EpisodeRecord
 from studies.values import iqm
@@ -41,6 +42,22 @@ class CohortListener(Protocol):
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         """Trial -> seed -> value at an environment step that all have come to; answers who is to stop, and why."""
+
+    def alive(self) -> None:
+        """The thread that runs trials is busy, as it may be. Called by another thread."""
+
+    def hangs(
+        self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
+    ) -> None:
+        """The thread that runs trials hangs in compiled code, where nothing in this process can end it.
+
+        Called by another thread.
+
+        Args:
+            numbers: The trials that may be the cause.
+            reason: What to tell of it.
+            fresh: Takes the episodes that were not handed over yet.
+        """
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended. Nothing more is heard of it."""
@@ -154,7 +171,8 @@ class _Cohort:
         groups = deque(self._groups_running())
         while groups:
             group = groups.popleft()
-            group.alive = self._show_life
+            group.alive, group.alive_meanwhile = self._show_life, self._listener.alive
+            group.hangs = self._hangs
             while group.behind(mark):
                 group.step()
                 if self._checkpoints is not None and self._checkpoints.due:
@@ -181,6 +199,12 @@ class _Cohort:
 
     def _show_life(self) -> str | None:
         return self._listener.episodes({})
+
+    def _hangs(self, numbers: Sequence[int], reason: str) -> None:
+        """Called by another thread, while this one hangs."""
+        self._listener.hangs(
+            numbers, reason, lambda: {n: own for n, trial in self._running() if (own := trial.take_fresh())}
+        )
 
     def _each_alone(self, group: Group) -> list[Group]:
         """Begins the runs of a group again, each by itself: they do what no member of a population can."""
@@ -265,6 +289,7 @@ class _Cohort:
             traceback=traceback,
             diverged=diverged,
             custom_metrics=trial.custom_metrics(),
+            learned=trial.learned,
         )
         self._listener.ended(number, outcome)
 

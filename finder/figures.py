@@ -57,5 +57,5 @@ def plot_sweep(
     if y_lim is not None:
         figure.update_yaxes(range=list(y_lim))
     if suggestion is not None and suggestion.rate is not None:
-        annotate_rate(figure, suggestion.rate, f"suggested: {rate_text(suggestion.rate)}")
+        annotate_rate(figure, suggestion.rate, f"suggested: {rate_text(suggestion.rate)}", rates)
     return figure

@@ -37,7 +37,7 @@ class Ingredients:
     @classmethod
     def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
         """Looks up every name in a study, and so finds unknown ones before anything runs."""
-        environment = given.get("environment") or EnvironmentSpec.of(spec.env, spec.env_kwargs)
+        environment = given.get("environment") or EnvironmentSpec.of_described(spec)
         environment = replace(environment, vectorization=spec.vectorization)
         agents = dict(given.get("agents") or {})
         for label in spec.agents:
@@ -53,6 +53,17 @@ class Ingredients:
             agent.check_callbacks(made)
         alone = why_alone(made)
         return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
+
+    def stepped_by(self, vectorization: str) -> Ingredients:
+        """The same with environments that are stepped in this way."""
+        if vectorization == self.environment.vectorization:
+            return self
+        environment = replace(self.environment, vectorization=vectorization)
+        agents = {
+            label: replace(agent, environment=replace(agent.environment, vectorization=vectorization))
+            for label, agent in self.agents.items()
+        }
+        return replace(self, agents=agents, environment=environment)
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
         """The agent that a trial's parameters describe."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agents.callbacks import Callback, find_maker, make_callbacks
-from agents.checkpoint_file import CheckpointHeader, find, header_of, resume
+from agents.checkpoint_file import (
+    CheckpointHeader,
+    NewEpisodesWarning,
+    find,
+    header_of,
+    resume,
+    why_new_episodes,
+)
 from agents.checkpoints import Checkpoints
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
@@ -22,6 +30,7 @@ from agents.run import Budget
 from agents.strategies import StrategySpec
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
+from finder.watchdog import Fed, Watchdog
 
 LAST_EPISODES = 100
 """Episodes that the result's mean return, and the target, are taken over."""
@@ -78,7 +87,9 @@ class LongRun:
         )
         # Checkpoints refuse a training that is behind them, before the history is cut to it.
         asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
-        own = [*asked, self.checkpoints, HistoryFile(folder.path)]
+        self.watchdog = Watchdog(settings.hang_seconds)
+        self._history = HistoryFile(folder.path)
+        own = [*asked, Fed(self.watchdog), self.checkpoints, self._history]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None
@@ -86,22 +97,43 @@ class LongRun:
 
     def go_on(self) -> CheckpointHeader:
         """Takes up what the newest checkpoint has; returns what that says about itself."""
-        self.went_on_from = resume(self.trainer, find(self.folder.path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NewEpisodesWarning)
+            self.went_on_from = resume(self.trainer, find(self.folder.path))
         return self.went_on_from
+
+    @property
+    def why_new_episodes(self) -> str:
+        """Why it did not go on exactly where its checkpoint was written; empty where it did, or has only begun."""
+        header = self.went_on_from
+        return "" if header is None or header.in_episodes else why_new_episodes(self.trainer)
 
     def keep_beginning(self) -> None:
         """Writes a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         self.checkpoints.write(self.trainer)
 
-    def train(self, *, further: bool = False) -> RunResult:
+    def train(self, *, further: bool = False, hangs: Callable[[str], None] = lambda reason: None) -> RunResult:
         """Trains to the end of its budget, or until it is stopped.
 
         Args:
             further: Whether there is more to train than there was, for a run that had come to its end.
+            hangs: Called by another thread where this one hangs in compiled code, when every episode has been written:
+                nothing but the end of the process ends it.
+
+        Raises:
+            HungError: A step of the environment, or an update, did not come back for `hang_seconds`.
         """
+
+        def deaf(reason: str) -> None:
+            self._history.write()
+            hangs(reason)
+
         self.folder.ended(None)
-        result = self.result(self._train(further))
+        self.watchdog.deaf = deaf
+        with self.watchdog.watching():
+            reason = self._train(further)
+        result = self.result(reason)
         self.folder.ended(result._asdict())
         return result
 
@@ -117,6 +149,7 @@ class LongRun:
                 episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
                 criterion=settings.target_reward,
                 trial_count=LAST_EPISODES,
+                progress=False,  # the command line has displays of its own
             ).reason
         # It was killed before that was noted, perhaps before its last update, which is made now.
         trainer.forget_stops()
@@ -143,6 +176,7 @@ class LongRun:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.watchdog.close()
         self.trainer.close()
 
 
@@ -166,7 +200,7 @@ def check_settings(settings: RunSettings) -> None:
         config = spec.config
         assert isinstance(config, AgentConfig)  # `agent_spec` refuses what is no agent
         refuse_schedules(config, ["default", *config.optimizers])
-    spec.environment.spaces()
+    spec.environment.interface().say_notes()
 
 
 def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
@@ -191,7 +225,8 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
     looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
     callbacks: list[Callback] = []
     if settings.evaluate_every is not None:
-        callbacks.append(Evaluate(settings.evaluate_every, n_episodes=settings.evaluate_episodes))
+        episodes, most = settings.evaluate_episodes, settings.eval_max_steps
+        callbacks.append(Evaluate(settings.evaluate_every, n_episodes=episodes, max_steps=most))
     if settings.plateau is not None:
         lowest = settings.min_learning_rate
         reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **looks)

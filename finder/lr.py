@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from agents.agent import Agent
+from agents.callbacks import Progress
 from agents.config import AgentConfig
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -18,13 +19,14 @@ from finder.curve import changes
 from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
 from finder.ingredients import Ingredients
-from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
+from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
 from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
 from finder.range_tests import pooled
 from finder.recording import RangeTestRun, record_range_test
-from finder.results import SearchResult
+from finder.results import SearchResult, found_repr
 from finder.search import run_search
 from finder.suggestion import smooth
+from finder.watching import is_silenced
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage import open_storage
 
@@ -43,6 +45,17 @@ class LRFinder:
             (then the range test starts from a copy of its replay too).
         environment: What it is for; may be left out where the agent knows it.
         seed: Seed of the range test, where the agent has none. Defaults to 0.
+
+    Attributes:
+        result: What the last `grid` or `find` returned.
+        best_learning_rate: The rate that it picked or suggests, after a grid that for the horizon where there is one;
+            None where there is none.
+        best_reward: Mean return of the pick over the last part of training (a grid with `metrics="reward"`), on further
+            seeds where it was confirmed.
+        best_loss: Its mean loss (`metrics="loss"`), likewise.
+        rewards: Rate -> mean return on the seeds of the search, of each trial of the grid that came to its end.
+        losses: Rate -> mean loss, likewise.
+        study_name: Name of the study of the last range test that was recorded.
     """
 
     def __init__(
@@ -58,9 +71,20 @@ class LRFinder:
             environment = self._trainer.environment
         self.spec = AgentSpec.of(self._agent, environment)
         self.seed = self._agent.seed if isinstance(self._agent, Agent) else seed
-        self.result: RangeTestResult | None = None
+        self.result: SearchResult | RangeTestResult | None = None
         self.study_name: str | None = None
-        """Name of the study of the last range test that was recorded."""
+        self._forget()
+
+    def __repr__(self) -> str:
+        return found_repr(f"LRFinder({self.spec!r})", self.result)
+
+    def _forget(self) -> None:
+        """Before a search: nothing is known."""
+        self.best_learning_rate: float | None = None
+        self.best_reward: float | None = None
+        self.best_loss: float | None = None
+        self.rewards: dict[float, float] = {}
+        self.losses: dict[float, float] = {}
 
     # The grid -------------------------------------------------------------------------------------------------
 
@@ -118,8 +142,25 @@ class LRFinder:
         agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
         ingredients = Ingredients.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
         further = BeyondEdges(spec.trials, name) if extend and rates is None else None
-        observer = options.get("observer")
-        return SearchResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))
+        self._forget()
+        ran = run_search(spec, ingredients=ingredients, further=further, **watching(options))
+        self.result = SearchResult(*ran)
+        self._conclude(self.result, name)
+        return self.result
+
+    def _conclude(self, result: SearchResult, name: str) -> None:
+        """Takes over what a grid of the rates of this name has found."""
+        pick, by_return = result.best, result.study.spec.metric == "return"
+        if not pick:
+            return  # the result says why
+        table = result.table()
+        ended = table[table["state"] == "COMPLETE"]
+        values = {float(rate): float(value) for rate, value in zip(ended[name], ended["value"], strict=True)}
+        self.best_learning_rate = pick.params[name] if pick.rate is None else pick.rate.suggested
+        if by_return:
+            self.best_reward, self.rewards = pick.value, values
+        else:
+            self.best_loss, self.losses = pick.value, values
 
     # The range test -------------------------------------------------------------------------------------------
 
@@ -138,6 +179,7 @@ class LRFinder:
         strategy: Any = None,
         study_name: str | None = None,
         storage: str | None = DEFAULT_STORAGE,
+        progress: bool = True,
     ) -> RangeTestResult:
         """Trains copies of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
 
@@ -156,6 +198,8 @@ class LRFinder:
             strategy: On how many devices it learns; see `agents.strategies.StrategySpec.of`. Defaults to None.
             study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
             storage: Where the study is kept; None records nothing.
+            progress: Whether lines on standard error say how far each run is, and at which rate. Defaults to True, or
+                with the environment variable ``FINDER_PROGRESS=0`` to False.
 
         Returns:
             The curve and the suggestion, which may be that there is none.
@@ -174,9 +218,10 @@ class LRFinder:
             raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of different seeds, got {seeds!r}.")
         if storage is not None:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
+        self._forget()
         runs: list[RangeTestRun] = []
         for seed in numbers:
-            with self._copy(seed, strategy) as trainer:
+            with self._copy(seed, strategy, shown=progress and not is_silenced()) as trainer:
                 own = range_test(
                     trainer,
                     start_lr,
@@ -192,6 +237,7 @@ class LRFinder:
             if own.error is not None:
                 break
         self.result = result = pooled([run.result for run in runs], [run.seed for run in runs])
+        self.best_learning_rate = result.best
         if storage is not None:
             settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seeds": list(numbers)}
             self.study_name = record_range_test(
@@ -204,7 +250,7 @@ class LRFinder:
             raise result.error
         return result
 
-    def _copy(self, seed: int, strategy: Any = None) -> Trainer:
+    def _copy(self, seed: int, strategy: Any = None, *, shown: bool = False) -> Trainer:
         """A trainer with a copy of the agent, in environments of its own.
 
         With this finder's own seed it is what it was given; with another one, it draws other random numbers.
@@ -215,7 +261,7 @@ class LRFinder:
             fresh = agent.get_state()
             streams = () if seed == self.seed else tuple({"rng", "seed"} & set(fresh))
             agent.set_state({**state, **{name: fresh[name] for name in streams}})
-        trainer = Trainer(agent, seed=seed)
+        trainer = Trainer(agent, seed=seed, callbacks=[Progress()] if shown else [])
         if self._trainer is not None:
             trainer.memory.set_state(self._trainer.memory.get_state())
         return trainer
@@ -223,15 +269,25 @@ class LRFinder:
     # Pictures and suggestions of the last range test ----------------------------------------------------------
 
     def plot_reward(self, n_skip_beginning: int = 0, n_skip_end: int = 0, normalized: bool = False) -> go.Figure:
-        """Return of every episode over the learning rate, without the first and last points."""
-        result = self._result()
+        """Return over the learning rate: of every trial of a grid, or of every episode of a range test.
+
+        Args:
+            n_skip_beginning: Points of a range test that are left out at the beginning.
+            n_skip_end: Points of a range test that are left out at the end.
+            normalized: Whether the returns of a range test are distances from their running mean.
+        """
+        if isinstance(self.result, SearchResult):
+            return self.result.plot()
+        result = self._range_test()
         if normalized:
             rates, values = _skip(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
             return plot_sweep(rates, values, "normalized")
         return self._plot("reward", n_skip_beginning, n_skip_end)
 
     def plot_loss(self, n_skip_beginning: int = 0, n_skip_end: int = 0) -> go.Figure:
-        """Loss over the learning rate, without the first and last points."""
+        """Loss over the learning rate, likewise; of a grid where it was judged by losses."""
+        if isinstance(self.result, SearchResult):
+            return self.result.plot()
         return self._plot("loss", n_skip_beginning, n_skip_end)
 
     def plot_reward_change(
@@ -255,7 +311,7 @@ class LRFinder:
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def get_best_lr(self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
-        """The rate that the curve of the last range test suggests; see `finder.range_test.read_suggestion`.
+        """The rate of a grid's pick, or the one that a range test suggests (see `finder.range_test.read_suggestion`).
 
         Args:
             sma: Points that are averaged, >= 1. Defaults to a tenth of the points, as for the result's `best`: the
@@ -264,9 +320,13 @@ class LRFinder:
             n_skip_end: Points that are left out at the end.
 
         Raises:
-            ConfigurationError: There was no range test, or its curve suggests nothing; the message says why.
+            ConfigurationError: There was no search, or it found nothing; the message says why.
         """
-        result = self._result()
+        if isinstance(self.result, SearchResult):
+            if self.best_learning_rate is None:
+                raise ConfigurationError(f"The grid has {self.result.best!r}")
+            return self.best_learning_rate
+        result = self._range_test()
         _skip(*result.curve(), n_skip_beginning, n_skip_end)  # refuses to leave out more points than there are
         suggestion = result.read(n_skip_beginning, n_skip_end, sma)
         if suggestion.rate is None:
@@ -276,17 +336,19 @@ class LRFinder:
         return suggestion.rate
 
     def _plot(self, of: Metrics, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
-        rates, values = _skip(*self._result().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_sweep(rates, values, of)
 
     def _plot_change(
         self, of: Metrics, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
-        rates, values = _skip(*self._result().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])
         return plot_sweep(rates[1:], list(change[1:]), f"{of} change", y_lim=y_lim)
 
-    def _result(self) -> RangeTestResult:
+    def _range_test(self) -> RangeTestResult:
+        if isinstance(self.result, SearchResult):
+            raise ConfigurationError("The last search was a grid, which has no curve of a single run: call find().")
         if self.result is None:
             raise ConfigurationError("There was no range test yet: call find() first.")
         return self.result

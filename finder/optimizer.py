@@ -16,8 +16,8 @@ from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.edges import BeyondEdges
 from finder.ingredients import Ingredients
-from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner
-from finder.results import OptimizerResult
+from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
+from finder.results import OptimizerResult, found_repr
 from finder.search import run_search
 from studies.pick import why_no_pick
 from studies.pruners import RACES, canonical_pruner_name
@@ -80,6 +80,9 @@ class OptFinder:
         self.rewards: dict[str, float] = {}
         self.losses: dict[str, float] = {}
 
+    def __repr__(self) -> str:
+        return found_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
+
     def find(
         self,
         *,
@@ -138,8 +141,8 @@ class OptFinder:
         self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
         self.rewards, self.losses = {}, {}
         further = BeyondEdges(spec.trials) if extend and learning_rates == "search" else None
-        observer = options.get("observer")
-        self.result = OptimizerResult(*run_search(spec, ingredients=ingredients, observer=observer, further=further))
+        ran = run_search(spec, ingredients=ingredients, further=further, **watching(options))
+        self.result = OptimizerResult(*ran)
         self._conclude(self.result, metrics)
         return self.result
 

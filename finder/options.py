@@ -12,7 +12,7 @@ from agents.functions import FunctionSpec
 from agents.loading import place_of
 from agents.spec import AgentSpec
 from agents.strategies import StrategySpec
-from finder.search import Observer
+from finder.search import Observer, Watching
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces import check_json
@@ -69,7 +69,10 @@ class StudyOptions(TypedDict, total=False):
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
             is killed; 0 for never. Defaults to 60.
         hang_seconds: A run from which nothing comes back for so long has failed; 0 for never. Defaults to 600.
-        observer: Who watches the search.
+        progress: What is shown while it runs: True for a live display on a terminal and in a notebook, and plain lines
+            on standard error elsewhere; False for nothing; or an observer (`finder.search.Observer`) of your own.
+            Defaults to True, or with the environment variable ``FINDER_PROGRESS=0`` to False.
+        observer: The same as an observer given as `progress`.
     """
 
     study_name: str
@@ -93,7 +96,17 @@ class StudyOptions(TypedDict, total=False):
     max_failures_in_a_row: int
     checkpoint_seconds: float
     hang_seconds: float
+    progress: bool | Observer
     observer: Observer | None
+
+
+_NOT_OF_THE_STUDY = {"observer", "params", "progress", "seeds", "study_name"}
+"""Options that become no field of the study, or one in other words."""
+
+
+def watching(options: StudyOptions) -> Watching:
+    """Return what `run_search` is told of who watches."""
+    return {"progress": options.get("progress", True), "observer": options.get("observer")}
 
 
 def make_spec(
@@ -122,7 +135,7 @@ def make_spec(
         raise ConfigurationError(f"study_name is {options['study_name']!r}: give a name, or leave it out.")
     if metrics not in ("reward", "loss"):
         raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
-    chosen = {key: value for key, value in options.items() if key not in {"observer", "params", "study_name", "seeds"}}
+    chosen = {key: value for key, value in options.items() if key not in _NOT_OF_THE_STUDY}
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
     name = options.get("study_name") or default_name(kind, labels, environment.label)
@@ -141,8 +154,7 @@ def make_spec(
         agents=labels,
         agent_params={label: own for label, agent in named if (own := own_params(agent, varied))},
         agent_weights={label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
-        env=environment.label,
-        env_kwargs=dict(environment.kwargs),
+        **environment.described,
         vectorization=environment.vectorization,
         seeds=_seeds(options.get("seeds", 3)),
         env_steps=_steps(options.get("horizon"), default_env_steps) if env_steps is episodes is None else env_steps,

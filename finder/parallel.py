@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from agents.algorithms.registry import resolved
 from agents.environments import EnvironmentSpec
@@ -15,17 +16,22 @@ from agents.spec import AgentSpec
 from finder.executors.board import Board
 from finder.executors.process import ProcessExecutor
 from finder.ingredients import Ingredients
-from finder.options import Metrics, StudyOptions, make_spec
-from finder.results import SearchResult
+from finder.options import Metrics, StudyOptions, make_spec, watching
+from finder.results import SearchResult, found_repr
 from finder.search import run_search
-from finder.trial import Outcome
+from studies.pick import why_no_pick
+from studies.records import EpisodeRecord
 from studies.study import OpenStudy
+from studies.values import iqm, last_part_return
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-_NO_BEST_LOSS = {"best_loss": 1e9, "best_loss_agent": None, "best_loss_opt": None}
+_NOTHING_BEST: dict[str, Any] = {
+    **{"best_reward": -1e9, "best_agent": None, "best_opt": None},
+    **{"best_loss": 1e9, "best_loss_agent": None, "best_loss_opt": None},
+}
 
 
 class ParallelFinder:
@@ -38,10 +44,13 @@ class ParallelFinder:
         environment: What they are for; may be left out where the agents know it.
 
     Attributes:
-        rewards: Agent label -> return of every episode, after `find`.
-        losses: Agent label -> loss at every episode's end.
-        logs: `best_reward` (from -1e9), and `best_agent` and `best_opt`, whose it is; `best_loss` (from 1e9), and
-            `best_loss_agent` and `best_loss_opt`. Losses of different algorithms are different things, so that
+        rewards: Agent label -> return of every episode, after `find`; seed after seed.
+        losses: Agent label -> loss of the newest update when each of these episodes ended, NaN before the first update:
+            ``losses[label][i]`` and ``rewards[label][i]`` belong to the same episode.
+        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 where
+            there is no pick). An agent that made no gradient step is never the pick. `best_loss`, `best_loss_agent` and
+            `best_loss_opt` are the lowest mean loss over the last part of training and whose it is; with
+            ``metrics="loss"`` they are the pick. Losses of different algorithms are different things: by returns
             `best_loss` stays at 1e9, and nobody's, unless all agents are of one class.
     """
 
@@ -65,7 +74,11 @@ class ParallelFinder:
         self.result: SearchResult | None = None
         self.rewards: dict[str, list[float]] = {}
         self.losses: dict[str, list[float]] = {}
-        self.logs: dict[str, Any] = {"best_reward": -1e9, "best_agent": None, "best_opt": None, **_NO_BEST_LOSS}
+        self.logs: dict[str, Any] = dict(_NOTHING_BEST)
+
+    def __repr__(self) -> str:
+        on = f" on {self._environment.label}"
+        return found_repr(f"{type(self).__name__}({list(self.agents)}{on})", self.result)
 
     def find(
         self,
@@ -106,27 +119,54 @@ class ParallelFinder:
         callbacks = options.get("callbacks")
         ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
         executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
-        study, stopped = run_search(spec, ingredients=ingredients, executor=executor, observer=options.get("observer"))
+        study, stopped = run_search(spec, ingredients=ingredients, executor=executor, **watching(options))
         self.result = SearchResult(study, stopped)
-        self._take_values(study, executor.values)
+        self._take_values(self.result, executor.values)
         return self.result
 
-    def _take_values(self, study: OpenStudy, values: dict[str, Any]) -> None:
-        """Takes over the shared dicts, which are by trial, and adds what an earlier run of the study recorded."""
-        only = next(iter(self.agents))
+    def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
+        """Takes the shared dicts, which are by trial, and what an earlier run of the study recorded."""
+        study = result.study
         board = Board(keep_values=True)
-        board.rewards, board.losses, board.logs = values["rewards"], values["losses"], values["logs"]
-        for trial in study.trials():
-            if trial.number not in board.rewards and trial.state == TrialState.COMPLETE:
-                label = study.params(trial).get("agent") or only
-                episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
-                board.post("episodes", 0, {trial.number: episodes})
-                optimizer = self.agents[label].optimizer
-                board.finish(0, trial.number, label, optimizer, Outcome(state="complete"))
-        label_of = {trial.number: study.params(trial).get("agent") or only for trial in study.trials()}
-        self.rewards = {label: board.rewards[number] for number, label in label_of.items() if number in board.rewards}
-        self.losses = {label: board.losses[number] for number, label in label_of.items() if number in board.losses}
-        self.logs = board.logs if self._of_one_class else {**board.logs, **_NO_BEST_LOSS}
+        label_of = {trial.number: self._label_of(study, trial) for trial in study.trials()}
+        for number in label_of.keys() - shared.get("rewards", {}).keys():
+            if episodes := study.storage.episodes.curve(study.episodes_key, number):
+                board.post("episodes", 0, {number: episodes})
+        values = {name: {**shared.get(name, {}), **own} for name, own in board.values().items()}
+        self.rewards, self.losses = (
+            {label: values[name][number] for number, label in label_of.items() if number in values[name]}
+            for name in ("rewards", "losses")
+        )
+        self.logs = self._best_of(result)
+
+    def _best_of(self, result: SearchResult) -> dict[str, Any]:
+        """The pick of the study, in the words of `logs`; and who has the lowest loss, where losses can be compared."""
+        study, logs = result.study, dict(_NOTHING_BEST)
+        if why_no_pick(study):
+            return logs
+        pick = result.best
+        best = str(pick.params.get("agent", self._only))
+        logs |= {"best_agent": best, "best_opt": self.agents[best].optimizer}
+        if pick.metric == "loss":
+            return logs | {"best_loss": pick.value, "best_loss_agent": best, "best_loss_opt": logs["best_opt"]}
+        logs["best_reward"] = pick.value
+        if self._of_one_class:
+            losses = [
+                (loss, trial.number, self._label_of(study, trial))
+                for trial in study.trials(TrialState.COMPLETE)
+                if math.isfinite(loss := last_loss(study.storage.episodes.curve(study.episodes_key, trial.number)))
+            ]
+            if losses:
+                loss, _, label = min(losses)
+                logs |= {"best_loss": loss, "best_loss_agent": label, "best_loss_opt": self.agents[label].optimizer}
+        return logs
+
+    @property
+    def _only(self) -> str:
+        return next(iter(self.agents))
+
+    def _label_of(self, study: OpenStudy, trial: FrozenTrial) -> str:
+        return str(study.params(trial).get("agent") or self._only)
 
     @property
     def _of_one_class(self) -> bool:
@@ -147,6 +187,24 @@ class ParallelFinder:
 
 class AgentFinder(ParallelFinder):
     """`ParallelFinder` by its other name."""
+
+
+def last_loss(episodes: Sequence[EpisodeRecord]) -> float:
+    """Returns the mean loss over the last part of training, over seeds the interquartile mean; NaN without losses."""
+    by_seed: dict[int, list[EpisodeRecord]] = {}
+    for episode in episodes:
+        by_seed.setdefault(episode.seed, []).append(episode)
+    if not by_seed:
+        return math.nan
+    return float(iqm([_last_loss_of_run(own) for own in by_seed.values()]))
+
+
+def _last_loss_of_run(episodes: Sequence[EpisodeRecord]) -> float:
+    known = [(episode.env_steps, episode.loss) for episode in episodes if episode.loss is not None]
+    if not known:
+        return math.nan
+    steps, losses = zip(*known, strict=True)
+    return last_part_return(steps, losses, budget=max(episode.env_steps for episode in episodes))
 
 
 def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any]:

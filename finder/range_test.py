@@ -9,57 +9,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.agent import Agent, UpdateMetrics
-from agents.callbacks import Callback, Episode
+from agents.agent import Agent
 from agents.errors import ConfigurationError
+from agents.keras_agent import KerasAgent
 from agents.run import Budget
 from agents.schedules import ExponentialSchedule
 from agents.trainer import Trainer
-from finder.divergence import CollapseGuard, DivergenceGuard
 from finder.evidence import LEVEL, p_value
 from finder.suggestion import Suggestion, minimum, smooth, steepest, unreadable
+from finder.sweep import Metrics, Sweep, Sweeper
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Metrics = Literal["reward", "loss"]
 
 _SMOOTHING = 0.1
 """Share of the points over which a curve is averaged to read a suggestion from it."""
 
 
-@dataclass
-class Sweep:
-    """What was seen while the learning rate grew: parallel lists, a point an episode or a gradient step."""
-
-    rates: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    env_steps: list[int] = field(default_factory=list)
-
-    def add(self, rate: float, value: float, env_steps: int) -> None:
-        """Adds a point."""
-        self.rates.append(rate)
-        self.values.append(value)
-        self.env_steps.append(env_steps)
-
-    def curve(self) -> tuple[list[float], list[float]]:
-        """Each rate once, with the mean of its values."""
-        at_rate: dict[float, list[float]] = {}
-        for rate, value in zip(self.rates, self.values, strict=True):
-            at_rate.setdefault(rate, []).append(value)
-        return list(at_rate), [float(np.mean(values)) for values in at_rate.values()]
-
-    def sources(self) -> list[int]:
-        """For each rate of the curve, the environment steps that had been made: one number for each rollout."""
-        return list(dict(zip(self.rates, self.env_steps, strict=True)).values())
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RangeTestResult:
     """Outcome of a range test.
 
@@ -94,6 +67,13 @@ class RangeTestResult:
     runs: tuple[RangeTestResult, ...] = ()
     low: float = math.nan
     high: float = math.nan
+
+    def __repr__(self) -> str:
+        what = "no suggestion" if self.best is None else f"learning_rate {self.best:.3g}"
+        points = (
+            f"{len(self.curve()[0]):,} rates by {self.metrics}, {len(self.seeds) or 1} runs; it ended: {self.reason}"
+        )
+        return f"RangeTestResult({what}: {self.suggestion.reason}; {points})"
 
     @property
     def best(self) -> float | None:
@@ -171,13 +151,13 @@ def range_test(
     """
     check_sweep(start_lr, end_lr, n_increases, window_size, metrics)
     budget = Budget(env_steps=env_steps, episodes=episodes)
-    sweeper = _Sweeper(
+    sweeper = Sweeper(
         trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
     )
     trainer.forget_stops()
     error: Exception | None = None
     try:
-        with trainer.also_telling(sweeper):
+        with trainer.also_telling(sweeper), _losses_after_steps(trainer.agent, metrics):
             for _ in trainer.iterate(budget):
                 pass
     except ConfigurationError:
@@ -204,6 +184,13 @@ def range_test(
     if not result.curve()[0]:
         return replace(result, suggestion=_none(f"nothing was learned before the test ended: {result.reason}", "none"))
     return replace(result, suggestion=result.read())
+
+
+def _losses_after_steps(agent: Agent, metrics: Metrics) -> AbstractContextManager[None]:
+    """Record losses after steps, by which divergence is known, where losses are watched and the agent can."""
+    if metrics == "loss" and isinstance(agent, KerasAgent):
+        return agent.losses_after_steps()
+    return nullcontext()
 
 
 def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
@@ -297,90 +284,3 @@ def normalized(returns: list[float], window_size: int) -> list[float]:
         spread = window.std()
         result.append(float((value - window.mean()) / spread) if spread > 0 else 0.0)
     return result
-
-
-class _Sweeper(Callback):
-    """Raises the rate and notes what happens."""
-
-    def __init__(
-        self, agent: Agent, schedule: ExponentialSchedule, n_increases: int, metrics: Metrics, optimizer: str | None
-    ) -> None:
-        self.every_gradient_step = metrics == "loss"
-        self.rewards, self.losses = Sweep(), Sweep()
-        self.learned: set[float] = set()  # rates at which an update was made
-        self.reason = ""
-        self._agent = agent
-        self._schedule = schedule
-        self._n_increases = n_increases
-        self._metrics = metrics
-        self._optimizer = optimizer
-        self._k = 0
-        self._returns: list[float] = []  # of the episodes that ended at this rate
-        self._seen = False  # whether an episode has ended after an update at this rate
-        self._rate = float(schedule(0))
-        self.diverged = False
-        self._guards: dict[str, DivergenceGuard] = {}  # one an optimizer: a sum would hide one of them
-        self._collapse = CollapseGuard()
-        agent.set_learning_rate(self._rate, optimizer)
-
-    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
-        if trainer.agent.gradient_steps == 0 or self.reason:
-            return
-        self.rewards.add(self._rate, episode.episode_return, episode.env_steps)
-        if self._metrics == "loss":
-            return
-        if episode.loss is not None:
-            self.losses.add(self._rate, episode.loss, episode.env_steps)
-        self._returns.append(episode.episode_return)
-        self._seen = self._rate in self.learned
-        if self._seen and self._k == self._n_increases:
-            self._stop(trainer, "every rate was tried")
-
-    def on_update_begin(self, trainer: Trainer) -> None:
-        # Not sooner: the episodes up to the next update show what the update before them has done.
-        if not self._seen or self.reason:
-            return
-        if self._collapse.collapsed(float(np.mean(self._returns))):
-            self._stop_diverged(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
-        else:
-            self._returns.clear()
-            self._raise_rate(trainer)
-
-    def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
-        if self.reason:
-            return
-        if not update.finite:
-            if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
-                self._stop_diverged(trainer, f"the loss became {update.loss} at a learning rate of {self._rate:.3g}")
-            return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
-        self.learned.add(self._rate)
-        if self._metrics == "loss":
-            own = {name: float(values.mean()) for name, values in update.losses.items()}
-            loss = own[self._optimizer] if self._optimizer is not None else update.loss
-            self.losses.add(self._rate, loss, trainer.env_steps)
-            diverged = [name for name, value in own.items() if self._guard(name).diverged(value)]
-            if diverged:
-                whose = "the loss" if len(own) == 1 else f"the loss of {diverged[0]}"
-                self._stop_diverged(trainer, f"{whose} diverged at a learning rate of {self._rate:.3g}")
-            else:
-                self._raise_rate(trainer)
-
-    def _guard(self, name: str) -> DivergenceGuard:
-        return self._guards.setdefault(name, DivergenceGuard())
-
-    def _raise_rate(self, trainer: Trainer) -> None:
-        if self._k == self._n_increases:
-            self._stop(trainer, "every rate was tried")
-            return
-        self._k += 1
-        self._seen = False
-        self._rate = float(self._schedule(self._k))
-        self._agent.set_learning_rate(self._rate, self._optimizer)
-
-    def _stop_diverged(self, trainer: Trainer, reason: str) -> None:
-        self.diverged = True
-        self._stop(trainer, reason)
-
-    def _stop(self, trainer: Trainer, reason: str) -> None:
-        self.reason = reason
-        trainer.stop(reason)

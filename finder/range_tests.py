@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from finder.range_test import RangeTestResult, Sweep, smoothing_window
+from finder.range_test import RangeTestResult, smoothing_window
 from finder.suggestion import Suggestion, minimum, smooth, steepest
+from finder.sweep import Sweep
 from studies.rates import WIDEST
 
 

@@ -23,6 +23,7 @@ from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
+from studies.words import class_or_id
 
 _MAX_POINTS = 400
 
@@ -89,13 +90,13 @@ def record_range_test(
     with contextlib.closing(open_storage(storage)) as opened:
         spec = StudySpec(
             name=_free_name(
-                opened, study_name or f"range-test-{agent.label.rpartition(':')[2]}-{agent.environment.label}"
+                opened,
+                study_name or f"range-test-{agent.label.rpartition(':')[2]}-{class_or_id(agent.environment.label)}",
             ),
             storage=storage,
             kind="range-test",
             agents=(agent.label,),
-            env=agent.environment.label,
-            env_kwargs=dict(agent.environment.kwargs),
+            **agent.environment.described,
             seeds=tuple(run.seed for run in runs),
             env_steps=max(1, *(run.env_steps for run in runs)),
             metric="return" if result.metrics == "reward" else "loss",

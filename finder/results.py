@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
+from studies.no_pick import NoPick
 from studies.pick import Pick, best, best_optimizer, why_no_pick
 from studies.study import OpenStudy
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from finder.table import TrialTable
+
+
+def found_repr(finder: str, result: object | None) -> str:
+    """Return how a finder shows itself: what it is for and, after a search, what that found."""
+    return finder if result is None else f"{finder}\n{result!r}"
 
 
 class SearchResult:
@@ -27,31 +33,34 @@ class SearchResult:
         self.stopped = stopped
 
     def __repr__(self) -> str:
+        from studies.conclusion import conclusion
+        from studies.remedies import remedy_text
         from studies.reports.answer import counts_text
 
-        lines = [f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]
-        why = why_no_pick(self.study)
-        lines.append(f"no pick: {why}" if why else repr(self.best))
+        found = conclusion(self.study)
+        lines = [*found.lines, f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]
+        lines += [f"to be surer: {remedy_text(remedy)} ({remedy.purpose})" for remedy in found.remedies]
         return "\n".join(lines if self.stopped is None else [*lines, f"stopped: {self.stopped}"])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>{self.table()._repr_html_()}"
 
     @property
-    def best(self) -> Pick:
+    def best(self) -> Pick | NoPick:
         """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
 
-        Raises:
-            StudyError: There is none that can be called the best; it says why.
+        Where none can be called the best it is false and has a `reason` (`NoPick`); whatever else is asked of that
+        raises a `StudyError` with this reason.
         """
-        return best(self.study)
+        why = why_no_pick(self.study)
+        return NoPick(self.study.name, why) if why else best(self.study)
 
     def best_optimizer(self, name: str = "default") -> Any:
         """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one."""
         return best_optimizer(self.study.name, self.study.storage, name)
 
     def table(self) -> TrialTable:
-        """A row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason."""
+        """A row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""
         from finder.table import trial_table
 
         return trial_table(self.study)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
 from agents.whole_file import remove_unfinished, replacing
-from studies.words import call_lines
+from studies.words import call_lines, class_or_id
 
 if TYPE_CHECKING:
     from agents.spec import AgentSpec
@@ -33,6 +33,8 @@ class RunSettings:
         config: Its hyperparameters, complete.
         env: The environment's id.
         env_kwargs: Its arguments.
+        wrappers: What is put around it, as `agents.EnvironmentSpec` takes them.
+        max_episode_steps: Its step limit, None for the environment's own.
         vectorization: How its copies are stepped.
         seed: Seed of everything.
         env_steps: Budget in environment steps, from the beginning; or None.
@@ -40,6 +42,7 @@ class RunSettings:
         target_reward: Mean return of the last 100 episodes at which it ends, or None.
         evaluate_every: Interval of evaluations (`agents.Every`), None for none.
         evaluate_episodes: Episodes of each.
+        eval_max_steps: Steps after which these are cut (`agents.Evaluate`); None for its default.
         checkpoint_every: Interval of checkpoints; None for every minute, or where only the best are kept and there are
             evaluations, for each of these.
         keep: Newest checkpoints that stay.
@@ -54,6 +57,7 @@ class RunSettings:
         callbacks: What makes its further callbacks: module:Class or file.py:Class.
         strategy: On how many devices or processes it learns (`agents.strategies`).
         pool: Processes that step its environments; None where its own does.
+        hang_seconds: How long a step of its environment, or an update, may take before it has failed; 0: forever.
         study: Of which study's pick it is: name, storage, trial; or None.
     """
 
@@ -61,6 +65,8 @@ class RunSettings:
     config: dict[str, Any]
     env: str
     env_kwargs: dict[str, Any] = field(default_factory=dict)
+    wrappers: tuple[str, ...] = ()
+    max_episode_steps: int | None = None
     vectorization: str = "auto"
     seed: int = 0
     env_steps: int | None = None
@@ -68,6 +74,7 @@ class RunSettings:
     target_reward: float | None = None
     evaluate_every: str | None = None
     evaluate_episodes: int = 10
+    eval_max_steps: int | None = None
     checkpoint_every: str | None = None
     keep: int = 3
     best_only: bool = False
@@ -81,6 +88,7 @@ class RunSettings:
     callbacks: tuple[str, ...] = ()
     strategy: str = "none"
     pool: int | None = None
+    hang_seconds: float = 600.0
     study: dict[str, Any] | None = None
 
     def agent_spec(self) -> AgentSpec:
@@ -90,13 +98,11 @@ class RunSettings:
             ConfigurationError: Something in it is not there any more, or it is a training function.
         """
         from agents.environments import EnvironmentSpec
-        from agents.environments.spec import check_environment_id
         from agents.spec import AgentSpec
 
-        check_environment_id(self.env)
-        environment = EnvironmentSpec(self.env, self.env_kwargs, self.vectorization)
+        environment = EnvironmentSpec.of_described(self, self.vectorization)
         spec = AgentSpec.of(self.agent, environment, self.config)
-        lines = call_lines(self.agent, self.env, self.env_kwargs, self.config)
+        lines = call_lines(self.agent, self, self.config)
         spec.refuse_functions(f"nothing can be kept of it in a folder. Call it yourself:\n\n{lines}")
         return spec
 
@@ -243,7 +249,7 @@ def _refused(folder: Path, what: str) -> Iterator[None]:
 def free_folder(settings: RunSettings) -> Path:
     """Returns a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
     agent = settings.agent.rpartition(":")[2]
-    name = re.sub(r"[^\w.-]+", "-", f"{agent}-{settings.env}-seed{settings.seed}")
+    name = re.sub(r"[^\w.-]+", "-", f"{agent}-{class_or_id(settings.env)}-seed{settings.seed}")
     path, number = Path("runs") / name, 2
     while path.exists():
         path, number = Path("runs") / f"{name}-{number}", number + 1

@@ -10,13 +10,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from agents.errors import ConfigurationError
 from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
+from finder.guarded_observer import GuardedObserver
 from finder.ingredients import Ingredients, check_plan
 from finder.trial import Outcome, TrialSpec
+from finder.watching import is_script, watched
+from studies.attributes import LEARNED_ATTR
 from studies.checkpoint_folder import checkpoint_folder
 from studies.opening import open_study
 from studies.patience import StorageAwayError
@@ -37,7 +40,7 @@ LOOK_SECONDS = 1.0
 
 
 class Observer(Protocol):
-    """Who watches a search: a progress display, say. It cannot change anything."""
+    """A progress display, say. It cannot change a search, and what it raises does not end one (`GuardedObserver`)."""
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """The study is open, and so many trials of it are left to run, on this executor."""
@@ -54,11 +57,21 @@ class Observer(Protocol):
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
         """A trial was handed to the executor."""
 
+    def trial_built(self, number: int) -> None:
+        """A trial's agents are built; their first update compiles. Observers may be without this."""
+
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Episodes of a trial have ended."""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         """A trial has ended."""
+
+
+class Watching(TypedDict):
+    """Who watches a search, as `run_search` takes it."""
+
+    progress: bool | Observer
+    observer: Observer | None
 
 
 Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
@@ -74,6 +87,7 @@ class Search:
         executor: Where trials run.
         observer: Who watches.
         further: What to try on top of the plan, asked when all of it has ended, until it says nothing.
+        says_interrupts: Whether it says what is kept when it is interrupted, since no program around it does.
     """
 
     def __init__(
@@ -83,14 +97,18 @@ class Search:
         executor: Executor,
         observer: Observer | None = None,
         further: Further | None = None,
+        *,
+        says_interrupts: bool = True,
     ) -> None:
         self.study = study
         self.recorder = Recorder(study)
-        self._ingredients = ingredients
+        self._ingredients = ingredients.stepped_by(study.stepped_by)
         self._executor = executor
-        self._observer = observer
+        self._observer = None if observer is None else GuardedObserver(observer)
         self._further = further
+        self._says_interrupts = says_interrupts
         self._tidied = time.monotonic()
+        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the trials that run
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
         self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
 
@@ -118,7 +136,7 @@ class Search:
             self.recorder.close()
             raise StorageAwayError(f"{error} {self._what_is_kept()}") from error
         except KeyboardInterrupt:
-            if self._observer is None:  # a script: nobody else says it
+            if self._says_interrupts:
                 print(_interrupted(self.study), file=sys.stderr)
             raise
         finally:
@@ -218,6 +236,8 @@ class Search:
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """See `StudyListener`."""
         self.recorder.started(number, configuration)
+        if self._observer:
+            self._observer.trial_built(number)
 
     @property
     def prunes(self) -> bool:
@@ -235,6 +255,7 @@ class Search:
             self.recorder.flush()
         for number, own in records.items():
             self.recorder.episodes(number, own)
+            self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
             if self._observer:
                 self._observer.trial_episodes(number, own)
 
@@ -244,9 +265,16 @@ class Search:
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """See `StudyListener`."""
-        extra: dict[str, Any] = {"wall_seconds": round(outcome.wall_seconds, 3), "env_steps": outcome.env_steps}
+        env_steps, seconds = outcome.env_steps, outcome.wall_seconds
+        newest = self._newest.pop(number, {}).values()
+        if newest and not env_steps:  # its process is gone, and left no more than its episodes
+            env_steps = min(record.env_steps for record in newest)
+            seconds = max(record.wall_seconds for record in newest)
+        extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
         if outcome.custom_metrics:
             extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
+        if not outcome.learned:
+            extra[LEARNED_ATTR] = False
         value = float("nan") if outcome.value is None else outcome.value
         if outcome.state == "complete":
             self.recorder.completed(number, value, outcome.seed_values, extra)
@@ -279,6 +307,7 @@ def run_search(
     ingredients: Ingredients | None = None,
     executor: Executor | None = None,
     observer: Observer | None = None,
+    progress: bool | Observer = True,
     storage: StudyStorage | None = None,
     further: Further | None = None,
 ) -> tuple[OpenStudy, str | None]:
@@ -288,7 +317,8 @@ def run_search(
         spec: The study.
         ingredients: What its words stand for; by default every word is a name.
         executor: Where trials run; by default what the study says, or what suits it.
-        observer: Who watches.
+        observer: Who watches, in place of `progress`.
+        progress: Whether the search is shown, or who watches; see `finder.options.StudyOptions`.
         storage: An open storage; by default the study's own is opened.
         further: See `Search`.
 
@@ -296,18 +326,20 @@ def run_search(
         ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
         StudyError: A storage that cannot be opened, or a study of that name with another space.
     """
-    if executor is None:
-        prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
-    ingredients = ingredients or Ingredients.of(spec)
-    check_plan(spec, ingredients)
-    executor = executor or choose_executor(
-        spec, {label: ingredients.agents[label] for label in spec.agents}, ingredients.why_alone
-    )
-    study = open_study(spec, storage)
-    try:
-        search = Search(study, ingredients, executor, observer, further)
-        stopped = search.run()
-    except BaseException:
-        study.close()
-        raise
-    return search.study, stopped
+    with watched(progress, observer) as watcher:
+        if executor is None:
+            prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
+        ingredients = ingredients or Ingredients.of(spec)
+        check_plan(spec, ingredients)
+        executor = executor or choose_executor(
+            spec, {label: ingredients.agents[label] for label in spec.agents}, ingredients.why_alone
+        )
+        study = open_study(spec, storage)
+        try:
+            alone = is_script(progress, observer)
+            search = Search(study, ingredients, executor, watcher, further, says_interrupts=alone)
+            stopped = search.run()
+        except BaseException:
+            study.close()
+            raise
+        return search.study, stopped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +33,8 @@ def read_study(path: str | Path) -> StudySpec:
 def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
     """What the agents and the environment say to a study, as far as it can be read at all."""
     from agents.callbacks import find_maker
-    from agents.environments import EnvironmentSpec
     from agents.errors import ConfigurationError
     from agents.spec import config_class
-    from agents.strategies import StrategySpec
 
     found: list[Mistake] = []
     configs: dict[str, type[Config]] = {}
@@ -51,16 +49,7 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
             find_maker(place)
         except ConfigurationError as error:
             found.append((("callbacks",), str(error)))
-    if isinstance(data.get("strategy"), str):
-        try:
-            StrategySpec.of(data["strategy"])
-        except ConfigurationError as error:
-            found.append((("strategy",), str(error)))
-    if isinstance(data.get("env"), str):
-        try:
-            EnvironmentSpec.of(data["env"])
-        except ConfigurationError as error:
-            found.append((("env",), str(error)))
+    found += _mistakes_of_places(data)
     if len(configs) == len(labels):
         for location, name, values in _settings(data):
             owner = location[1] if location[0] == "agent_params" else None
@@ -68,6 +57,28 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
             told = _mistake(suitable, name, values)
             if told:
                 found.append((location, told))
+    return found
+
+
+def _mistakes_of_places(data: Mapping[str, Any]) -> list[Mistake]:
+    """What is wrong with the strategy, the environment and its wrappers."""
+    from agents.environments import EnvironmentSpec
+    from agents.environments.wrappers import checked_wrappers
+    from agents.errors import ConfigurationError
+    from agents.strategies import StrategySpec
+
+    named: list[tuple[str, Callable[[Any], Any], Any]] = [
+        ("strategy", StrategySpec.of, data.get("strategy")),
+        ("env", EnvironmentSpec.of, data.get("env")),
+    ]
+    named += [("wrappers", checked_wrappers, wrapper) for wrapper in _as_list(data.get("wrappers"))]
+    found: list[Mistake] = []
+    for key, check, text in named:
+        try:
+            if isinstance(text, str):
+                check(text)
+        except ConfigurationError as error:
+            found.append(((key,), str(error)))
     return found
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from optuna.trial import FrozenTrial
 
 from studies.confirmation import candidate
+from studies.pick import best, why_no_pick
 from studies.ranking import rank
 from studies.study import OpenStudy
 from studies.words import number_text, param_text
@@ -35,15 +36,18 @@ class TrialTable(pd.DataFrame):
 
 
 def trial_table(study: OpenStudy) -> TrialTable:
-    """Returns a row a trial: number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason.
+    """Returns a row a trial: whether it is the pick, number, parameters, value, spread over seeds, seeds, state, steps,
+    seconds, reason.
 
     Custom metrics have a column each (`custom_metrics.NAME`), with their means over the last part of training.
     """
+    pick = None if why_no_pick(study) else best(study).trial
     rows = []
     for trial in study.trials():
         ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
         rows.append(
             {
+                "pick": trial.number == pick,
                 "trial": trial.number,
                 **study.params(trial),
                 "value": trial.value,
@@ -64,6 +68,7 @@ def _metrics(trial: FrozenTrial) -> Iterable[tuple[str, dict[str, float]]]:
 
 
 _FORMATS: dict[str, Callable[[Any], str]] = {
+    "pick": lambda is_pick: "pick" if is_pick else "",
     "value": number_text,
     "spread": "{:.2g}".format,
     "env_steps": "{:,.0f}".format,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import gymnasium as gym
 import numpy as np
 
 from agents.agent import Agent
 from agents.callbacks import Episode
+from agents.environments import EnvironmentSpec
+from agents.environments.time_limits import no_limit_hint
 from agents.functions import FunctionSpec
 from agents.own_training import OwnTraining
 from agents.run import MetricSummary
 from agents.spec import AgentSpec
+from studies.bounds import LIMITS_KEY
 from studies.records import EpisodeRecord
 from studies.spaces import check_json
 
@@ -82,7 +87,8 @@ class TrialSpec:
             return (
                 f"{told} {self.label} must tell of each episode: run.report(episode_return=..., length=..., loss=...)."
             )
-        return f"{told} Give it a larger budget."
+        hint = no_limit_hint(self.agent.environment) if what == "episode" else ""
+        return f"{told} {hint}, or a larger budget." if hint else f"{told} Give it a larger budget."
 
     def report_steps(self) -> Iterator[int]:
         """The marks and the end; with a budget in episodes, few steps: each is a fifth more than the one before."""
@@ -109,6 +115,9 @@ class Outcome:
     traceback: str = ""
     custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
     diverged: bool = False  # it failed because of what it tried, not because something is broken
+    learned: bool = (
+        True  # an episode ended after a gradient step, or nobody can know (functions need not tell of losses)
+    )
 
 
 def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization: str) -> dict[str, Any]:
@@ -123,12 +132,14 @@ def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization:
         StudyError: The agent's configuration holds something that is not JSON.
     """
     packages = ("agentfinder", "tensorflow", "keras", "gymnasium", "optuna", "numpy")
+    where = spec.agent.environment.described
+    described = {**where, "wrappers": list(where["wrappers"])}
     configuration = {
         "agent": spec.agent.label,
         "config": agent.config.to_dict(),
         **_optimizers_of(agent),
-        "env": spec.agent.environment.label,
-        "env_kwargs": dict(spec.agent.environment.kwargs),
+        **described,
+        LIMITS_KEY: limits_of(spec.agent.environment),
         "vectorization": vectorization,
         "strategy": spec.strategy,
         "seeds": list(spec.seeds),
@@ -138,6 +149,22 @@ def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization:
     }
     check_json(configuration)
     return configuration
+
+
+def limits_of(environment: EnvironmentSpec) -> dict[str, Any]:
+    """What is declared of an environment that bounds its returns; None where nothing is."""
+    declared = None
+    if isinstance(environment.id, str):
+        with contextlib.suppress(gym.error.Error):
+            declared = gym.spec(environment.id.rpartition(":")[2])
+    given = environment.max_episode_steps or environment.kwargs.get("max_episode_steps")
+    if declared is None:
+        return {"max_episode_steps": given, "reward_threshold": None}
+    return {
+        "max_episode_steps": declared.max_episode_steps if given is None else given,
+        # Wrappers may change rewards.
+        "reward_threshold": None if environment.wrappers else declared.reward_threshold,
+    }
 
 
 def _optimizers_of(agent: Agent | OwnTraining) -> dict[str, Any]:

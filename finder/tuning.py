@@ -12,7 +12,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.spec import AgentSpec
 from finder.ingredients import Ingredients, check_plan
-from finder.options import Metrics, StudyOptions, make_spec
+from finder.options import Metrics, StudyOptions, make_spec, watching
 from finder.results import SearchResult
 from finder.search import Observer, run_search
 from finder.study_file import read_study
@@ -89,7 +89,7 @@ def tune(
     )
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
     ingredients = Ingredients.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
-    return SearchResult(*run_search(study, ingredients=ingredients, observer=options.get("observer")))
+    return SearchResult(*run_search(study, ingredients=ingredients, **watching(options)))
 
 
 def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
@@ -165,13 +165,21 @@ def _searchable(known: Mapping[str, Any]) -> list[str]:
     return [name for name, about in known.items() if about.search is not None]
 
 
-def run_file(path: str | Path, observer: Observer | None = None, **overrides: Any) -> SearchResult:
-    """Runs the study that a TOML file describes; `overrides` replace fields of it.
+def run_file(
+    path: str | Path, observer: Observer | None = None, *, progress: bool | Observer = True, **overrides: Any
+) -> SearchResult:
+    """Runs the study that a TOML file describes.
+
+    Args:
+        path: The file.
+        observer: See `StudyOptions`.
+        progress: See `StudyOptions`.
+        **overrides: Fields of the study that are replaced.
 
     Raises:
         StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
     """
-    return SearchResult(*run_search(_read(path, overrides), observer=observer))
+    return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:

@@ -15,6 +15,7 @@ from finder.optimizer import labelled
 from finder.options import own_params, weights_digest
 from finder.results import SearchResult
 from finder.search import Search
+from finder.watching import is_script, watched
 from studies.defaults import DEFAULT_STORAGE
 from studies.opening import join_study
 from studies.spec import StudySpec
@@ -36,6 +37,7 @@ def work(
     n_jobs: int | None = None,
     population: int | None = None,
     observer: Observer | None = None,
+    progress: bool | Observer = True,
 ) -> SearchResult:
     """Takes trials of a study until it is done, beside any number of other processes that do the same.
 
@@ -53,7 +55,8 @@ def work(
         executor: Where trials run here. Defaults to what the study says.
         n_jobs: Processes at the same time, here. Defaults to what the study says.
         population: Runs that a process trains at the same time, here. Defaults to what the study says.
-        observer: Who watches.
+        observer: See `StudyOptions`.
+        progress: See `StudyOptions`.
 
     Returns:
         The study, with what all workers have found.
@@ -71,8 +74,10 @@ def work(
         changes = {name: value for name, value in said.items() if value is not None}
         here = StudySpec.from_json_dict({**spec.to_json_dict(), **changes})
         known = {label: ingredients.agents[label] for label in spec.agents}
-        search = Search(study, ingredients, choose_executor(here, known, ingredients.why_alone), observer)
-        stopped = search.run()
+        with watched(progress, observer) as watcher:
+            where, alone = choose_executor(here, known, ingredients.why_alone), is_script(progress, observer)
+            search = Search(study, ingredients, where, watcher, says_interrupts=alone)
+            stopped = search.run()
     except BaseException:
         study.close()
         raise
@@ -113,7 +118,13 @@ def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
 
 def _check_environment(spec: StudySpec, environment: EnvironmentSpec) -> None:
     """Refuses an environment that is not the one that the study was begun with."""
-    theirs, given = (spec.env, dict(spec.env_kwargs)), (environment.label, dict(environment.kwargs))
+    given = environment.described
+    theirs = {name: getattr(spec, name) for name in given}
     if theirs != given:
-        told, other = (f"{label} with {kwargs}" if kwargs else label for label, kwargs in (theirs, given))
+        told, other = (
+            " with ".join(
+                [side["env"], *(f"{name} {value}" for name, value in side.items() if name != "env" and value)]
+            )
+            for side in (theirs, given)
+        )
         raise ConfigurationError(f"The study is about {told}, not about {other}.")

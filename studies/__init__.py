@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from studies.episodes import EpisodeTable
     from studies.errors import StudyError
     from studies.listing import StudySummary, list_studies
+    from studies.no_pick import NoPick
     from studies.opening import delete_study, join_study, open_study
     from studies.pick import Pick, best, best_optimizer
     from studies.pruners import PRUNERS, make_pruner
@@ -39,6 +40,7 @@ _HOMES = {
     "studies.episodes": ("EpisodeTable",),
     "studies.errors": ("StudyError",),
     "studies.listing": ("StudySummary", "list_studies"),
+    "studies.no_pick": ("NoPick",),
     "studies.pick": ("Pick", "best", "best_optimizer"),
     "studies.pruners": ("PRUNERS", "make_pruner"),
     "studies.ranking": ("Candidate", "Ranked", "rank"),
@@ -73,6 +75,7 @@ __all__ = [
     "Fixed",
     "FloatRange",
     "IntRange",
+    "NoPick",
     "OpenStudy",
     "Pick",
     "Ranked",
@@ -119,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

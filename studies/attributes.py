@@ -7,11 +7,21 @@ from optuna.trial import FrozenTrial, TrialState
 CONFIRMS_ATTR = "confirms"
 """Number of the trial that this one ran again on further seeds (`studies.confirmation`)."""
 
+NO_CANDIDATE = {"constraints": [1.0]}
+"""Optuna system attributes of a trial that is no candidate for the best one.
+
+A constraint that is violated is how Optuna leaves a trial out of `Study.best_trial` and `Study.best_trials`. It is
+written as a list, which every version of Optuna reads and optuna-dashboard too.
+"""
+
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value there; kept where a pruner judges by single seeds (`studies.rungs`)."""
 
 DIVERGED_ATTR = "diverged"
 """True on a trial that failed because of what it tried, such as a learning rate that is too high."""
+
+LEARNED_ATTR = "learned"
+"""False on a trial of which no episode ended after a gradient step: its value is that of the untrained agent."""
 
 REASON_ATTR = "reason"
 """Why a trial was pruned or failed, a sentence for people."""
@@ -21,7 +31,7 @@ TRACEBACK_ATTR = "traceback"
 
 
 def is_confirmation(trial: FrozenTrial) -> bool:
-    """Returns whether a trial only ran another one again, on seeds that took no part in choosing it."""
+    """Returns whether a trial only ran another one again, on further seeds."""
     return CONFIRMS_ATTR in trial.user_attrs
 
 
@@ -38,6 +48,11 @@ def is_open(trial: FrozenTrial) -> bool:
 def has_diverged(trial: FrozenTrial) -> bool:
     """Returns whether a trial failed because of what it tried, so that it would fail again."""
     return trial.state == TrialState.FAIL and bool(trial.user_attrs.get(DIVERGED_ATTR))
+
+
+def never_learned(trial: FrozenTrial) -> bool:
+    """Returns whether a trial's value is that of an untrained agent, so that it says nothing of what was tried."""
+    return trial.user_attrs.get(LEARNED_ATTR) is False
 
 
 def seed_values(trial: FrozenTrial) -> dict[int, float]:

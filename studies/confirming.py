@@ -1,4 +1,9 @@
-"""Begins the trials that confirm a search: what is still to be run again, on which seeds, as trials of the study."""
+"""Begins the trials that confirm a search: what is still to be run again, on which seeds, as trials of the study.
+
+They are trials of the same Optuna study, so that leases, checkpoints, episodes and resuming are those of every trial,
+and a finalist and its confirmation are never in two studies of which one was renamed or deleted. For Optuna they are no
+candidates (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Our samplers and pruners do not see them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from studies.attributes import CONFIRMS_ATTR, REASON_ATTR, is_interrupted
+from studies.attributes import CONFIRMS_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 from studies.beginning import created, take_up
 from studies.confirmation import unconfirmed
 
@@ -86,9 +91,17 @@ class Confirmations:
         waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
         trial = take_up(self._study.study, waiting[0], finalist.distributions) if waiting else None
         again = trial is not None
+        if trial is not None:
+            self._leave_out(waiting[0])
         trial = trial or self._begin_new(finalist)
         self._begun[trial.number] = finalist.number
         return Begun(trial, finalist.number, seeds, again)
+
+    def _leave_out(self, trial: FrozenTrial) -> None:
+        """Marks a confirmation that an earlier version began, when Optuna still took them for ordinary trials."""
+        for key, value in NO_CANDIDATE.items():
+            if key not in trial.system_attrs:
+                self._study.study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
     def put_back(self, number: int) -> None:
         """A trial was interrupted; if it was one of them, it is left to be begun again."""
@@ -104,5 +117,6 @@ class Confirmations:
             params=finalist.params,
             distributions=finalist.distributions,
             user_attrs={CONFIRMS_ATTR: finalist.number},
+            system_attrs=dict(NO_CANDIDATE),
         )
         return created(self._study.study, template)

@@ -174,6 +174,10 @@ def _budget(spec: StudySpec) -> str:
 
 def _told(field: str, value: Any) -> str:
     words = {"env": "the environment", "kind": "the question", "metric": "the metric"}
+    if field == "max_episode_steps":
+        return "the environment's own step limit" if value is None else f"at most {value:,} steps an episode"
+    if field == "wrappers":
+        return f"the wrappers {', '.join(value)}" if value else "no wrappers"
     return f"{words.get(field, field)} {_text(value)}"
 
 

@@ -14,15 +14,18 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from studies.conclusion import conclusion
+from studies.dashboard_page import DashboardPage, PickShown
 from studies.errors import StudyError
 from studies.listing import StudySummary, list_studies
 from studies.opening import remove_study
-from studies.reports.answer import answer, budget_text
+from studies.reports.answer import answer, budget_text, pick_or_none
 from studies.reports.figures import study_figures
-from studies.shown_storage import MOST_CURVES, ShownStorage
+from studies.reports.importances import importances_data
+from studies.shown_storage import MOST_CURVES, ShownStorage, StoredStorage
 from studies.storage import StudyStorage, open_storage
 from studies.study import load_study
-from studies.words import plural
+from studies.words import over_seeds_text, plural
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -75,11 +78,23 @@ def _note(study: OpenStudy) -> str:
     more = f"Everything about a trial: `finder show {where}`"
     if len(study.all_trials()) > 2 * MOST_CURVES:
         more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
-    return f"**{asked}**\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
+    lines = "  \n".join(f"**{line}**" if place == 0 else line for place, line in enumerate(conclusion(study).lines))
+    return f"{lines}\n\n{asked}\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
+
+
+def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
+    """Returns the number of a study's pick (None if it has none), and its card."""
+    pick = pick_or_none(study)
+    above = f"The number above: {study.spec.metric} in the search, {over_seeds_text(len(study.spec.seeds))}."
+    return None if pick is None else pick.trial, {
+        "name": "Best so far, no pick" if pick is None else "Finder's pick",
+        "lines": [*conclusion(study).lines, above],
+        "importances": {each.name: each.share for each in importances_data(study).importances},
+    }
 
 
 class FigureKeeper:
-    """Attaches the figures of a storage's studies, again and again while they change.
+    """Attaches the figures of a storage's studies and knows their picks, again and again while they change.
 
     Args:
         storage: An open storage.
@@ -89,6 +104,7 @@ class FigureKeeper:
         self._storage = storage
         self._drawn: dict[str, StudySummary] = {}
         self._rests_until: dict[str, float] = {}
+        self._picks: dict[int, tuple[int | None, PickShown]] = {}  # study's id -> number of its pick, what is shown
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="finder-figures", daemon=True)
 
@@ -102,7 +118,9 @@ class FigureKeeper:
             began = time.monotonic()
             self._drawn[summary.name] = ended
             try:
-                attach_figures(load_study(self._storage, summary.name))
+                study = load_study(self._storage, summary.name)
+                self._picks[study.study._study_id] = _pick_shown(study)
+                attach_figures(study)
             except Exception:
                 # A figure that cannot be drawn or stored must not keep the dashboard from being looked at.
                 _logger.exception("the figures of the study %r could not be attached", summary.name)
@@ -110,6 +128,14 @@ class FigureKeeper:
             self._rests_until[summary.name] = now + _REST * (now - began)
             changed.append(summary.name)
         return changed
+
+    def pick_of(self, study_id: int) -> int | None:
+        """Returns the number of a study's pick, None if it has none."""
+        return self._picks[study_id][0] if study_id in self._picks else None
+
+    def picks(self) -> dict[str, PickShown]:
+        """Returns what is shown of each study's pick, by the study's id as text."""
+        return {str(study_id): shown for study_id, (_, shown) in list(self._picks.items())}
 
     def start(self) -> None:
         """Looks every few seconds, in a thread of its own."""
@@ -173,8 +199,6 @@ def make_dashboard(
     Raises:
         StudyError: If the storage is in memory, or the port is taken or not allowed.
     """
-    from optuna_dashboard import wsgi
-
     if storage.url == "memory":
         raise StudyError(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
@@ -186,11 +210,21 @@ def make_dashboard(
     try:
         server.keeper = FigureKeeper(storage)
         server.keeper.look()
-        server.set_app(wsgi(ShownStorage(storage.optuna, lambda study_id: remove_study(storage, study_id))))
+        server.set_app(_application(storage, server.keeper))
     except BaseException:
         server.server_close()
         raise
     return server
+
+
+def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
+    from optuna_dashboard import wsgi
+
+    def remove(study_id: int) -> None:
+        remove_study(storage, study_id)
+
+    shown = wsgi(ShownStorage(storage.optuna, remove, keeper.pick_of))
+    return DashboardPage(shown, wsgi(StoredStorage(storage.optuna, remove)), keeper.picks)
 
 
 class _ThreadedServer(ThreadingMixIn, WSGIServer):

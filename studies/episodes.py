@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from studies.bounds import TIMES, ReturnsSeen
 from studies.records import EpisodeRecord
 from studies.schema import episodes
 
@@ -48,6 +49,21 @@ class EpisodeTable(ABC):
     @abstractmethod
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
         """Deletes all episodes of a study, or of one of its trials."""
+
+    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+        """Returns the lowest and the highest returns of a study's episodes, None if it has none with a return."""
+        runs: dict[tuple[int, int], list[float]] = {}
+        a_step = []
+        for number, curve in self.curves(study_name).items():
+            for episode in curve:
+                if not math.isnan(episode.episode_return) and episode.length > 0:
+                    runs.setdefault((number, episode.seed), []).append(episode.episode_return)
+                    a_step.append(episode.episode_return / episode.length)
+        if not runs:
+            return None
+        lowest, highest = min(map(min, runs.values())), max(map(max, runs.values()))
+        n_lowest, n_highest = (sum(own.count(value) >= TIMES for own in runs.values()) for value in (lowest, highest))
+        return ReturnsSeen(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
 
     def frame(self, study_name: str) -> pd.DataFrame:
         """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
@@ -119,6 +135,30 @@ class SqlEpisodes(EpisodeTable):
             statement = statement.where(episodes.c.trial_number == trial_number)
         with self.engine.begin() as connection:
             connection.execute(statement)
+
+    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+        """See `EpisodeTable`; the database looks, so that no episode has to be read."""
+        columns = episodes.c
+        own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
+        a_step = columns.episode_return / columns.length
+        value = columns.episode_return
+        extremes = sa.select(sa.func.min(value), sa.func.max(value), sa.func.min(a_step), sa.func.max(a_step))
+        with self.engine.connect() as connection:
+            lowest, highest, least, most = connection.execute(extremes.where(own)).one()
+            if lowest is None:
+                return None
+            counts = [
+                len(
+                    connection.execute(
+                        sa.select(columns.trial_number)
+                        .where(own, value == extreme)
+                        .group_by(columns.trial_number, columns.seed)
+                        .having(sa.func.count() >= TIMES)
+                    ).all()
+                )
+                for extreme in (lowest, highest)
+            ]
+        return ReturnsSeen(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
 
     def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
         """Trial and episode, in order."""

@@ -38,6 +38,7 @@ from studies.study import (
 )
 from studies.trial_sampler import TrialSampler
 from studies.unwritten import Unwritten
+from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -190,7 +191,8 @@ def _create(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names([f"mean {spec.metric}"])  # the dashboard's axes say this instead of "Objective 0"
+            # The dashboard's axes say this instead of "Objective 0".
+            study.set_metric_names([f"{spec.metric} in the search, {over_seeds_text(len(spec.seeds))}"])
         return study
     finally:
         optuna.logging.set_verbosity(verbosity)

@@ -37,11 +37,13 @@ class Pick:
         agent: The agent's label.
         env: The environment's id.
         env_kwargs: The environment's arguments.
+        wrappers: What was put around it.
+        max_episode_steps: Its step limit; None for the environment's own.
         config: The agent's configuration for the long run: with the suggested rate, where that is not the tested one.
         optimizers: Each optimizer, serialised by Keras, by name; with the same rate.
         metric: What the value is: `return` or `loss`.
-        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, so that choosing it
-            has made it no better. NaN for a range test, which has none.
+        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, which did not choose
+            the finalists (`studies.confirmation`). NaN for a range test, which has none.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
         low: Lower end of the interval in which the expected value lies with 95% probability; NaN where nothing is known
             of the spread.
@@ -67,6 +69,8 @@ class Pick:
     agent: str
     env: str
     env_kwargs: dict[str, Json]
+    wrappers: tuple[str, ...]
+    max_episode_steps: int | None
     config: dict[str, Json]
     optimizers: dict[str, Json]
     metric: str
@@ -100,7 +104,7 @@ class Pick:
 
     @property
     def seeds_text(self) -> str:
-        """On which seeds it has its value: `3 seeds`, or `5 further seeds` where they took no part in choosing it."""
+        """On which seeds it has its value: `3 seeds`, or `5 further seeds` where it was confirmed on those."""
         return counted(self.n_seeds, "seed" if self.confirmed_by is None else "further seed")
 
     @property
@@ -156,6 +160,8 @@ def best(study: OpenStudy) -> Pick:
         agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
         env=configuration.get("env", study.spec.env),
         env_kwargs=configuration.get("env_kwargs", dict(study.spec.env_kwargs)),
+        wrappers=tuple(configuration.get("wrappers", study.spec.wrappers)),
+        max_episode_steps=configuration.get("max_episode_steps", study.spec.max_episode_steps),
         config=_at_rate(configuration.get("config", {}), rate),
         optimizers=_optimizers_at_rate(configuration, rate),
         metric=study.spec.metric,

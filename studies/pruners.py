@@ -30,6 +30,14 @@ _NAMES = {
     "wilcoxon": "wilcoxon",
 }
 
+_WITHDRAWN = {
+    "wilcoxon": (
+        "its test takes the points of one learning curve for independent measurements, which they are not, and so "
+        "stops trials by chance. Use 'race', 'sequential-test' (a test over seeds, which are independent) or 'median'."
+    )
+}
+"""Pruners of earlier versions -> why there are none of that name any more. Studies that name them can still be read."""
+
 PRUNERS = (
     "none",
     "race",
@@ -42,7 +50,6 @@ PRUNERS = (
     "keep-top",
     "patient",
     "threshold",
-    "wilcoxon",
 )
 """Every name that `make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
 
@@ -53,7 +60,7 @@ def canonical_pruner_name(name: str) -> str | None:
 
 
 def check_pruner_name(name: Any) -> str:
-    """Returns `name` if it is a pruner's.
+    """Returns `name` if it is a pruner's, or was one's: a stored study that names it can be read, but not run.
 
     Raises:
         StudyError: If it is unknown; names the nearest ones.
@@ -80,7 +87,7 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     - `hyperband`: first rung at a twenty-seventh, factor 3 (`HyperbandPruner`); it needs a budget in environment steps.
     - `patient`: `patience` (5 reports) without an improvement of `min_delta`, then it asks the pruner that is named in
       `wrapped` (none: it prunes).
-    - `threshold` (`lower`, `upper`) and `wilcoxon`: as in Optuna.
+    - `threshold` (`lower`, `upper`): as in Optuna.
 
     Args:
         name: A name out of `PRUNERS`, or an Optuna class name, in any case.
@@ -88,11 +95,13 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
         spec: The study, for its budget.
 
     Raises:
-        StudyError: If the name is unknown or an argument is unknown or refused.
+        StudyError: If the name is unknown or withdrawn, or an argument is unknown or refused.
     """
     canonical = canonical_pruner_name(check_pruner_name(name))
     assert canonical is not None
     what = f"the pruner {name!r}"
+    if canonical in _WITHDRAWN:
+        raise StudyError(f"{what} was withdrawn: {_WITHDRAWN[canonical]}")
     try:
         with chosen_by_name():
             return _build(canonical, dict(kwargs), spec, what)
@@ -159,10 +168,8 @@ def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> Ba
         check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
         inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped
         return pruners.PatientPruner(inner, **{"patience": 5, **kwargs})
-    elif name == "threshold":
-        target = pruners.ThresholdPruner
     else:
-        target = pruners.WilcoxonPruner
+        target = pruners.ThresholdPruner
     check_arguments(target, kwargs, what, taken)
     return target(**{**defaults, **kwargs})
 

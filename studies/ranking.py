@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from studies.bounds import Bounds
 from studies.errors import StudyError
 from studies.spaces import Json
 from studies.statistics import estimate
@@ -98,6 +99,23 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
     return ranked + [_unknown(each) for each in sorted(unknown, key=lambda each: each.number)]
 
 
+def within(ranked: Sequence[Ranked], bounds: Bounds) -> list[Ranked]:
+    """Returns the same with intervals that do not reach beyond what is possible.
+
+    The expected value lies within the bounds for certain, so that cutting off what is beyond them costs no confidence.
+    """
+    return [
+        each
+        if math.isnan(each.low)
+        else replace(
+            each,
+            low=min(max(each.low, bounds.least), max(each.value, bounds.least)),
+            high=max(min(each.high, bounds.most), min(each.value, bounds.most)),
+        )
+        for each in ranked
+    ]
+
+
 def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
     n = len(known)
     estimates = estimate([[sign * value for value in each.seed_values] for each in known])
@@ -146,6 +164,16 @@ def _unknown(each: Candidate | Ranked) -> Ranked:
     )  # fmt: skip
 
 
+def may_exceed(one: Ranked, other: Ranked) -> float:
+    """Returns by how much the expected value of one candidate may exceed that of another, given their 95% intervals.
+
+    Intervals that end at a bound are not symmetric, so each side of them is taken by itself (Zou and Donner 2008,
+    "Construction of confidence limits about effect measures: a general approach"): a candidate whose interval ends at
+    its value cannot be better than that.
+    """
+    return one.value - other.value + math.hypot(one.high - one.value, other.value - other.low)
+
+
 def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:
     """Returns how many seeds each would tell the best one from those that are level with it now.
 
@@ -186,12 +214,7 @@ def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float
     known = [each.value for each in ranked if not math.isnan(each.value)]
     downwards = len(known) > 1 and known[0] > known[-1]  # best first
     span = usual_range(known if downwards else [-value for value in known]) if known else 0.0
-    costs = [
-        (abs(one.value - other.value) + math.hypot(one.high - one.low, other.high - other.low) / 2) / (span or 1.0)
-        for one in level
-        for other in level
-        if one is not other
-    ]
+    costs = [may_exceed(one, other) / (span or 1.0) for one in level for other in level if one is not other]
     return [each.params[name] for each in level], max(costs, default=0.0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from studies.plan import grid_rows, inferred_spaces, settled_rows
 from studies.pruners import check_pruner_name
 from studies.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 from studies.spaces import Choice, Json, Space, SpaceField, check_json
+from studies.words import class_or_id
 
 
 def _as_tuple(value: Any) -> Any:
@@ -37,7 +38,7 @@ def _as_one_spelling(value: Any) -> Any:
 
 def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
-    return "-".join([kind, *(label.rpartition(":")[2] for label in agents), env])
+    return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
 
 
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -50,6 +51,8 @@ IDENTITY_FIELDS = (
     "agent_weights",
     "env",
     "env_kwargs",
+    "wrappers",
+    "max_episode_steps",
     "params",
     "fixed",
     "seeds",
@@ -73,8 +76,13 @@ class StudySpec(CheckedModel):
             Defaults to none.
         agent_weights: Label of an agent -> digest of the weights that it starts from, where it was given trained.
             Defaults to none.
-        env: Gymnasium environment id.
+        env: Gymnasium environment id, `module:Class` or `file.py:Class`.
         env_kwargs: Arguments of the environment. Defaults to none.
+        wrappers: What is put around the environment, the first one innermost: names of Gymnasium's wrappers,
+            `module:Class` or `file.py:Class`, with arguments, such as `FrameStackObservation:stack_size=4`. Defaults
+            to none.
+        max_episode_steps: Episodes are truncated after so many steps, at least 1. Defaults to `None`: the limit that
+            the environment is registered with.
         vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`, which knows `dummy` and
             `subproc` as other names of `sync` and `async`). Defaults to `auto`.
         params: What is searched: hyperparameter name to space (see `studies.spaces.parse_space` for the short forms).
@@ -131,6 +139,8 @@ class StudySpec(CheckedModel):
     agent_weights: dict[str, str] = Field(default_factory=dict)
     env: Text
     env_kwargs: dict[str, Json] = Field(default_factory=dict)
+    wrappers: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    max_episode_steps: Count | None = None
     vectorization: Text = "auto"
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
@@ -163,6 +173,12 @@ class StudySpec(CheckedModel):
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
     hang_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
     kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What was set; planned trials by their number."""
+        for name, value in super().__repr_args__():
+            if name in self.model_fields_set and name != "trials":
+                yield name, value
 
     @model_validator(mode="before")
     @classmethod

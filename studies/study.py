@@ -28,7 +28,7 @@ EPISODES_ATTR = "finder_episodes"
 """Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OpenStudy:
     """A study that is open for running or for reading. A context manager.
 
@@ -49,6 +49,9 @@ class OpenStudy:
     owns_storage: bool
     claims: Claims | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"OpenStudy({self.name!r} in {self.storage.label})"
 
     @property
     def name(self) -> str:
@@ -75,6 +78,19 @@ class OpenStudy:
     def all_trials(self) -> list[FrozenTrial]:
         """Returns both, by number, not copied."""
         return self.study.get_trials(deepcopy=False)
+
+    @property
+    def stepped_by(self) -> str:
+        """How its environments are stepped, so that its trials stay comparable and its pick can be trained again.
+
+        What its specification says; or EnvPool where that says ``"auto"`` and its trials were stepped so, as earlier
+        versions did it.
+        """
+        asked = self.spec.vectorization
+        if asked != "auto":
+            return asked
+        recorded = (trial.user_attrs.get("configuration", {}) for trial in self.all_trials())
+        return "envpool" if any(own.get("vectorization") == "envpool" for own in recorded) else asked
 
     def params(self, trial: FrozenTrial) -> dict[str, Json]:
         """Returns a trial's searched parameters as they were given (lists as lists)."""

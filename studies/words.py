@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 
 def counted(number: int, word: str) -> str:
@@ -53,6 +53,13 @@ def spread_text(value: float, spread: float) -> str:
     return f"{round(value, decimals):,.{places}f} ± {round(spread, decimals):,.{places}f}"
 
 
+def over_seeds_text(number: int) -> str:
+    """Returns how so many seeds make one value: of four or more it is the interquartile mean (IQM), else the mean."""
+    if number <= 1:
+        return "one seed"
+    return f"{'IQM' if number >= 4 else 'mean'} over {number:,} seeds"
+
+
 def the_best(number: int) -> str:
     """Returns `the best` for one and `the best 3` otherwise."""
     return "the best" if number == 1 else f"the best {number}"
@@ -92,18 +99,49 @@ def params_text(params: dict[str, Any]) -> str:
     return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 
 
-def call_lines(agent: str, env: str, env_kwargs: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+class Place(Protocol):
+    """What says which environment it is about: a study, a pick, the settings of a run."""
+
+    @property
+    def env(self) -> str: ...
+
+    @property
+    def env_kwargs(self) -> Mapping[str, Any]: ...
+
+    @property
+    def wrappers(self) -> Sequence[str]: ...
+
+    @property
+    def max_episode_steps(self) -> int | None: ...
+
+
+def class_or_id(env: str) -> str:
+    """Returns an environment's id; of a class of a file, its name without the file."""
+    return env.rpartition(":")[2] if ".py:" in env else env
+
+
+def environment_code(place: Place) -> str:
+    """Returns the Python that stands for an environment: its id, or an `EnvironmentSpec` with what was said of it."""
+    settings = {
+        "kwargs": dict(place.env_kwargs),
+        "wrappers": list(place.wrappers),
+        "max_episode_steps": place.max_episode_steps,
+    }
+    given = "".join(f", {name}={value!r}" for name, value in settings.items() if value)
+    return f"agents.EnvironmentSpec({place.env!r}{given})" if given else repr(place.env)
+
+
+def call_lines(agent: str, environment: Place, config: Mapping[str, Any]) -> str:
     """Returns the lines of Python that call a training function with what was found.
 
     Args:
         agent: The function's label.
-        env: The environment's.
-        env_kwargs: Its arguments.
+        environment: What says which environment it is for.
         config: The function's parameters.
     """
     place, _, name = agent.rpartition(":")
     module = place.rpartition("/")[2].removesuffix(".py")
-    where = f"agents.EnvironmentSpec({env!r}, {dict(env_kwargs)!r})" if env_kwargs else repr(env)
+    where = environment_code(environment)
     given = "".join(f", {parameter}={value!r}" for parameter, value in config.items())
     where_from = f"from {module} import {name}" if module else f"# {name}: the training function of your script"
     lines = ["import agents", where_from, ""]

@@ -8,6 +8,12 @@ from agents.shared_objects import place
 
 
 @pytest.fixture(autouse=True)
+def _shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches and trainings that a test calls from Python are not shown."""
+    monkeypatch.setenv("FINDER_PROGRESS", "0")
+
+
+@pytest.fixture(autouse=True)
 def _shares_with_no_other_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins as a process that shares no objects yet, and processes that it starts share with it alone."""
     monkeypatch.setenv(place.VARIABLE, "")  # for monkeypatch to restore what was there

@@ -70,6 +70,16 @@ def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
 
 
 @pytest.mark.real
+def test_your_own_dqn_goes_through_every_finder(tmp_path: Path):
+    example = (ROOT / "examples" / "your_own_dqn.py").read_text()
+    quick = example.replace("20_000", "2_000").replace("N=200", "N=20")
+    quick = quick.replace('"executor": "population"}', '"executor": "population", "params": {"hidden_sizes": [8]}}')
+    out = run(quick, tmp_path)
+    for question in ("learning rate:", "optimizer:", "range test:", "agent:", "COMPLETE"):
+        assert question in out
+
+
+@pytest.mark.real
 def test_a_training_of_your_own(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_training.py").read_text()
     quick = example.replace("20_000", "1_000").replace("100_000", "1_000").replace("n_trials=12", "n_trials=3")

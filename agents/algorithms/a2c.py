@@ -25,7 +25,7 @@ class A2CConfig(OneLossConfig):
     optimizer: str = hyperparameter(
         "rmsprop(rho=0.99, epsilon=1e-10)",
         "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
-        search=("adam", "adamw", "rmsprop(rho=0.99, epsilon=1e-10)", "sgd"),
+        search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop(rho=0.99, epsilon=1e-10)", "sgd"),
     )
     n_steps: int = hyperparameter(5, "Steps of each copy a rollout.", low=1, search=(5, 8, 16, 32, 64))
     gae_lambda: float = hyperparameter(
@@ -35,7 +35,7 @@ class A2CConfig(OneLossConfig):
 
 
 class A2C(ActorCritic):
-    """A2C for discrete and continuous actions. See `Agent` for the arguments."""
+    """A2C for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments."""
 
     config_class = A2CConfig
     config: A2CConfig
@@ -50,4 +50,4 @@ class A2C(ActorCritic):
         policy_loss = -ops.mean(log_probs * batch["advantages"])
         value_loss = ops.mean(ops.square(values - batch["returns"]))
         entropy = ops.mean(self.distribution.entropy(parameters))
-        return self.losses(policy_loss, value_loss, entropy)
+        return {**self.losses(policy_loss, value_loss, entropy), "value_mean": ops.mean(values)}

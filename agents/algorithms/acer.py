@@ -114,10 +114,7 @@ class ACER(KerasAgent):
     def build(self) -> Mapping[str, keras.Model]:
         space = self.action_space
         if not isinstance(space, spaces.Discrete):
-            raise ConfigurationError(
-                f"ACER takes discrete actions, not {space}: its critic gives a value for each of them. PPO, TRPO and "
-                f"A2C take continuous ones."
-            )
+            raise self.refused_actions("discrete actions (its critic gives a value for each of them)")
         return {
             "actor": self._network("actor", "actor", int(space.n), 0.01),
             "critic": self._network("critic", "critic", int(space.n), 1.0),
@@ -125,10 +122,11 @@ class ACER(KerasAgent):
         }
 
     def _network(self, name: str, like: str, n_actions: int, output_scale: float) -> keras.Sequential:
-        shared: dict[str, Any] = {"output_scale": output_scale, "name": name, **self.config.layers(like)}
+        layers = self.config.layers(like, self.observation_space)
+        shared: dict[str, Any] = {"output_scale": output_scale, "name": name, **layers}
         return network(self.observation_space, outputs=n_actions, **shared)
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         logits = self.infer("actor", observations)  # [N, A]
         return Categorical.sample(logits, self.rng) if explore else Categorical.mode(logits)
 
@@ -182,16 +180,24 @@ class ACER(KerasAgent):
         bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.live.delta)
         # Linear in the probabilities, so that its gradient is the one that was bounded.
         policy_loss = -ops.mean(ops.sum(ops.stop_gradient(bounded) * policy, axis=1))
-        value_loss = ops.mean(ops.square(targets - of_actions(values, actions)))
+        value_loss = 0.5 * ops.mean(ops.square(targets - of_actions(values, actions)))
         entropy = ops.mean(Categorical.entropy(logits))
         return {
             "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,
             "policy_loss": policy_loss,
             "value_loss": value_loss,
             "entropy": entropy,
+            "value_mean": ops.mean(ops.sum(policy * values, axis=1)),
+            # From the policies that acted, as the replay keeps them: how far off-policy the minibatch is.
+            "approx_kl": ops.mean(ops.sum(batch["probabilities"] * _log_ratio(batch["probabilities"], policy), axis=1)),
             "kl_of_average": ops.mean(Categorical.divergence(average, logits)),
             "bounded_fraction": ops.mean(ops.cast(ops.any(bounded != gradient, axis=1), "float32")),
         }
+
+
+def _log_ratio(one: Any, other: Any) -> Any:
+    """Logarithm of the ratio of two arrays of probabilities."""
+    return ops.log(ops.maximum(one, _SMALLEST)) - ops.log(ops.maximum(other, _SMALLEST))
 
 
 def policy_gradient(policy: Any, behaviour: Any, actions: Any, values: Any, targets: Any, *, importance_c: Any) -> Any:

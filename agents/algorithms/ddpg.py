@@ -47,7 +47,7 @@ class DDPG(ContinuousAgent):
 
     def actor_network(self, name: str) -> keras.Model:
         head = keras.layers.Dense(self.n_dimensions, activation="tanh")
-        layers = self.config.layers("actor")
+        layers = self.config.layers("actor", self.observation_space)
         return network(self.observation_space, outputs=self.n_dimensions, head=head, name=name, **layers)
 
     def chosen(self, observations: Array, explore: bool) -> Array:

@@ -134,10 +134,7 @@ class DQN(OffPolicyAgent):
 
     def build(self) -> Mapping[str, keras.Model]:
         if not isinstance(self.action_space, spaces.Discrete):
-            name = type(self).__name__
-            raise ConfigurationError(
-                f"{name} takes discrete actions, not {self.action_space}; PPO takes continuous ones."
-            )
+            raise self.refused_actions("discrete actions")
         online, target = self._network("q"), self._network("target")
         self.n_noise = getattr(online, "n_noise", 0)
         return {"q": online, "target": target}
@@ -149,7 +146,8 @@ class DQN(OffPolicyAgent):
 
     def _network(self, name: str) -> keras.Sequential:
         config, n_actions = self.config, int(cast("spaces.Discrete", self.action_space).n)
-        layers, n_outputs, behind = config.layers("q"), self.values.n_outputs, list(self.values.layers())
+        layers = config.layers("q", self.observation_space)
+        n_outputs, behind = self.values.n_outputs, list(self.values.layers())
         if config.dueling:
             layers["hidden_sizes"], own_size = split_hidden(layers["hidden_sizes"])
             layers["head"] = dueling_head(own_size, n_actions, n_outputs, layers["activation"], self._dense)
@@ -179,7 +177,7 @@ class DQN(OffPolicyAgent):
             config.exploration_initial_eps, config.exploration_final_eps, n_steps=config.exploration_steps
         )
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         noise = draw_noise(self.rng, len(observations), self.n_noise) if explore and self.config.noisy else None
         values = self.values.expected(self.infer("q", observations, noise), self.number)  # [N, A]
         return self.policy.select(values, self.rng) if explore else greedy(values)

@@ -1,8 +1,8 @@
 """Proximal policy optimisation: Schulman et al. 2017, arXiv 1707.06347, with the clipped objective.
 
 Choices that the paper leaves open follow "The 37 implementation details of PPO" (Huang et al. 2022) as far as
-they are switched on by default here: orthogonal initialisation, advantages normalised within a minibatch,
-separate networks for policy and value, no clipping of the value loss.
+they are switched on by default here: orthogonal initialisation, an epsilon of 1e-5 in Adam, advantages normalised
+within a minibatch, separate networks for policy and value, no clipping of the value loss.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from agents.replay import RolloutMemory
 class PPOConfig(OneLossConfig):
     """Hyperparameters of PPO. The defaults suit small tasks: short rollouts in 8 copies, many epochs."""
 
-    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
+    # Keras's epsilon is that of the original implementation, which adds it before the bias is corrected, too.
+    optimizer: str = hyperparameter(
+        "adam(epsilon=1e-05)",
+        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop", "sgd"),
+    )
+    batch_size: int = hyperparameter(
+        64, "Most rows of a minibatch; a rollout is split evenly.", low=1, search=(32, 64, 128, 256)
+    )
     n_epochs: int = hyperparameter(10, "Times that a rollout is learned from.", low=1, search=(3, 20))
     clip_range: float = hyperparameter(
         0.2, "How far the probability ratio counts beyond 1.", above=0.0, live=True, search=(0.1, 0.4)
@@ -41,7 +49,7 @@ class PPOConfig(OneLossConfig):
 
 
 class PPO(ActorCritic):
-    """PPO for discrete and continuous actions. See `Agent` for the arguments."""
+    """PPO for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments."""
 
     config_class = PPOConfig
     config: PPOConfig
@@ -63,6 +71,7 @@ class PPO(ActorCritic):
         entropy = ops.mean(self.distribution.entropy(parameters))
         return {
             **self.losses(policy_loss, value_loss, entropy),
+            "value_mean": ops.mean(values),
             # Schulman's estimator of the divergence between old and new policy: small variance, never negative.
             "approx_kl": ops.mean(ratio - 1.0 - log_ratio),
             "clip_fraction": ops.mean(ops.cast(ops.abs(ratio - 1.0) > clip, "float32")),

@@ -84,7 +84,12 @@ class SAC(ContinuousAgent):
         return made
 
     def actor_network(self, name: str) -> keras.Model:
-        return network(self.observation_space, outputs=2 * self.n_dimensions, name=name, **self.config.layers("actor"))
+        return network(
+            self.observation_space,
+            outputs=2 * self.n_dimensions,
+            name=name,
+            **self.config.layers("actor", self.observation_space),
+        )
 
     def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
         learned = {"temperature": ("temperature",)} if self.config.ent_coef is None else {}
@@ -100,7 +105,7 @@ class SAC(ContinuousAgent):
         return {**data, "noise": noise[:, : self.n_dimensions], "next_noise": noise[:, self.n_dimensions :]}
 
     def turns(self) -> Sequence[Turn]:
-        policy = ["actor", "temperature"] if self.config.ent_coef is None else ["actor"]
+        policy = ["actor", "temperature"] if self.learns_temperature else ["actor"]
         return [Turn(["critic"], self.critic_loss), Turn(policy, self.policy_loss)]
 
     @property
@@ -119,13 +124,14 @@ class SAC(ContinuousAgent):
         return ops.stop_gradient(ops.exp(self.log_temperature(observations)))
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The critics' errors beside the soft value of what the policy does next."""
+        """Half of the critics' squared errors beside the soft value of what the policy does next (equation 5)."""
         successors = batch["next_observations"]
         parameters = self.networks["actor"](successors)  # [B, 2 D]
         actions, log_probs = SquashedGaussian.draw(parameters, batch["next_noise"])
         targets = tuple(f"target_{critic}" for critic in self.critics)
         next_values = self.smallest(targets, successors, actions) - self.temperature(successors) * log_probs  # [B]
-        return self.critic_losses(batch, self.bootstrapped(batch, next_values))
+        told = self.critic_losses(batch, self.bootstrapped(batch, next_values))
+        return {**told, "critic": 0.5 * told["critic"]}
 
     def policy_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         """The policy's soft value, to be raised, and how far its entropy is from what the temperature should keep."""

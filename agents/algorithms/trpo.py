@@ -35,7 +35,14 @@ class TRPOConfig(ActorCriticConfig):
         search=(1e-5, 1e-1),
         log=True,
     )
-    batch_size: int = hyperparameter(128, "Rows a minibatch of the critic.", low=1, search=(32, 64, 128, 256))
+    optimizer: str = hyperparameter(
+        "adam(epsilon=1e-05)",
+        "Keras optimizer of the critic by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop", "sgd"),
+    )
+    batch_size: int = hyperparameter(
+        128, "Most rows of a minibatch of the critic; a rollout is split evenly.", low=1, search=(32, 64, 128, 256)
+    )
     n_epochs: int = hyperparameter(10, "Times that the critic learns from a rollout.", low=1, search=(3, 20))
     max_grad_norm: float | None = hyperparameter(
         None, "The critic's gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
@@ -71,7 +78,7 @@ class TRPOConfig(ActorCriticConfig):
 
 
 class TRPO(ActorCritic):
-    """TRPO for discrete and continuous actions. See `Agent` for the arguments.
+    """TRPO for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments.
 
     The actor has no optimizer: the opening of each update moves it.
     """
@@ -141,7 +148,7 @@ class TRPO(ActorCritic):
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
         value_loss = ops.mean(ops.square(values - batch["returns"]))
-        return {"critic": value_loss, "value_loss": value_loss}
+        return {"critic": value_loss, "value_loss": value_loss, "value_mean": ops.mean(values)}
 
 
 def _gradient(function: Callable[[Any], Any], point: Any) -> Any:

@@ -6,6 +6,7 @@ episode ended; where the next episode starts is told apart from it. How the copi
 """
 
 from agents.environments.batch import Environments, Step
-from agents.environments.spec import EnvironmentSpec, check_environment_id
+from agents.environments.places import check_environment_id
+from agents.environments.spec import EnvironmentSpec
 
 __all__ = ["EnvironmentSpec", "Environments", "Step", "check_environment_id"]

@@ -25,9 +25,11 @@ from agents.environments.copies import (
     answer_of,
     as_error,
     called,
+    check_shape,
     info_as_bytes,
 )
 from agents.errors import portable
+from agents.hanging import HungError
 from agents.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
 
@@ -71,7 +73,10 @@ class AsyncCopies(Copies):
             self._actions = np.zeros((self._vector.num_envs, *actions.shape[1:]), actions.dtype)
         self._actions[self._kept] = actions  # copies that left are stepped on, and nobody looks at them
         self._waiting = True
-        observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
+        try:
+            observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
+        except HungError as error:
+            raise HungError(f"{error} No answer came from {self._silent()}.") from None
         self._waiting = False
         kept, errors = self._kept, self._errors(infos)
         rewards, terminated, truncated = rewards[kept], terminated[kept], truncated[kept]
@@ -80,6 +85,11 @@ class AsyncCopies(Copies):
         finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
         told = self._infos(infos) if self._wants_infos else None
         return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, told)
+
+    def _silent(self) -> str:
+        """The copies that did not answer, in words."""
+        silent = [i for i, at in enumerate(self._kept) if not self._vector.parent_pipes[at].poll()]
+        return f"cop{'y' if len(silent) == 1 else 'ies'} {', '.join(map(str, silent))}" if silent else "a copy in time"
 
     def _infos(self, infos: dict[str, Any]) -> list[dict[str, Any] | None]:
         """What copies told beside the step; where an episode ended, that is kept apart from what the reset told."""
@@ -138,6 +148,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._index = index
         self._wants_infos = infos
+        self._shape = self.observation_space.shape or ()
         self._dead = False
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
@@ -145,6 +156,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             return self._nothing(), {}
         try:
             observation, _ = self.env.reset(**arguments)
+            check_shape(observation, self._shape)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
         return observation, {}  # nobody looks at what a reset tells beside, which may not even be picklable
@@ -154,6 +166,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             return self._nothing(), 0.0, False, False, {}
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
+            check_shape(observation, self._shape)
             told = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             return self._nothing(), 0.0, False, False, self._died(error)

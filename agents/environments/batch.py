@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from agents.environments.pool import PoolCopies
 from agents.environments.spec import EnvironmentSpec
 from agents.environments.sync import SyncCopies
 from agents.environments.transforms import action_transform, observation_transform
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import ConfigurationError, NonFiniteError, ObservationError
+from agents.hanging import under_way
 
 FEW = 8
 """Below so many copies single environments are faster than one expression over all of them."""
@@ -37,16 +39,23 @@ class Environments:
     Args:
         spec: What to make.
         n_envs: How many copies, >= 1.
-        infos: Whether what they tell beside each step is wanted. EnvPool gives none: then others step.
+        infos: Whether what they tell beside each step is wanted. EnvPool gives none.
+        of_member: Of how many of them each member of a population has. Defaults to all: there is one agent.
     """
 
-    def __init__(self, spec: EnvironmentSpec, n_envs: int, *, infos: bool = False) -> None:
+    def __init__(
+        self, spec: EnvironmentSpec, n_envs: int, *, infos: bool = False, of_member: int | None = None
+    ) -> None:
         if n_envs < 1:
             raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
         self.spec = spec
+        self._of_member = of_member or n_envs
         self._copies = _make_copies(spec, n_envs, infos)
         self._observe = observation_transform(self._copies.single_observation_space, spec.label)
         self._act = action_transform(self._copies.single_action_space, spec.label)
+        self._measured = self._observe.space.dtype.kind == "f"
+        self._steps = 0
+        self._begun_badly: dict[int, Exception] = {}  # what was wrong with first observations, for the next step
         self.observation_space = self._observe.space
         self.action_space = self._act.space
 
@@ -61,19 +70,40 @@ class Environments:
         return self._copies.kind
 
     def reset(self, seeds: Sequence[int]) -> Array:
-        """Starts all episodes anew, each copy with its own seed; returns observations [N, ...]."""
-        return self._observe(self._copies.reset(seeds))
+        """Starts all episodes anew, each copy with its own seed; returns observations [N, ...].
+
+        Raises:
+            ObservationError: One is of another shape than declared.
+        """
+        self._under_way("reset")
+        try:
+            observations = self._copies.reset(seeds)
+        except ObservationError as error:
+            raise ObservationError(f"Environment {self.spec.label!r} gave {error} (at its first reset).") from error
+        finally:
+            under_way.end()
+        self._begun_badly = {}
+        return self._seen(observations, self._begun_badly, "at its first reset")
 
     def step(self, actions: Array) -> Step:
         """Steps every copy once; a copy whose episode ends starts its next one in the same step.
 
-        A copy that raises, or gives a reward that is NaN or infinite, is told of in `errors`; the others go on.
+        A copy that raises, or gives a reward or an observation that is NaN or infinite or has another shape, is in
+        `errors`; the others go on.
 
         Args:
             actions: [N] integers, or [N, D] floats of which [-1, 1] spans the environment's bounds.
         """
-        stepped = self._copies.step(self._act(actions))
-        observations, errors, rewards = self._observe(stepped.observations), stepped.errors, stepped.rewards
+        self._steps += 1
+        self._under_way("step")
+        try:
+            stepped = self._copies.step(self._act(actions))
+        finally:
+            under_way.end()
+        errors, rewards, when = self._named(stepped.errors), stepped.rewards, f"step {self._steps:,}"
+        observations = self._seen(stepped.observations, errors, when)
+        if self._begun_badly:
+            errors, self._begun_badly = {**errors, **self._begun_badly}, {}
         if not np.isfinite(rewards).all():
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
                 told = f"Environment {self.spec.label!r} gave the reward {rewards[i]} (copy {i})."
@@ -82,11 +112,67 @@ class Environments:
         if stepped.finals:
             successors = observations.copy()
             for i, final in stepped.finals.items():
-                successors[i] = self._observe(np.asarray(final)[None])[0]
-                if stepped.terminated[i] and not np.isfinite(successors[i]).all():
-                    successors[i] = 0  # nothing follows, so nothing may depend on what broke there
+                # After a termination nothing follows: nothing may depend on what broke there.
+                ignored: dict[int, Exception] = {}
+                last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, when, i)
+                successors[i] = last[0]
         infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
+
+    def _under_way(self, call: str) -> None:
+        under_way.environment, under_way.n_copies, under_way.of_member = self.spec.label, self.n_envs, self._of_member
+        under_way.begin(call)
+
+    def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
+        """The same errors; those that only say what was observed say where too."""
+        for i, error in errors.items():
+            if isinstance(error, ObservationError):
+                errors[i] = self._strange(error, i, f"step {self._steps:,}")
+        return errors
+
+    def _seen(self, values: Array, errors: dict[int, Exception], when: str, first: int = 0) -> Array:
+        """Observations as agents see them, with 0 in place of those that cannot be, which are added to the errors.
+
+        Args:
+            values: Of the environments.
+            errors: Copy -> what was wrong; errors that are there stay.
+            when: As errors say it.
+            first: Copy that gave the first of them. Defaults to 0.
+        """
+        try:
+            seen = self._observe(values)
+        except ObservationError:
+            seen = np.zeros((len(values), *self.observation_space.shape), self.observation_space.dtype)
+            for i in range(len(values)):
+                try:
+                    seen[i] = self._observe(values[i : i + 1])[0]
+                except ObservationError as error:
+                    errors.setdefault(first + i, self._strange(error, first + i, when))
+        return self._without_bad_numbers(seen, errors, when, first)
+
+    def _strange(self, error: ObservationError, copy: int, when: str) -> ObservationError:
+        return ObservationError(f"Environment {self.spec.label!r} gave {error} (copy {copy}, {when}).")
+
+    def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], when: str, first: int) -> Array:
+        """The same with 0 in place of observations with NaN or infinity; see `_seen`."""
+        if not self._measured:
+            return observations
+        flat = observations.ravel()
+        # Finite only if all numbers are, and faster than `isfinite`. It may overflow, of which `dot` would warn.
+        if math.isfinite(np.vdot(flat, flat)) or np.isfinite(flat).all():
+            return observations
+        observations = observations.copy()
+        for i in np.flatnonzero(~np.isfinite(observations.reshape(len(observations), -1)).all(axis=1)).tolist():
+            errors.setdefault(first + i, self._bad_numbers(observations[i], first + i, when))
+            observations[i] = 0
+        return observations
+
+    def _bad_numbers(self, observation: Array, copy: int, when: str) -> NonFiniteError:
+        bad = observation[~np.isfinite(observation)]
+        return NonFiniteError(
+            f"Environment {self.spec.label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
+            f"places (copy {copy}, {when})."
+        )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         """Calls a method of some copies; see `Copies.call`."""
@@ -95,6 +181,8 @@ class Environments:
     def keep(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only, in this order."""
         self._copies.keep(positions)
+        begun = self._begun_badly
+        self._begun_badly = {new: begun[old] for new, old in enumerate(positions) if old in begun}
 
     def close(self) -> None:
         """Closes every copy."""
@@ -112,6 +200,11 @@ class Environments:
         self._copies.set_state(state)
 
 
+def can_be_pooled(spec: EnvironmentSpec) -> bool:
+    """Return whether EnvPool is installed and can step an environment."""
+    return not spec.wrappers and spec.max_episode_steps is None and PoolCopies.can_make(spec.id, spec.kwargs)
+
+
 def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
     kind, id, kwargs = spec.vectorization, spec.id, spec.kwargs
     if kind == "async":
@@ -122,12 +215,15 @@ def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
         from agents.environments.ray_copies import RayCopies
 
         return RayCopies(spec, n, kind, infos=infos)
-    if kind == "native" and not NativeCopies.can_make(id, kwargs):
-        raise ConfigurationError(f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 has one.")
-    if kind == "envpool" and not PoolCopies.can_make(id, kwargs):
+    native = not spec.wrappers and NativeCopies.can_make(id, kwargs)
+    if kind == "native" and not native:
+        raise ConfigurationError(
+            f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 without wrappers has one."
+        )
+    if kind == "envpool" and not can_be_pooled(spec):
         raise ConfigurationError(
             f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
-            f"environment as Gymnasium has it, or there are arguments for it."
+            f"environment as Gymnasium has it, or there are arguments, wrappers or a step limit for it."
         )
     if kind == "envpool" and infos:
         raise ConfigurationError(
@@ -135,11 +231,9 @@ def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
             f"'sync' or 'async'."
         )
     if kind == "auto":
-        # CartPole gives the same numbers either way; in single environments where there are few of them.
-        if NativeCopies.can_make(id, kwargs):
-            kind = "native" if n >= FEW else "sync"
-        else:
-            kind = "envpool" if not infos and PoolCopies.can_make(id, kwargs) else "sync"
+        # CartPole gives the same numbers either way; in single environments where there are few of them. EnvPool draws
+        # other numbers than Gymnasium and cannot be copied, so that no run would go on exactly: it has to be asked for.
+        kind = "native" if native and n >= FEW else "sync"
     if kind == "native":
-        return NativeCopies(str(id), kwargs, n, infos=infos)
+        return NativeCopies(str(id), kwargs, n, infos=infos, max_episode_steps=spec.max_episode_steps)
     return PoolCopies(str(id), n) if kind == "envpool" else SyncCopies(spec.make, n, infos=infos)

@@ -15,7 +15,7 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 
-from agents.errors import ConfigurationError, portable
+from agents.errors import ConfigurationError, ObservationError, portable
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +83,15 @@ class Copies(ABC):
     def set_state(self, state: Any) -> None:
         """Goes on where `get_state` was called."""
         raise NotImplementedError(f"{type(self).__name__} gives no state")
+
+
+def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
+    """Raises `ObservationError` for an observation of another shape: written into an array, it may be repeated."""
+    given = getattr(observation, "shape", None)
+    if given is None:
+        given = () if isinstance(observation, int | float) else np.shape(observation)
+    if given != shape:
+        raise ObservationError(f"an observation of shape {given}, where its observation_space declares {shape}")
 
 
 def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]) -> Called:

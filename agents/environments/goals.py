@@ -1,4 +1,4 @@
-"""Observations in parts (`Dict`) as one vector, and what is to be known of goals in them.
+"""Observations in parts (`Dict`, `Tuple`) as one vector, and what is to be known of goals in them.
 
 A goal environment is one whose observation has the parts ``observation``, ``achieved_goal`` and ``desired_goal``, and
 that can tell the reward of any pair of goals: the interface of Gymnasium-Robotics' `GoalEnv`.
@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from agents.environments.transforms import observation_transform
+from agents.environments.transforms import batch_of_one, observation_transform, sizes_of_parts
 from agents.errors import ConfigurationError
 from agents.loading import loaded
 
@@ -24,44 +24,35 @@ PARTS = ("achieved_goal", "desired_goal", "observation")
 
 
 class FlatObservations(gym.ObservationWrapper[Array, Any, Any]):
-    """An environment whose observation is a `Dict`, seen as one vector: its parts one after the other, by name.
+    """An environment whose observation is a `Dict` or a `Tuple`, as the agent sees it: its parts one after the other.
 
     Args:
-        environment: Its parts are vectors, numbers or flags; `Discrete` ones become one-hot.
+        environment: Its parts are vectors, numbers or flags; `Discrete` ones become one-hot. A single part may be an
+            image.
         label: What it is called in errors.
 
     Attributes:
-        places: Part -> where it is in the vector.
+        places: Part of a `Dict` -> where it is in the vector.
 
     Raises:
-        ConfigurationError: A part is an image, or of a kind that no network takes.
+        ConfigurationError: A part is an image among others, or of a kind that no network takes.
     """
 
     def __init__(self, environment: gym.Env[Any, Any], label: str) -> None:
         super().__init__(environment)
-        parts: Any = environment.observation_space
-        self._transforms = {name: observation_transform(part, f"{label}[{name!r}]") for name, part in parts.items()}
+        parts = environment.observation_space
+        self._transform = observation_transform(parts, label)
         self.places: dict[str, slice] = {}
         end = 0
-        for name, transform in self._transforms.items():
-            if len(transform.space.shape) > 1 and transform.space.dtype == np.uint8:
-                raise ConfigurationError(
-                    f"Environment {label!r} has an image, {name!r}, among other parts in its observation; a network "
-                    f"takes an image alone or vectors: wrap the environment."
-                )
-            size = int(np.prod(transform.space.shape))
+        for name, size in (sizes_of_parts(parts, label) if isinstance(parts, spaces.Dict) else {}).items():
             self.places[name] = slice(end, end + size)
             end += size
-        bounds = [
-            np.concatenate([getattr(transform.space, side).ravel() for transform in self._transforms.values()])
-            for side in ("low", "high")
-        ]
-        self.observation_space = spaces.Box(bounds[0], bounds[1], dtype=np.float32)
+        self.observation_space = self._transform.space
 
     def observation(self, observation: Any) -> Array:
         """{part: value} -> [D] float32."""
-        parts = [transform(np.asarray(observation[name])[None]).ravel() for name, transform in self._transforms.items()]
-        return np.concatenate(parts)
+        seen: Array = self._transform(batch_of_one(self.env.observation_space, observation))[0]
+        return seen
 
 
 class Goals(NamedTuple):

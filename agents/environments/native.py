@@ -31,14 +31,17 @@ class NativeCopies(Copies):
         kwargs: Arguments for the environment.
         n: How many copies, >= 1.
         infos: Whether what they tell beside each step is wanted: CartPole tells nothing, ``{}``.
+        max_episode_steps: Steps after which episodes are truncated. Defaults to None: as the id is registered.
     """
 
     kind = "native"
 
-    def __init__(self, id: str, kwargs: Mapping[str, Any], n: int, *, infos: bool = False) -> None:
+    def __init__(
+        self, id: str, kwargs: Mapping[str, Any], n: int, *, infos: bool = False, max_episode_steps: int | None = None
+    ) -> None:
         self.n = n
         self._wants_infos = infos
-        steps = gym.spec(id).max_episode_steps
+        steps = max_episode_steps or gym.spec(id).max_episode_steps
         self._vector: Any = gym.make_vec(
             id, n, vectorization_mode="vector_entry_point", max_episode_steps=steps, **kwargs
         ).unwrapped

@@ -13,7 +13,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from agents.environments.copies import Array, Called, Copies, Stepped, as_error, called, copied_info
+from agents.environments.copies import Array, Called, Copies, Stepped, as_error, called, check_shape, copied_info
+from agents.hanging import HungError, under_way
 
 
 class SyncCopies(Copies):
@@ -40,33 +41,44 @@ class SyncCopies(Copies):
         self._dead = [False] * n
         self.single_observation_space = self._environments[0].observation_space
         self.single_action_space = self._environments[0].action_space
+        self._shape = self.single_observation_space.shape or ()
 
     def reset(self, seeds: Sequence[int]) -> Array:
-        observations = self._empty()
+        observations, shape = self._empty(), self._shape
         for i, (environment, seed) in enumerate(zip(self._environments, seeds, strict=True)):
-            observations[i], _ = environment.reset(seed=seed)
+            under_way.begin("reset", i)
+            observation, _ = environment.reset(seed=seed)
+            check_shape(observation, shape)
+            observations[i] = observation
         return observations
 
     def step(self, actions: Array) -> Stepped:
-        n = self.n
+        n, shape = self.n, self._shape
         observations, rewards = self._empty(), np.zeros(n, np.float64)
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
         finals: dict[int, Any] = {}
         errors: dict[int, Exception] = {}
         infos: list[dict[str, Any] | None] = [None] * n
+        hung: set[int] = set()  # members of which a copy hangs: their others would make everybody wait as long again
         for i, environment in enumerate(self._environments):
-            if self._dead[i]:
+            if self._dead[i] or i // under_way.of_member in hung:
                 continue
+            under_way.begin("step", i)
             try:
                 observation, rewards[i], terminated[i], truncated[i], info = environment.step(actions[i])
                 if self._wants_infos:
                     infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
+                check_shape(observation, shape)
                 if terminated[i] or truncated[i]:
                     finals[i] = np.array(observation)  # a copy: the reset may write into the same array
+                    under_way.begin("reset", i)
                     observation, _ = environment.reset()
+                    check_shape(observation, shape)
                 observations[i] = observation
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
                 errors[i] = as_error(error)
+                if isinstance(error, HungError):
+                    hung.add(i // under_way.of_member)
                 self._dead[i] = True
                 finals.pop(i, None)
                 rewards[i], terminated[i], truncated[i] = 0.0, False, False

@@ -1,25 +1,27 @@
 """Spaces as an agent sees them, and the functions between an environment's values and the agent's.
 
-Observations become `Box` (one-hot for discrete ones), actions `Discrete` or a `Box` within [-1, 1] that is stretched
-to the environment's own bounds.
+Observations become `Box`: vectors (numbered states one-hot, parts one after the other) or images [height, width,
+channels]. Actions are `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] that is stretched to the
+environment's own bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from agents.errors import ConfigurationError
+from agents.environments.images import as_image
+from agents.errors import ConfigurationError, ObservationError
 
 Array = np.ndarray[Any, Any]
 
 
 class Transform(NamedTuple):
-    """A space as the agent sees it, and the function between the environment's values and the agent's."""
+    """A space as the agent sees it, and the function between the environment's values and the agent's, for batches."""
 
     space: Any
     function: Callable[[Any], Array]
@@ -28,31 +30,122 @@ class Transform(NamedTuple):
         return self.function(values)
 
 
+# Observations -------------------------------------------------------------------------------------------------
+
+
 def observation_transform(space: gym.Space[Any], label: str) -> Transform:
     """What an agent sees of a space; raises `ConfigurationError` for kinds that no network takes."""
     if isinstance(space, spaces.Box):
-        if space.dtype == np.uint8 and len(space.shape) == 3:
-            return Transform(space, np.asarray)
+        image = as_image(space)
+        if image is not None:
+            return Transform(*image)
         with np.errstate(over="ignore"):  # the largest float64 becomes infinity, which is what it stands for
             wide = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
         return Transform(wide, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Discrete):
         n, start = int(space.n), int(space.start)
-        one_hot = np.eye(n, dtype=np.float32)
-        return Transform(
-            spaces.Box(0.0, 1.0, (n,), np.float32), lambda values: one_hot[np.asarray(values, np.int64) - start]
-        )
+        one_hot, count = np.eye(n, dtype=np.float32), np.uint64(n)
+
+        def function(values: Any) -> Array:
+            numbers = np.asarray(values, np.int64) - start  # [N]
+            _check_numbered(space, values, numbers, count)
+            return one_hot[numbers]
+
+        return Transform(spaces.Box(0.0, 1.0, (n,), np.float32), function)
+    if isinstance(space, spaces.MultiDiscrete):
+        return _several_one_hot(space)
     if isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
         return Transform(
             spaces.Box(0.0, 1.0, (size,), np.float32),
             lambda values: np.asarray(values, np.float32).reshape(-1, size),
         )
-    raise ConfigurationError(
-        f"Environment {label!r} has the observation space {space}; there are networks for Box (vectors, images as "
-        f"uint8 [height, width, channels]), Discrete, MultiBinary and Dict of vectors. Wrap the environment, for "
-        f"example with gymnasium.wrappers.FlattenObservation."
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return _one_after_the_other(space, label)
+    raise ConfigurationError(_refused_observations(space, label))
+
+
+def _several_one_hot(space: spaces.MultiDiscrete) -> Transform:
+    """Each number of a `MultiDiscrete` one-hot, side by side."""
+    counts = space.nvec.ravel().astype(np.int64)
+    starts, firsts = space.start.ravel().astype(np.int64), np.cumsum(counts) - counts
+    total = int(counts.sum())
+
+    def function(values: Any) -> Array:
+        numbers = np.asarray(values, np.int64).reshape(-1, len(counts)) - starts  # [N, D]
+        _check_numbered(space, values, numbers, counts.astype(np.uint64))
+        flags = np.zeros((len(numbers), total), np.float32)
+        np.put_along_axis(flags, numbers + firsts, 1.0, axis=1)
+        return flags
+
+    return Transform(spaces.Box(0.0, 1.0, (total,), np.float32), function)
+
+
+def _check_numbered(space: gym.Space[Any], values: Any, numbers: Array, counts: Any) -> None:
+    """Raises `ObservationError` for a number outside of its space, which would be another one's flag."""
+    outside = numbers.astype(np.uint64) >= counts  # without a sign, what is below 0 is huge
+    if outside.any():
+        first = int(np.argwhere(outside)[0, 0])
+        raise ObservationError(f"the observation {np.asarray(values)[first]}, which is not in {space_text(space)}")
+
+
+def parts_of(space: gym.Space[Any]) -> dict[Any, gym.Space[Any]]:
+    """The parts of a `Dict` by name, or of a `Tuple` by position."""
+    if isinstance(space, spaces.Dict):
+        return dict(space.spaces)
+    assert isinstance(space, spaces.Tuple)
+    return dict(enumerate(space.spaces))
+
+
+def _one_after_the_other(space: spaces.Dict | spaces.Tuple[Any], label: str) -> Transform:
+    parts = {name: observation_transform(part, f"{label}[{name!r}]") for name, part in parts_of(space).items()}
+    if len(parts) == 1:
+        (only,) = parts
+        return Transform(parts[only].space, lambda values: parts[only](values[only]))
+    for name, part in parts.items():
+        if part.space.dtype == np.uint8:
+            raise ConfigurationError(
+                f"Environment {label!r} has an image, {name!r}, among other parts in its observation; a network "
+                f"takes an image alone or vectors: keep the image or the others with "
+                f"gymnasium.wrappers.FilterObservation (--wrapper 'FilterObservation:filter_keys=[...]')."
+            )
+
+    def function(values: Any) -> Array:
+        columns = [part(values[name]) for name, part in parts.items()]
+        return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
+
+    low, high = (np.concatenate([getattr(part.space, side).ravel() for part in parts.values()]) for side in _SIDES)
+    return Transform(spaces.Box(low, high, dtype=np.float32), function)
+
+
+_SIDES = ("low", "high")
+
+
+def sizes_of_parts(space: spaces.Dict, label: str) -> dict[str, int]:
+    """How many numbers of the agent's observation are of each part of a `Dict`, in their order."""
+    made = {name: observation_transform(part, label).space for name, part in space.spaces.items()}
+    return {name: int(np.prod(part.shape)) for name, part in made.items()}
+
+
+def batch_of_one(space: gym.Space[Any], value: Any) -> Any:
+    """A single observation as a batch."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return {name: batch_of_one(part, value[name]) for name, part in parts_of(space).items()}
+    return np.asarray(value)[None]
+
+
+def _refused_observations(space: gym.Space[Any], label: str) -> str:
+    told = (
+        f"Environment {label!r} has the observation space {space_text(space)}; there are networks for Box (vectors, "
+        f"images as uint8), Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. Wrap the environment, "
+        f"for example with gymnasium.wrappers."
     )
+    if space.is_np_flattenable:
+        return f"{told}FlattenObservation (--wrapper FlattenObservation)."
+    return f"{told}TransformObservation, whose function makes a vector of what the environment gives."
+
+
+# Actions ------------------------------------------------------------------------------------------------------
 
 
 def action_transform(space: gym.Space[Any], label: str) -> Transform:
@@ -60,6 +153,13 @@ def action_transform(space: gym.Space[Any], label: str) -> Transform:
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return Transform(spaces.Discrete(int(space.n)), lambda actions: np.asarray(actions, np.int64) + start)
+    if isinstance(space, spaces.MultiDiscrete):
+        first, shape = space.start.astype(np.int64), space.shape
+        several = spaces.MultiDiscrete(space.nvec.ravel())
+        return Transform(several, lambda actions: (actions.reshape(-1, *shape) + first).astype(space.dtype))
+    if isinstance(space, spaces.MultiBinary):
+        flags = spaces.MultiDiscrete(np.full(int(np.prod(space.shape)), 2))
+        return Transform(flags, lambda actions: actions.reshape(-1, *space.shape).astype(space.dtype))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         if not space.is_bounded():
             free = spaces.Box(-np.inf, np.inf, space.shape, np.float32)
@@ -72,9 +172,26 @@ def action_transform(space: gym.Space[Any], label: str) -> Transform:
 
         return Transform(spaces.Box(-1.0, 1.0, space.shape, np.float32), stretch)
     raise ConfigurationError(
-        f"Environment {label!r} has the action space {space}; agents take Discrete and Box (floats). "
-        f"Wrap the environment, for example with gymnasium.wrappers.FlattenAction or a TransformAction."
+        f"Environment {label!r} has the action space {space_text(space)}; agents take Discrete, MultiDiscrete, "
+        f"MultiBinary and Box (floats). Wrap the environment with gymnasium.wrappers.TransformAction, whose function "
+        f"makes of one of these what the environment takes."
     )
+
+
+def space_text(space: gym.Space[Any]) -> str:
+    """Returns a space in words, on one line."""
+    return " ".join(str(space).split())
+
+
+def takers_of(space: gym.Space[Any]) -> str:
+    """Names the algorithms that take an action space, as an environment has it."""
+    takers = ["a2c", "ppo", "trpo"]
+    if isinstance(space, spaces.Discrete):
+        takers += ["acer", "dqn", "rainbow"]
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        takers += ["ddpg", "sac", "td3"]
+    *others, last = sorted(takers)
+    return f"{', '.join(others)} and {last}"
 
 
 def check_same_spaces(label: str, environments: Any, agent: Any) -> None:
@@ -96,4 +213,5 @@ def check_same_spaces(label: str, environments: Any, agent: Any) -> None:
 
 def _kind(space: Any) -> tuple[Any, ...]:
     """What a network was made for."""
-    return type(space), space.shape, space.dtype, getattr(space, "n", None)
+    choices: Iterable[int] = getattr(space, "nvec", ())
+    return type(space), space.shape, space.dtype, getattr(space, "n", None), tuple(choices)

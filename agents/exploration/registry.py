@@ -48,13 +48,21 @@ def make_by_name(
     else:
         made_class = registry[name]
     parameters = inspect.signature(made_class).parameters
+    gathers = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {key: parameter for key, parameter in parameters.items() if parameter.kind not in gathers}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     for given in kwargs:
-        if given not in parameters:
-            raise unknown_name(f"argument of the {family} {name!r}", given, parameters)
-    missing = [key for key, par in parameters.items() if par.default is par.empty and key not in kwargs]
+        if given not in named and not takes_any:
+            raise unknown_name(f"argument of the {family} {name!r}", given, named)
+    missing = [key for key, par in named.items() if par.default is par.empty and key not in kwargs]
     if missing:
         raise ConfigurationError(f"the {family} {name!r} needs {_list(missing)}")
-    return made_class(**kwargs)
+    try:
+        return made_class(**kwargs)
+    except TypeError as error:  # a constructor of one's own that passes its arguments on
+        if not takes_any:
+            raise
+        raise ConfigurationError(f"the {family} {name!r} cannot be made with {kwargs!r}: {error}") from error
 
 
 def _of_ones_own(family: str, path: str, base: type[T]) -> type[T]:

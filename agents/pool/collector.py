@@ -14,6 +14,7 @@ import numpy as np
 from agents.collector import Actor, Collected, EndedEpisode
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.hanging import HungError, under_way
 from agents.pickling import spec_of
 from agents.pool.engine import N_SLOTS, Engine, Gone
 from agents.pool.part import Array, Made, Shapes, Task, Told, rows_of
@@ -105,7 +106,7 @@ class PoolCollector:
         """Is told how many steps will be wanted before the agent learns again, or training ends."""
         self._wanted = n_steps
 
-    def step(self, _actor: Actor, _explore: bool = True) -> Collected:
+    def step(self, _actor: Actor, _explore: bool = False) -> Collected:
         """One step of every copy; its processes know how they act."""
         if not self._chunks:
             if self._asked is None:
@@ -136,7 +137,12 @@ class PoolCollector:
         assert self._asked is not None
         asked, self._asked = self._asked, None
         slot, _ = asked
-        told: list[Told] = self._answers([("collect", asked)] * len(self._tasks))
+        under_way.environment = self._tasks[0].environment.label
+        under_way.begin("step")
+        try:
+            told: list[Told] = self._answers([("collect", asked)] * len(self._tasks))
+        finally:
+            under_way.end()
         chunk = _Chunk({name: values[slot] for name, values in self._engine.rows.items()})
         # Where an environment of one process cannot go on, the steps of the others end with it.
         chunk.n_steps = min(each.n_steps for each in told)
@@ -177,6 +183,8 @@ class PoolCollector:
             try:
                 with self._uninterrupted():
                     answers.append(self._answer(index, question))
+            except HungError:
+                raise  # the others are ended with it
             except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
         if errors:
@@ -190,6 +198,9 @@ class PoolCollector:
         """
         try:
             yield
+        except HungError:
+            self._engine.close()
+            raise
         except Exception:
             raise
         except BaseException:
@@ -285,9 +296,8 @@ def _tasks(pool: Pool, agent: Any, environment: EnvironmentSpec, seed: int) -> l
     n_envs = agent.config.n_envs
     shares = np.array_split(np.arange(n_envs), pool.processes)
     spec, state = spec_of(agent, environment), agent.get_state()
-    seen = (agent.observation_space, agent.action_space)
     return [
-        Task(index, range(int(share[0]), int(share[-1]) + 1), n_envs, spec, state, environment, seed, seen)
+        Task(index, range(int(share[0]), int(share[-1]) + 1), n_envs, spec, state, environment, seed, agent.interface)
         for index, share in enumerate(shares)
     ]
 

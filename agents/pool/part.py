@@ -14,6 +14,7 @@ from agents import seeding
 from agents.collector import Collector, EndedEpisode
 from agents.environments import EnvironmentSpec
 from agents.environments.copies import as_bytes
+from agents.environments.interface import Interface
 from agents.errors import portable
 from agents.spec import AgentSpec
 
@@ -49,7 +50,7 @@ class Task:
     state: Mapping[str, Any]
     environment: EnvironmentSpec
     seed: int
-    spaces: tuple[Any, Any]
+    interface: Interface
     life: int = 0
     calls: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ class Part:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._agent = task.agent.build(task.seed, spaces=task.spaces)
+        self._agent = task.agent.build(task.seed, interface=task.interface)
         self._agent.set_state(task.state)
         self._agent.rng = seeding.generator(task.seed, f"exploration of collector {task.index}, life {task.life}")
         self._collector = Collector(task.environment, task.n_envs, [task.seed], copies=task.copies, life=task.life)

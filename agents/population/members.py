@@ -14,6 +14,7 @@ from agents.config import AgentConfig
 from agents.errors import ConfigurationError, NotMappableError
 from agents.forwards import Forwards
 from agents.keras_agent import KerasAgent
+from agents.live import OPTIMIZER_FIELDS, refusing
 from agents.population.inference import AllMembers, MemberInference
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +93,12 @@ def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[s
     if not (member.rowwise and _means_it(type(agent))):
         return None
     member.rng = seeding.MemberStreams([seeding.generator(spec.seed, "exploration") for spec in specs])  # type: ignore[assignment]
+    differing = {
+        name: f"it reads self.config.{name} where it acts or prepares for all members at once (rowwise), which may "
+        f"differ between them: use self.number({name!r})."
+        for name in (*OPTIMIZER_FIELDS, *member.config.live_values())
+    }
+    member.config = refusing(member.config, differing, NotMappableError)
     return member
 
 

@@ -7,6 +7,7 @@ an agent alone would give with its seed and hyperparameters.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from agents.population.members import (
     check_same_structure,
     one_member,
 )
+from agents.population.probes import action_at, agreement, probe_observations
 from agents.population.stacks import Values
 from agents.population.workshop import Workshop
 from agents.replay import Batches, Memory, join
@@ -36,9 +38,6 @@ from agents.spec import AgentSpec, start_from
 from agents.variables import assign_all, values_of
 
 Array = np.ndarray[Any, Any]
-
-_PROBES = 8
-"""Steps of all environments on which members are compared with the same agents alone before they begin."""
 
 _AGREES = 0.98
 """Share of actions that must be the same; some may differ where two actions are equally good but for rounding."""
@@ -78,7 +77,7 @@ class Population:
         self._all: KerasAgent | None = None  # one that acts for all members
         self._actors: list[KerasAgent] = []
         self.gradient_steps = 0
-        probes = _probe_observations(self.observation_space, self.config.n_envs)
+        probes = probe_observations(self.observation_space, self.config.n_envs)
         expected = self._draw_members(probes)
         self._make_actors()
         self._check_acting(probes, expected)
@@ -139,7 +138,7 @@ class Population:
 
     # Acting and learning --------------------------------------------------------------------------------------
 
-    def act(self, observations: Array, explore: bool = True) -> Array:
+    def act(self, observations: Array, explore: bool = False) -> Array:
         """An action for each row, [P * N, ...]; see `Agent.act`."""
         if self._all is not None:
             return self._all.act(observations, explore)
@@ -166,7 +165,14 @@ class Population:
             with self._rows_of_members(len(next(iter(data.values()))) // len(self._members)):
                 return self._all.prepare(data)
         parts = split(data, len(self._actors), axis)
-        return concatenate(self._one_by_one(lambda i: self._actors[i].prepare(parts[i])), axis)
+        before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self._actors]
+        try:
+            return concatenate(self._one_by_one(lambda i: self._actors[i].prepare(parts[i])), axis)
+        except MembersFailedError:  # the others prepare the same data once more, without these
+            for actor, (extra, stream) in zip(self._actors, before, strict=True):
+                actor.set_extra_state(extra)
+                actor.rng.bit_generator.state = stream
+            raise
 
     def update(self, batches: Batches) -> UpdateMetrics:
         """Makes the gradient steps of all members."""
@@ -252,12 +258,12 @@ class Population:
 
     # Its parts ------------------------------------------------------------------------------------------------
 
-    def _draw_members(self, probes: Array) -> list[Array]:
-        """Makes every member as an agent alone is made; gives what each does at the probes, [P][T, N, ...]."""
+    def _draw_members(self, probes: Array) -> list[list[Array | None]]:
+        """Makes every member as an agent alone is made; gives what each does at the probes, [P][T] of [N, ...]."""
         agent, variables = self.agent, self._workshop.stacks.variables
         of_seed: dict[int, Values] = {}  # members of one seed differ in their numbers only
         drawn: list[Values] = []
-        actions: list[Array] = []
+        actions: list[list[Array | None]] = []
         for member in self._members:
             if member.seed in of_seed:
                 assign_all(variables, of_seed[member.seed])
@@ -268,7 +274,7 @@ class Population:
                 start_from(agent, self._spec.state)
             drawn.append(values_of(variables))
             of_seed.setdefault(member.seed, drawn[-1])
-            actions.append(np.stack([agent.act(probe, explore=False) for probe in probes]))
+            actions.append([action_at(agent, probe) for probe in probes])
         self._set_values([np.stack(values) for values in zip(*drawn, strict=True)])
         return actions
 
@@ -349,17 +355,16 @@ class Population:
             raise MembersFailedError(errors)
         return results
 
-    def _check_acting(self, probes: Array, expected: list[Array]) -> None:
+    def _check_acting(self, probes: Array, expected: list[list[Array | None]]) -> None:
         """Compares what members do with what the same agents alone do, before anything is trained."""
+        n = len(self._members)
         if self._all is not None:
-            rows = np.tile(probes, (1, len(self._members), *[1] * (probes.ndim - 2)))  # [T, P * N, ...]
-            actions = np.stack([self._all.act(row, explore=False) for row in rows])
-            seen = np.split(actions, len(self._members), axis=1)
+            rows = np.tile(probes, (1, n, *[1] * (probes.ndim - 2)))  # [T, P * N, ...]
+            together = [action_at(self._all, row) for row in rows]
+            seen = [[None if each is None else np.split(each, n)[i] for each in together] for i in range(n)]
         else:
-            seen = [np.stack([actor.act(probe, explore=False) for probe in probes]) for actor in self._actors]
-        agrees = [
-            np.isclose(one, alone, rtol=1e-3, atol=1e-4).mean() for one, alone in zip(seen, expected, strict=True)
-        ]
+            seen = [[action_at(actor, probe) for probe in probes] for actor in self._actors]
+        agrees = [agreement(one, alone) for one, alone in zip(seen, expected, strict=True)]
         if min(agrees) < _AGREES:
             raise NotMappableError(
                 "as a member of a population it acts otherwise than alone: act() probably uses something that is not "
@@ -374,11 +379,3 @@ def _member(spec: AgentSpec, values: Mapping[str, Any]) -> MemberSpec:
     config = spec.config.replace(params)
     assert isinstance(config, AgentConfig)
     return MemberSpec(seed, config)
-
-
-def _probe_observations(space: spaces.Box, n_envs: int) -> Array:
-    """[T, N, ...] observations of the kind that the space has, the same every time."""
-    rng, shape = np.random.default_rng(0), (_PROBES, n_envs, *space.shape)
-    if np.issubdtype(space.dtype, np.integer):
-        return rng.integers(0, 256, shape).astype(space.dtype)
-    return rng.standard_normal(shape).astype(np.float32)

@@ -17,6 +17,7 @@ import numpy as np
 
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.replay.memory import Array, Batches, Memory, Transition
+from agents.short_repr import short_repr
 
 Infos = Sequence[Mapping[str, Any] | None]
 """What each copy told beside a step; None of one that made none, as it has raised."""
@@ -25,7 +26,7 @@ _KEY = "rewriting"
 """Where the state of a memory has what waits here, beside what is the memory's own."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Trajectory:
     """Consecutive steps of one episode, in one copy of the environment, that are about to be learned from.
 
@@ -57,6 +58,8 @@ class Trajectory:
     member: int
     begins: bool
     ends: bool
+
+    __repr__ = short_repr
 
     def check(self) -> None:
         """Makes the rewards what a memory stores.

@@ -20,8 +20,10 @@ class RolloutMemory(Memory):
     Args:
         n_steps: Steps of each environment a rollout, >= 1.
         n_epochs: Times that every transition is used, >= 1.
-        batch_size: Rows a minibatch, or None for the whole rollout. Rows left over at the end of an epoch that
-            do not fill a minibatch are left out of that epoch (the order is drawn anew each epoch).
+        batch_size: Most rows of a minibatch, or None for the whole rollout. An epoch has as few minibatches as that
+            allows, all of the same size, and every row is in one of them. Where the rows cannot be split evenly, the
+            last minibatch is filled up with rows of the first one, fewer than there are minibatches: 127 rows in
+            minibatches of 64 make two of 64, with one row in both. (The order is drawn anew each epoch.)
         rng: Draws the order of minibatches.
     """
 
@@ -68,9 +70,10 @@ class RolloutMemory(Memory):
         return Batches(rows, indices)
 
     def _orders(self, rng: np.random.Generator, n_rows: int) -> Array:
-        size = min(self.batch_size or n_rows, n_rows)
-        used = n_rows - n_rows % size
-        orders = [rng.permutation(n_rows)[:used].reshape(-1, size) for _ in range(self.n_epochs)]
+        n_minibatches = -(-n_rows // (self.batch_size or n_rows))
+        size = -(-n_rows // n_minibatches)  # of all, as functions are compiled for one size
+        # Fewer than `size` are taken from the front again, so that no row is twice in a minibatch.
+        orders = [np.resize(rng.permutation(n_rows), (n_minibatches, size)) for _ in range(self.n_epochs)]
         return np.concatenate(orders).astype(np.int32)
 
     @classmethod

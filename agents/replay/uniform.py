@@ -11,6 +11,9 @@ import numpy as np
 from agents.errors import ConfigurationError
 from agents.replay.memory import Array, Batches, Memory, Transition, in_order
 from agents.replay.n_step import n_step_returns
+from agents.replay.observations import Observations, pays
+
+_SEEN = ("observations", "next_observations")
 
 
 class UniformReplay(Memory):
@@ -59,6 +62,7 @@ class UniformReplay(Memory):
         self._rngs = [rng]  # one a member
         self._joined = False
         self._arrays: dict[str, Array] = {}
+        self._images: Observations | None = None  # in place of the arrays of observations and their successors
         self._ended = np.zeros((self.capacity, n_envs), bool)
         self._added = 0  # time slots ever written
         self._since_update = 0
@@ -68,14 +72,20 @@ class UniformReplay(Memory):
         return min(self._added, self.capacity) * self.n_envs
 
     def add(self, transition: Transition) -> None:
+        columns = transition._asdict()
         if not self._arrays:
+            if pays(transition.observations):
+                self._images = Observations(self.capacity, transition.observations)
             self._arrays = {
                 name: np.zeros((self.capacity, *np.shape(values)), np.asarray(values).dtype)
-                for name, values in transition._asdict().items()
+                for name, values in columns.items()
+                if self._images is None or name not in _SEEN
             }
         slot = self._added % self.capacity
-        for name, values in transition._asdict().items():
-            self._arrays[name][slot] = values
+        if self._images is not None:
+            self._images.add(slot, transition.observations, transition.next_observations)
+        for name, stored in self._arrays.items():
+            stored[slot] = columns[name]
         self._ended[slot] = transition.terminated | transition.truncated
         self._added += 1
         self._since_update += 1
@@ -124,6 +134,8 @@ class UniformReplay(Memory):
 
     def _rows(self, name: str, rows: Array) -> Array:
         """Stored values at flat positions, slot * width + environment: `take` is faster than two indices."""
+        if self._images is not None and name in _SEEN:
+            return self._images.observations(rows) if name == "observations" else self._images.successors(rows)
         stored = self._arrays[name]
         return stored.reshape(-1, *stored.shape[2:]).take(rows, axis=0)
 
@@ -153,14 +165,15 @@ class UniformReplay(Memory):
     def of_members(cls, memories: Sequence[Self]) -> Self:
         """One memory for the members of a population, from a new one of each; they differ in generator and discount."""
         joined = copy.copy(memories[0])
-        joined._arrays, joined._joined = {}, True
+        joined._arrays, joined._images, joined._joined = {}, None, True
         joined._ended = np.zeros((joined.capacity, joined.n_envs * len(memories)), bool)
         joined._rngs = [memory._rngs[0] for memory in memories]
         joined.gammas = np.concatenate([memory.gammas for memory in memories])
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
-        return self.capacity * (super().bytes_when_full(transition) + self.n_envs)
+        twice = transition.next_observations.nbytes if pays(transition.observations) else 0
+        return self.capacity * (super().bytes_when_full(transition) - twice + self.n_envs)
 
     def cut(self, environments: Sequence[int] | None = None) -> None:
         if self._added:
@@ -173,6 +186,8 @@ class UniformReplay(Memory):
         # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.
         for name in self._arrays:
             self._arrays[name] = self._arrays[name].take(columns, axis=1)
+        if self._images is not None:
+            self._images.keep(columns)
         self._ended = self._ended.take(columns, axis=1)
         self._rngs = [self._rngs[i] for i in positions]
         self.gammas = self.gammas[list(positions)]
@@ -190,6 +205,7 @@ class UniformReplay(Memory):
         stored = min(self._added, self.capacity)
         return {
             "arrays": {name: values[:stored].copy() for name, values in self._arrays.items()},
+            "images": None if self._images is None else self._images.get_state(stored),
             "added": self._added,
             "since_update": self._since_update,
             "gammas": self.gammas.copy(),
@@ -204,9 +220,10 @@ class UniformReplay(Memory):
                 f"A replay of {self.capacity} steps of {n_columns} environments cannot go on from the state of one "
                 f"of another size."
             )
-        self._arrays = {}
+        arrays = dict(state["arrays"])
+        self._arrays, self._images = {}, self._images_of(arrays, state)
         self._ended[:] = False
-        for name, values in state["arrays"].items():
+        for name, values in arrays.items():
             self._arrays[name] = np.zeros((self.capacity, *values.shape[1:]), values.dtype)
             self._arrays[name][: len(values)] = values
         if self._arrays:
@@ -216,3 +233,14 @@ class UniformReplay(Memory):
         self.gammas = state["gammas"].copy()
         for rng, rng_state in zip(self._rngs, state["rngs"], strict=True):
             rng.bit_generator.state = rng_state
+
+    def _images_of(self, arrays: dict[str, Array], state: dict[str, Any]) -> Observations | None:
+        """The images of a state; taken out of its arrays where a replay of before has them there, twice."""
+        if state.get("images") is not None:
+            return Observations.of_state(self.capacity, state["images"])
+        if not arrays or not pays(arrays["observations"][0]):
+            return None
+        both = [arrays.pop(name) for name in _SEEN]
+        oldest = max(0, state["added"] - self.capacity)
+        slots = [time % self.capacity for time in range(oldest, state["added"])]
+        return Observations.of_both(self.capacity, slots, *both)

@@ -1,126 +1,136 @@
-"""What a careful person should know before they use a pick, and the commands that would make it surer."""
+"""Print the doubts about a pick, and the commands that would make it safe."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from finder.cli.console import say_note, storage_flag
-from studies.words import counted, the_best
+from studies.words import rate_text
 
 if TYPE_CHECKING:
+    from studies.conclusion import Conclusion
     from studies.pick import Pick
+    from studies.remedies import Remedy
     from studies.study import OpenStudy
 
-_RATE_FLAGS = ("--rates", "--start-lr", "--end-lr", "--n-rates")
+COMMAND_ATTR = "finder_command"
+"""Study attribute: the words of the command that began the search, without where the study is kept."""
+
 _SEARCHES = ("lr", "opt", "agents", "tune")
+_FLAGS = {
+    "seeds": "--seeds",
+    "study_name": "--study-name",
+    "env_steps": "--env-steps",
+    "episodes": "--episodes",
+    "rates": "--rates",
+    "learning_rates": "--rates",
+    "optimizers": "--optimizer",
+    "confirm": "--confirm",
+    "confirm_seeds": "--confirm-seeds",
+    "space": "--param",
+}
+"""Option of a remedy -> its flag."""
+
+_REPLACES = {
+    "rates": ("--rates", "--start-lr", "--end-lr", "--n-rates"),
+    "learning_rates": ("--rates", "--n-rates"),
+    "optimizers": ("--optimizer", "--vary"),
+}
+"""Option -> flags that it replaces, where that is more than its own."""
+
+_NOT_ITS_OWN = ("--storage",)
+_SWITCHES = ("--json", "--quiet", "-q")
 
 
-class Doubt(NamedTuple):
-    """A reason to be careful.
+def remember_command(study: OpenStudy, words: Sequence[str]) -> None:
+    """Keeps in a study with which command it was begun, so that later commands can say what would make it safe.
 
-    Attributes:
-        text: The reason.
-        flags: What to add to the search's command to know better, () where nothing can be added.
-        instead_of: Flags that these ones replace.
-        purpose: What they do.
+    That command asks for all of the study, where a later one may only have added some rates. A storage's URL may have a
+    password in it, so it is left out.
     """
-
-    text: str
-    flags: tuple[str, ...] = ()
-    instead_of: tuple[str, ...] = ()
-    purpose: str = ""
-
-
-def doubts(study: OpenStudy, pick: Pick) -> list[Doubt]:
-    """Returns the reasons to be careful: trials that are left, a pick at the edge, a tie, a single seed."""
-    from studies.confirmation import verdict
-    from studies.reports.answer import how_sure, which_matters
-
-    if study.spec.kind == "range-test":
-        return []
-    found = [unfinished(study), _edge(study, pick), _no_correction(study, pick)]
-    judged = verdict(study)
-    if pick.tied:
-        tie = how_sure(judged.ranked, study.direction, pick.trial)
-        found.append(Doubt(tie[:1].lower() + tie[1:]))
-    if matters := which_matters(judged.tuning, study.spec.search_space()):
-        found.append(Doubt(matters[:1].lower() + matters[1:]))
-    if len(study.spec.seeds) == 1:
-        name = f"{study.name}-3-seeds"
-        flags = ("--seeds", "3", "--study-name", name)
-        text = "each trial was chosen by one seed, which says nothing about luck."
-        found.append(Doubt(text, flags, ("--seeds", "--study-name"), "three seeds"))
-    return [doubt for doubt in found if doubt is not None]
+    known = COMMAND_ATTR in study.study.user_attrs
+    if known or study.storage.url == "memory" or not words or words[0] not in _SEARCHES:
+        return
+    kept = [word for word in _without(words, _NOT_ITS_OWN) if word not in _SWITCHES]
+    study.study.set_user_attr(COMMAND_ATTR, kept)
 
 
-def unfinished(study: OpenStudy) -> Doubt | None:
-    """Returns the doubt about a study of which trials are left or still run."""
-    from studies.standing import standing
-
-    now = standing(study)
-    if now.complete:
-        return None
-    if now.n_unconfirmed and now.n_ended >= now.n_total:
-        best = f"{the_best(now.n_unconfirmed)} {'is' if now.n_unconfirmed == 1 else 'are'}"
-        return Doubt(f"{best} not confirmed on further seeds yet: this may change. The same search again does it.")
-    running = f", {now.n_running} running" if now.n_running else ""
-    return Doubt(f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change.")
-
-
-def say_doubts(study: OpenStudy, pick: Pick, words: Sequence[str] | None = None) -> list[tuple[str, str]]:
+def say_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None:
     """Prints the reasons to be careful as notes.
 
     Args:
         study: The study.
         pick: Its pick.
-        words: The words of the command that searched, where they are known.
-
-    Returns:
-        Commands that would make the pick surer, each with its purpose: none where the words are not known, and the
-        notes name the flags instead.
+        concluded: Whether the conclusion is printed already, with the weightiest reason. Defaults to `False`.
     """
-    commands = []
-    for doubt in doubts(study, pick):
-        if not doubt.flags or study.storage.url == "memory":
-            say_note(doubt.text)
-        elif words is not None and words[0] in _SEARCHES:
-            say_note(doubt.text)
-            every = [*_without(words, doubt.instead_of), *doubt.flags]
-            commands.append((f"finder {shlex.join(every)}", doubt.purpose))
-        elif words is None and study.spec.kind in _SEARCHES:
-            flags = shlex.join(doubt.flags) + storage_flag(study.storage.label)
-            say_note(f"{doubt.text} The same search with {flags} tells more.")
-        else:
-            say_note(doubt.text)
-    return commands
+    from studies.conclusion import conclusion
+    from studies.confirmation import verdict
+    from studies.reports.answer import which_matters
+
+    if study.spec.kind == "range-test":
+        return
+    found = conclusion(study)
+    for reason in found.reasons[1 if concluded else 0 :]:
+        say_note(f"{reason.text}.")
+    if matters := which_matters(verdict(study).tuning, study.spec.search_space()):
+        say_note(matters[:1].lower() + matters[1:])
+    if not_corrected := _no_correction(study, pick):
+        say_note(not_corrected)
 
 
-def _edge(study: OpenStudy, pick: Pick) -> Doubt | None:
-    """The best rate is the first or last one that was tried. Further rates join the study."""
-    from studies.words import rate_text
-
-    if study.spec.kind != "lr" or len(pick.params) != 1:
-        return None
-    [(name, rate)] = pick.params.items()
-    tried = sorted({study.params(trial)[name] for trial in study.trials() if name in trial.params})
-    if len(tried) <= 2 or rate not in (tried[0], tried[-1]):
-        return None
-    side, neighbour = ("smallest", tried[1]) if rate == tried[0] else ("largest", tried[-2])
-    step = min(max(rate / neighbour, 0.1), 10.0)  # however far apart they were: a decade at most
-    beyond = [rate * step**n for n in (1, 2)]
-    rates = ",".join(rate_text(each) for each in sorted(beyond))
-    text = f"rates beyond the {side} one, {rate_text(rate)}, were not tried, and one of them may be the best."
-    return Doubt(text, ("--rates", rates), _RATE_FLAGS, "two rates beyond; they join the study")
+def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]:
+    """Returns the commands that would make a pick safe, each with its purpose; none where they are not known."""
+    if study.storage.url == "memory":
+        return []
+    words = study.study.user_attrs.get(COMMAND_ATTR)
+    if not words:
+        return []
+    place = storage_flag(study.storage.label)
+    return [(f"finder {shlex.join(changed_words(words, remedy))}{place}", remedy.purpose) for remedy in found.remedies]
 
 
-def _no_correction(study: OpenStudy, pick: Pick) -> Doubt | None:
+def say_remedies(study: OpenStudy, found: Conclusion) -> None:
+    """Prints what would make a pick safe where the command that searched is not known."""
+    from studies.remedies import remedy_text
+
+    if study.storage.url == "memory" or study.study.user_attrs.get(COMMAND_ATTR):
+        return
+    for remedy in found.remedies:
+        flags = shlex.join(changed_words((), remedy)) + storage_flag(study.storage.label)
+        on_command_line = study.spec.kind in _SEARCHES and remedy.changes
+        what = f"the same search with {flags}" if on_command_line else remedy_text(remedy)
+        say_note(f"to settle it: {what} ({remedy.purpose}).")
+
+
+def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
+    """Returns the words of a command with a remedy's options in the place of its own."""
+    kept = list(words)
+    added: list[str] = []
+    for name, value in remedy.changes:
+        if name == "space":
+            for own, space in value:
+                kept = _without_param(kept, own)
+                added += [_FLAGS[name], f"{own}={space}"]
+            continue
+        kept = _without(kept, _REPLACES.get(name, (_FLAGS[name],)))
+        added += [_FLAGS[name], _flag_text(value)]
+    return [*kept, *added]
+
+
+def _flag_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(each if isinstance(each, str) else rate_text(each) for each in value)
+    return str(value)
+
+
+def _no_correction(study: OpenStudy, pick: Pick) -> str:
     """The study has a horizon that its pick was not corrected for."""
     horizon = study.spec.horizon
     if horizon in (None, study.spec.env_steps) or pick.rate is not None:
-        return None
-    return Doubt(
+        return ""
+    return (
         f"the pick is that of runs of {study.spec.env_steps:,} environment steps, not of {horizon:,}: only one "
         "learning rate that is searched alone can be corrected for a longer run."
     )
@@ -136,4 +146,21 @@ def _without(words: Sequence[str], flags: Sequence[str]) -> list[str]:
             value_follows = True
         elif word.partition("=")[0] not in flags:
             kept.append(word)
+    return kept
+
+
+def _without_param(words: Sequence[str], name: str) -> list[str]:
+    """Returns the words without the flags that say how a hyperparameter is searched."""
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        given = [word]
+        if word in ("--param", "-p"):
+            given.append(next(rest, ""))
+        elif not word.startswith(("--param=", "-p")):
+            kept.append(word)
+            continue
+        space = given[-1].removeprefix("--param=").removeprefix("-p")
+        if space.partition("=")[0] != name:
+            kept += given
     return kept

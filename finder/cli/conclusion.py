@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from finder.cli.advice import say_doubts
-from finder.cli.console import errors, print_json, results, say_commands, say_error, say_note, storage_flag
+from finder.cli.advice import remember_command, safer_commands, say_doubts, say_remedies
+from finder.cli.console import (
+    environment_flags,
+    errors,
+    print_json,
+    results,
+    say_commands,
+    say_error,
+    say_note,
+    storage_flag,
+)
 from finder.cli.progress import headline
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
@@ -19,15 +28,15 @@ if TYPE_CHECKING:
     from agents.spec import AgentSpec
     from finder.cli.parameters import Output, SearchOptions
     from finder.range_test import RangeTestResult
+    from studies.conclusion import Conclusion
     from studies.pick import Pick
-    from studies.rates import RateFinding
     from studies.study import OpenStudy
 
 _STATES = ("complete", "pruned", "failed")
 
 
 def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
-    """Prints the pick of a search that has ended, what became of its trials, and the next commands.
+    """Prints the conclusion of a search that has ended, what became of its trials, and the next commands.
 
     Args:
         study: The study, open.
@@ -37,16 +46,19 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     Returns:
         The exit code: 1 if it was stopped or has no pick.
     """
+    from studies.conclusion import conclusion, pick_json
     from studies.pick import why_no_pick
     from studies.standing import standing
 
-    pick, counts, why = pick_of(study), count_states(study), why_no_pick(study)
+    remember_command(study, output.words)
+    pick, counts, why, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
         print_json(
             {
                 "study": study.name,
                 "storage": study.storage.label,
-                "pick": None if pick is None else pick.to_json(),
+                **found.to_json(),
+                "pick": None if pick is None else pick_json(study, pick),
                 "why_no_pick": why or None,
                 "complete": standing(study).complete,
                 "trials": {state: counts[state] for state in _STATES},
@@ -54,15 +66,12 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
             }
         )
     elif pick is not None:
-        print_pick(pick, study)
+        print_conclusion(found)
     see = _what_to_do(study)
     if not output.quiet:
         _say_counts(study, counts)
         if pick is not None:
-            surer = say_doubts(study, pick, output.words)
-            say_commands("Next", next_commands(study, pick))
-            if surer:
-                say_commands("To be surer", surer)
+            say_next(study, pick, found)
     if stopped is not None:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
@@ -89,46 +98,43 @@ def count_states(study: OpenStudy) -> Counter[str]:
     return Counter("interrupted" if is_interrupted(trial) else names[trial.state.name] for trial in study.trials())
 
 
-def print_pick(pick: Pick, study: OpenStudy) -> None:
-    """Prints the pick for a person: what to use, and how good it was."""
-    from studies.words import interval_text, params_text, spread_text
-
-    value = f"{study.spec.metric} {spread_text(pick.value, pick.spread)} over {pick.seeds_text}"
-    settings = {name: pick.params[name] for name in pick.params if name != "agent" or len(study.spec.agents) > 1}
-    interval = interval_text(pick.low, pick.high)
-    expected = f"   expected value: {interval} (95%)" if interval else ""
-    results().print(Text.assemble((params_text(settings), "bold green"), (f"   {value}", "bold"), (expected, "dim")))
-    if pick.rate is not None:
-        print_rate(pick.rate)
+def print_conclusion(found: Conclusion) -> None:
+    """Prints the three lines of a conclusion: the pick, what it is worth, and whether it is safe."""
+    styles = {"safe": "bold green", "tie": "bold yellow", "not safe": "bold red", "no pick": "bold red"}
+    results().print(Text(found.pick, "bold green" if found.safe else "bold"))
+    if found.value:
+        results().print(Text(found.value))
+    results().print(Text.assemble((found.status, styles[found.status]), f": {found.certainty}"))
 
 
-def print_rate(rate: RateFinding) -> None:
-    """Prints between which rates the best one lies, what it becomes for a longer run, and whether it is safe."""
-    from studies.words import rate_text
+def say_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = "") -> None:
+    """Prints the reasons to be careful, and what to do with a study.
 
-    between = f"between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
-    if rate.corrected and rate.horizon is not None:
-        results().print(
-            Text.assemble(
-                f"for {rate.horizon:,} environment steps: ",
-                (f"{rate.name} {rate_text(rate.suggested)}", "bold green"),
-                (f"   the best rate lies {between}", "dim"),
-            )
-        )
-    else:
-        results().print(Text(f"the best rate lies {between}", "dim"))
-    if rate.why_unsafe:
-        results().print(Text.assemble(("no safe suggestion", "bold yellow"), f": {rate.why_unsafe}"))
+    Where its pick is not safe, that is what would make it so, and not the long run.
+
+    Args:
+        study: The study.
+        pick: Its pick.
+        found: Its conclusion, which is printed already.
+        shown: The command that prints this, which is not advised once more. Defaults to `""`.
+    """
+    say_doubts(study, pick, concluded=True)
+    if not found.safe:
+        say_remedies(study, found)
+    commands = next_commands(study, pick, found)
+    say_commands("Next", [each for each in commands if not shown or not each[0].startswith(f"finder {shown} ")])
 
 
-def next_commands(study: OpenStudy, pick: Pick) -> list[tuple[str, str]]:
+def next_commands(study: OpenStudy, pick: Pick, found: Conclusion) -> list[tuple[str, str]]:
     """Returns what to do with a study, each command with its purpose."""
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
-    train = [] if pick.own_training else [(f"finder train --from {name}{flag}", "the long run, with the pick")]
+    usable = found.status in ("safe", "tie") and not pick.own_training
+    train = [(f"finder train --from {name}{flag}", "the long run, with the pick")] if usable else []
     return [
         *train,
+        *safer_commands(study, found),
         (f"finder best {name}{flag}", "how to use it in Python; --json for scripts"),
         (f"finder report {name}{flag}", "curves, ranking and failures in one HTML file"),
         (f"finder dashboard{flag}", "every trial, in the browser"),
@@ -182,7 +188,7 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     if not options.quiet:
         say_note("it shows where learning is fast, not which rate ends best: confirm it with a grid.")
         around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
-        confirm = f"finder lr {shlex.quote(spec.label)} --env {shlex.quote(spec.environment.label)} {around}"
+        confirm = f"finder lr {shlex.quote(spec.label)} {environment_flags(spec.environment)} {around}"
         commands = [(confirm, "")]
         if name is not None:
             commands.append((f"finder report {shlex.quote(name)}{storage_flag(storage)}", "its curve"))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from finder.cli.guarded_live import DisplayConsole
+from finder.cli.hanging import Hanging
+from finder.cli.lasting_stream import LastingStream
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
 
 if TYPE_CHECKING:
+    from agents.environments import EnvironmentSpec
     from studies.spec import StudySpec
 
 _UNCUT = 10_000
@@ -29,13 +34,21 @@ def results() -> Console:
 
 
 def errors() -> Console:
-    """The console for everything else."""
-    return _console(sys.stderr)
+    """The console for everything else, which nobody has to read: see `LastingStream`."""
+    return _console(cast(TextIO, LastingStream(sys.stderr)))
 
 
 def _console(file: TextIO) -> Console:
     width = None if file.isatty() else _UNCUT
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def display() -> DisplayConsole:
+    """The console of a live display, which stays one while stderr is diverted: see `agents.silence`."""
+    stream = sys.stderr
+    with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor cannot be diverted that way
+        stream = open(os.dup(stream.fileno()), "w", encoding=stream.encoding)  # noqa: SIM115 - lasts as the console
+    return DisplayConsole(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False)
 
 
 def print_json(data: Any) -> None:
@@ -50,23 +63,28 @@ def say_error(message: str, hint: str = "") -> None:
 
 
 def say_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
-    """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied."""
+    """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
+
+    What they are for stands beside them, or below where one would not fit beside its command.
+    """
     console = errors()
     rows = list(commands)
+    indent = len(lead) + 2
     longest = max(len(command) for command, _ in rows)
+    beside = all(indent + longest + 3 + len(purpose) <= console.width for _, purpose in rows if purpose)
     for index, (command, purpose) in enumerate(rows):
-        start = f"{lead}  " if index == 0 else " " * (len(lead) + 2)
+        start = f"{lead}  " if index == 0 else " " * indent
         line = Text.assemble((start, "dim"), (command, "cyan"))
-        if purpose:
+        if purpose and beside:
             line.append(f"{' ' * (longest - len(command))}   {purpose}", "dim")
         console.print(line, soft_wrap=True)
+        if purpose and not beside:
+            console.print(Hanging(Text(" " * (indent + 2)), Text(purpose, "dim")))
 
 
 def say_note(message: str) -> None:
     """Prints something that a careful person should know before they use the result."""
-    line = Table.grid(padding=(0, 2, 0, 0))
-    line.add_row(Text("Note", "yellow"), message)
-    errors().print(line)
+    errors().print(Hanging(Text("Note  ", "yellow"), Text(message)))
 
 
 def table(*columns: str, numbers: str = "") -> Table:
@@ -98,6 +116,18 @@ def storage_for_file(named: str | None, flag: str | None) -> str | None:
             style="yellow",
         )
     return None
+
+
+def environment_flags(environment: EnvironmentSpec) -> str:
+    """Returns the flags that name an environment, for a command that a person may copy."""
+    words = ["--env", environment.label]
+    if environment.kwargs:
+        words += ["--env-kwargs", json.dumps(dict(environment.kwargs), default=repr)]
+    for wrapper in environment.described["wrappers"]:
+        words += ["--wrapper", wrapper]
+    if environment.max_episode_steps is not None:
+        words += ["--max-episode-steps", str(environment.max_episode_steps)]
+    return shlex.join(words)
 
 
 def storage_flag(storage: str) -> str:

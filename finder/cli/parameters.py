@@ -27,6 +27,36 @@ Agent = Annotated[
         metavar="AGENT", help="A name (dqn, ppo, sac, ...), module:Class, or file.py:Class.", show_default=False
     ),
 ]
+ENVIRONMENT = typer.Option(
+    metavar="ID",
+    help="Gymnasium environment, such as CartPole-v1; module:ID imports the module first; module:Class or "
+    "file.py:Class.",
+    show_default=False,
+    rich_help_panel=_WHAT,
+)
+EnvKwargs = Annotated[
+    str | None, typer.Option(metavar="JSON", help="Arguments of the environment.", rich_help_panel=_WHAT)
+]
+Wrappers = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WRAPPER",
+        help="A wrapper of the environment: a name of Gymnasium's, module:Class or file.py:Class, with arguments: "
+        "FrameStackObservation:stack_size=4. May be repeated, the innermost first.",
+        show_default=False,
+        rich_help_panel=_WHAT,
+    ),
+]
+MaxEpisodeSteps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="STEPS",
+        help="Truncate episodes after so many steps (default: the environment's own limit).",
+        show_default=False,
+        rich_help_panel=_WHAT,
+    ),
+]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The study's name.", show_default=False)]
 Storage = Annotated[
     str | None,
@@ -116,19 +146,10 @@ class SearchOptions:
     """The flags of `finder lr`, `opt`, `agents` and `tune`."""
 
     context: typer.Context
-    env: Annotated[
-        str,
-        typer.Option(
-            metavar="ID",
-            help="Gymnasium environment, such as CartPole-v1; module:ID imports the module first.",
-            show_default=False,
-            rich_help_panel=_WHAT,
-        ),
-    ]
-    env_kwargs: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="Arguments of the environment.", rich_help_panel=_WHAT),
-    ] = None
+    env: Annotated[str, ENVIRONMENT]
+    env_kwargs: EnvKwargs = None
+    wrapper: Wrappers = None
+    max_episode_steps: MaxEpisodeSteps = None
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -274,7 +295,8 @@ class SearchOptions:
         from agents.spec import AgentSpec
 
         environment = EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs"))
-        return AgentSpec.of(name, replace(environment, vectorization=self.vectorization or "auto"))
+        chosen = said(wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization)
+        return AgentSpec.of(name, replace(environment, **chosen))
 
     def given(self, name: str) -> bool:
         """Whether a flag was given, rather than left at its default."""

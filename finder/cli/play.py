@@ -1,8 +1,9 @@
-"""The command `play`: episodes of a trained agent, on screen, as a video or as pictures."""
+"""The command `play`: episodes of a trained agent, on screen, as a video, as pictures, or for their returns alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import shlex
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,13 @@ from rich.text import Text
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.console import errors, print_json, results, say_error
+from finder.cli.console import errors, print_json, say_commands, say_error
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Json
-from studies.words import counted, number_text
+from finder.cli.play_words import PlayingProgress, print_episodes, summary_of
 
 if TYPE_CHECKING:
-    from agents.playing import PlayedEpisode
+    from agents.checkpoint_file import CheckpointHeader
 
 
 def play(  # noqa: PLR0917 - a command's flags
@@ -41,8 +42,17 @@ def play(  # noqa: PLR0917 - a command's flags
         typer.Option(metavar="DIR", help="Write every frame as a PNG into this folder.", show_default=False),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, help="Cut episodes off after so many steps.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cut episodes off after so many steps (default: the environment's time limit; without one ten times "
+            "the mean episode of training, at least 1,000).",
+            show_default=False,
+        ),
     ] = None,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Show nothing and print returns, as happens without a screen.")
+    ] = False,
     explore: Annotated[bool, typer.Option("--explore", help="Draw actions as in training.")] = False,
     best: Annotated[bool, typer.Option("--best", help="Of a folder, take the best checkpoint.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the environment.")] = 1_000_000,
@@ -51,34 +61,41 @@ def play(  # noqa: PLR0917 - a command's flags
     ] = None,
     json: Json = False,
 ) -> int:
-    """Play episodes with a trained agent: on screen, or with --video or --frames without one."""
-    from agents.playing import require_screen
+    """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns alone.
+
+    Several episodes end with their mean return and its 95% interval.
+    """
+    from agents.playing import has_screen
 
     arguments = values.json_object(env_kwargs, "--env-kwargs")
-    if video is None and frames is None:
-        require_screen()
+    draws = video is not None or frames is not None
+    if headless and draws:
+        raise ConfigurationError("--headless draws nothing: leave it out, --video and --frames need no screen.")
+    on_screen = not draws and not headless and has_screen()
+    if not on_screen:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # or SDL complains that there is no screen
     from agents.checkpoint_file import find, header_of, load_agent
 
     path = find(checkpoint, best=best)
     header = header_of(path)
-    errors().print(
-        Text.assemble(
-            ("Playing ", "bold"),
-            f"{header.algorithm} on {header.environment}, trained for {header.env_steps:,} environment steps · {path}",
-        ),
-        soft_wrap=True,
-    )
+    _say_begin(header, path)
+    from agents.environments.time_limits import limit_without_one, time_limit
     from agents.silence import import_tensorflow
 
-    import_tensorflow()
-    played: list[PlayedEpisode] = []
+    limit = None
+    playing = PlayingProgress(episodes)
     try:
-        with foreign_output_on_stderr():
+        with foreign_output_on_stderr(), playing:
+            import_tensorflow()
             agent = load_agent(path)
             assert agent.environment is not None  # every checkpoint says where its agent learned
             where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
-            shown = {"n_episodes": episodes, "max_steps": max_steps, "explore": explore, "seed": seed}
-            _play(agent, where, video, frames, {**shown, "on_episode": played.append})
+            limit = time_limit(where)
+            mean_length = header.env_steps / header.episodes if header.episodes else 0.0
+            most = max_steps or (limit_without_one([mean_length]) if limit is None else None)
+            shown: dict[str, Any] = {"n_episodes": episodes, "max_steps": most, "explore": explore, "seed": seed}
+            shown |= {"on_episode": playing, "render_mode": "human" if on_screen else None}
+            _play(agent, where, video, frames, shown)
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever an environment or its screen raises
@@ -86,13 +103,22 @@ def play(  # noqa: PLR0917 - a command's flags
         return 1
     finally:
         if not json:
-            _print(played)
+            print_episodes(playing.played, limit)
     if json:
-        print_json({"checkpoint": str(path), "episodes": [episode._asdict() for episode in played]})
+        together = summary_of(playing.played, limit)._asdict() if len(playing.played) > 1 else {}
+        print_json({"checkpoint": str(path), "episodes": [each._asdict() for each in playing.played], **together})
     for written in (video, frames):
         if written is not None:
             errors().print(Text(f"written to {written}", "dim"), soft_wrap=True)
+    if not draws and not on_screen and not json:
+        same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs])
+        say_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
     return 0
+
+
+def _say_begin(header: CheckpointHeader, path: Path) -> None:
+    trained = f"{header.algorithm} on {header.environment}, trained for {header.env_steps:,} environment steps · {path}"
+    errors().print(Text.assemble(("Playing ", "bold"), trained), soft_wrap=True)
 
 
 def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown: dict[str, Any]) -> None:
@@ -106,7 +132,7 @@ def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown
         if video is not None:  # last: what is there stays as it is where something else is wrong
             targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
         if not targets:
-            play(agent, where, render_mode="human", **shown)
+            play(agent, where, **shown)
             return
 
         def add(frame: Any) -> None:
@@ -114,13 +140,3 @@ def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown
                 target.add(frame)
 
         play(agent, where, on_frame=add, **shown)
-
-
-def _print(played: Sequence[PlayedEpisode]) -> None:
-    for number, episode in enumerate(played, 1):
-        ended = "   cut off" if episode.cut else ""
-        told = f"episode {number}   return {number_text(episode.episode_return)}   {counted(episode.length, 'step')}"
-        results().print(told + ended)
-    if len(played) > 1:
-        mean = sum(episode.episode_return for episode in played) / len(played)
-        results().print(Text.assemble((f"mean return {number_text(mean)}", "bold green")))

@@ -10,7 +10,7 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.console import say_commands, say_error, storage_flag
+from finder.cli.console import environment_flags, say_commands, say_error, storage_flag
 from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
 from finder.cli.session import run_range_test, run_search
 from studies.defaults import DEFAULT_STORAGE
@@ -135,13 +135,10 @@ def _grid(agent: str, options: SearchOptions) -> str:
     """The command that gives the answer where a range test has none."""
     from studies.storage_url import parse_storage_url
 
-    words = ["finder", "lr", agent, "--env", options.env]
-    if options.env_kwargs is not None:
-        words += ["--env-kwargs", options.env_kwargs]
-    for setting in options.set_ or ():
-        words += ["--set", setting]
+    settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.set_ or ())
     flag = storage_flag(parse_storage_url(options.storage or DEFAULT_STORAGE).label)
-    return shlex.join(words) + flag
+    place = environment_flags(options.agent(agent).environment)
+    return f"finder lr {shlex.quote(agent)} {place}{settings}{flag}"
 
 
 @with_search_options

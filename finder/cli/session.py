@@ -82,6 +82,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 seeds=seeds,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,
+                progress=False,
             )
     except KeyboardInterrupt as interrupt:
         if not options.quiet:

@@ -12,9 +12,8 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.advice import say_doubts
-from finder.cli.conclusion import pick_of, print_pick
-from finder.cli.console import errors, print_json, results, say_commands, say_error, storage_flag, table
+from finder.cli.conclusion import pick_of, print_conclusion, say_next
+from finder.cli.console import errors, print_json, results, say_error, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
@@ -60,8 +59,8 @@ def studies(storage: Storage = None, json: Json = False) -> int:
 
 def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
     """Print the pick of a study and how to use it."""
+    from studies.conclusion import conclusion, pick_json
     from studies.pick import why_no_pick
-    from studies.standing import standing
     from studies.study import load_study
 
     with load_study(storage or DEFAULT_STORAGE, study) as opened:
@@ -73,15 +72,12 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
             say_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)
             return 1
         if json:
-            print_json({**pick.to_json(), "complete": standing(opened).complete})
+            print_json(pick_json(opened, pick))
             return 0
-        print_pick(pick, opened)
+        found = conclusion(opened)
+        print_conclusion(found)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
-        say_doubts(opened, pick)
-        if pick.own_training:
-            return 0
-        train = f"finder train --from {shlex.quote(study)}{storage_flag(opened.storage.label)}"
-        say_commands("Next", [(train, "the long run, with the pick")])
+        say_next(opened, pick, found, shown="best")
     return 0
 
 
@@ -148,10 +144,10 @@ def dashboard(
 def python_lines(pick: Pick, study: OpenStudy) -> str:
     """Returns the lines of Python that begin the long run with the pick."""
     from agents.algorithms.registry import ALGORITHMS
-    from studies.words import call_lines
+    from studies.words import call_lines, environment_code
 
     if pick.own_training:
-        return call_lines(pick.agent, pick.env, pick.env_kwargs, pick.config)
+        return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
     names = list(pick.optimizers)
     lines = ["import agents, studies", ""]
@@ -167,9 +163,7 @@ def python_lines(pick: Pick, study: OpenStudy) -> str:
             for name, value in every.items()
             if name not in in_optimizer and not (names == ["default"] and name.startswith("optimizer."))
         }
-        arguments = [repr(pick.agent), repr(pick.env)]
-        if pick.env_kwargs:
-            arguments.append(f"env_kwargs={pick.env_kwargs!r}")
+        arguments = [repr(pick.agent), environment_code(pick)]
         if names == ["default"]:
             arguments.append("optimizer=optimizer")
         arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]

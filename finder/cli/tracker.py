@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from studies.words import the_best
+
 if TYPE_CHECKING:
     from finder.executors import Executor
     from finder.trial import Outcome, TrialSpec
@@ -22,6 +24,10 @@ _RECENT = 20
 
 _SHARE_TO_JUDGE = 0.05
 """Share of its budget that a trial has to use before its speed is taken for what it is."""
+
+
+_BEFORE_STEPS = ("starting", "compiling")
+"""Phases that end with the first episodes."""
 
 
 @dataclass
@@ -114,6 +120,7 @@ class Tracker:
         n_total: Trials that the study will have when it is done.
         n_places: Trials that run at the same time, about.
         n_elsewhere: Trials of other processes that are waited for.
+        phase: What is done before, between and after trials; empty while trials are searched among.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -128,6 +135,7 @@ class Tracker:
         self._began = clock()
         self.n_places = 1
         self.n_elsewhere = 0
+        self.phase = "starting"
         self._finished_steps = 0
         self._durations: list[float] = []
 
@@ -136,7 +144,8 @@ class Tracker:
     @property
     def n_done(self) -> int:
         """Trials of this run that have ended for good."""
-        return sum(count for state, count in self.states.items() if state != "interrupted")
+        states = dict(self.states)  # a copy: the display reads while the search writes
+        return sum(count for state, count in states.items() if state != "interrupted")
 
     @property
     def elapsed(self) -> float:
@@ -157,13 +166,15 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """A guess; None while too little is done to make one.
+        """A guess; None while too little is done to make one, and while trials have started of which none has moved.
 
         Every running trial goes on at its own speed, what it took to start left out; those that wait take the place of
         the first that ends, and as long as trials usually take.
         """
         now = self._clock()
         running = list(self.running.values())
+        if running and all(trial.first is None for trial in running):
+            return None
         left = [self._left_of(trial, now) for trial in running]
         known = [(trial, seconds) for trial, seconds in zip(running, left, strict=True) if seconds is not None]
         if not self._durations and not known:
@@ -173,8 +184,10 @@ class Tracker:
             max(0.0, usual - (now - trial.began)) if seconds is None else seconds
             for trial, seconds in zip(running, left, strict=True)
         ]
-        n_waiting = self.n_total - self.n_before - self.n_done - len(running)
-        places += [0.0] * min(n_waiting, self.n_places - len(places))
+        n_waiting = max(0, self.n_total - self.n_before - self.n_done - len(running))
+        if not places and not n_waiting:
+            return None  # between the search and what follows it
+        places += [0.0] * min(n_waiting, max(1, self.n_places) - len(places))
         heapq.heapify(places)
         for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
@@ -205,10 +218,12 @@ class Tracker:
     def confirmation_begins(self, n_finalists: int) -> None:
         """See `Observer`."""
         self.n_total += n_finalists
+        self.phase = f"confirming {the_best(n_finalists)}"
 
     def others_run(self, n_trials: int) -> None:
         """See `Observer`."""
         self.n_elsewhere = n_trials
+        self.phase = ""
         self._look_around()
 
     def _look_around(self) -> None:
@@ -233,6 +248,11 @@ class Tracker:
             confirms=trial.confirms,
         )
 
+    def trial_built(self, number: int) -> None:
+        """See `Observer`."""
+        if self.phase == "starting" and number in self.running:
+            self.phase = "compiling"
+
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """See `Observer`."""
         trial = self.running.get(number)
@@ -247,11 +267,14 @@ class Tracker:
                 trial.recent.append(value)
         if records:
             trial.mark(self._clock())
+            if self.phase in _BEFORE_STEPS:
+                self.phase = ""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
         """See `Observer`."""
         trial = self.running.pop(number, None)
         self.states[outcome.state] += 1
+        self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
         self._look_around()
         if trial is None:
             return

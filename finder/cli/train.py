@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.advice import say_doubts
-from finder.cli.console import say_error, storage_flag
-from finder.cli.parameters import Json, Output, Quiet, Storage
-from finder.cli.train_words import say_pick
+from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
+from finder.cli.train_settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
 from finder.cli.training import go_on, run
 from studies.defaults import DEFAULT_STORAGE
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from finder.run_folder import RunSettings
-
-DEFAULT_STEPS = 1_000_000
-"""Environment steps of a run that was given no limit."""
-
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
-_OWN = ("policy", "noise", "goal_function")
-"""Hyperparameters that may name something of the user's."""
-
-_GOING_ON = {"context", "resume", "env_steps", "episodes", "target_reward", "json", "quiet"}
+_GOING_ON = {"context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "json", "quiet"}
 """What can be said to a run that goes on."""
 
 
@@ -44,18 +31,10 @@ def train(
         ),
     ] = None,
     *,
-    env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Gymnasium environment, such as CartPole-v1; module:ID imports the module first.",
-            show_default=False,
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    env_kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Arguments of the environment.", rich_help_panel=_WHAT)
-    ] = None,
+    env: Annotated[str | None, ENVIRONMENT] = None,
+    env_kwargs: EnvKwargs = None,
+    wrapper: Wrappers = None,
+    max_episode_steps: MaxEpisodeSteps = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,6 +103,15 @@ def train(
             rich_help_panel=_WHAT,
         ),
     ] = None,
+    hang_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="S",
+            help="Fail when a step of the environment, or an update, does not come back for so long; 0 for never.",
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = 600.0,
     pool: Annotated[
         int | None,
         typer.Option(
@@ -197,6 +185,16 @@ def train(
     evaluate_episodes: Annotated[
         int, typer.Option(min=1, help="Episodes of an evaluation.", rich_help_panel=_MEANWHILE)
     ] = 10,
+    eval_max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cut its episodes off after so many steps (default: the environment's time limit; without one, ten "
+            "times the longest episode of training, at least 1,000).",
+            show_default=False,
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = None,
     plateau: Annotated[
         int | None,
         typer.Option(
@@ -236,103 +234,41 @@ def train(
     budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}
     if resume is not None:
         _refuse(given - _GOING_ON, "the run goes on with what it was begun with, but for its budget")
-        return go_on(resume, {name: value for name, value in budget.items() if value is not None}, output)
+        more = {name: value for name, value in budget.items() if value is not None}
+        return go_on(resume, more, output, hang_seconds=hang_seconds if "hang_seconds" in given else None)
     _refuse_without_effect(given)
     kept = {
         "seed": seed, "evaluate_every": _interval(evaluate_every, "--evaluate-every"),
-        "evaluate_episodes": evaluate_episodes, "keep": keep, "best_only": best_only, "weights_only": weights_only,
+        "evaluate_episodes": evaluate_episodes, "eval_max_steps": eval_max_steps, "keep": keep,
+        "best_only": best_only, "weights_only": weights_only,
         "checkpoint_every": _interval(checkpoint_every, "--checkpoint-every"), "plateau": plateau,
         "plateau_factor": plateau_factor, "min_learning_rate": min_learning_rate, "early_stop": early_stop,
         "patience_from": patience_from, "tensorboard": tensorboard, "pool": pool,
+        "hang_seconds": hang_seconds,
     }  # fmt: skip
-    state = None if start_from is None else _weights(start_from)
+    state = None if start_from is None else weights_of(start_from)
+    from agents.environments import EnvironmentSpec
+
     if from_ is not None:
-        as_it_is = {"env", "env_kwargs", "set_", "vectorization", "strategy"}
+        as_it_is = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
         _refuse(given & as_it_is, "--from trains the study's pick as it is")
         chosen = {**budget, **kept, "callbacks": callback}
-        settings = _of_pick(from_, storage or DEFAULT_STORAGE, agent, state, chosen, quiet=quiet)
+        settings = settings_of_pick(from_, storage or DEFAULT_STORAGE, agent, state, chosen, quiet=quiet)
     else:
         if agent is None or env is None:
             raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
         arguments = values.json_object(env_kwargs, "--env-kwargs")
-        where = {"env": env, "env_kwargs": arguments, "vectorization": vectorization or "auto"}
-        where |= {"callbacks": tuple(map(_findable, callback or ())), "strategy": strategy or "none"}
-        settings = _of_agent(agent, values.settings(set_), {**where, **budget, **kept})
+        place = EnvironmentSpec.of(env, arguments)
+        place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
+        where = {**findable_environment(place), "vectorization": vectorization or "auto"}
+        where |= {"callbacks": tuple(map(findable, callback or ())), "strategy": strategy or "none"}
+        settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
     from finder.long_run import check_settings
     from finder.run_folder import RunFolder, free_folder
 
     check_settings(settings)
     new = RunFolder.new(folder or free_folder(settings), settings, output.words)
     return run(new, state, output, goes_on=False)
-
-
-def _of_agent(agent: str, params: Mapping[str, Any], chosen: Mapping[str, Any]) -> RunSettings:
-    """The settings of a run of an agent that is named."""
-    from agents.environments import EnvironmentSpec
-    from agents.spec import AgentSpec
-    from finder.run_folder import RunSettings
-
-    where = EnvironmentSpec.of(chosen["env"], chosen["env_kwargs"])
-    spec = AgentSpec.of(agent, where, params)
-    spec.config.refuse_without_effect(params)
-    config = {name: _findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
-    return RunSettings(agent=_findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
-
-
-def _of_pick(
-    study: str, storage: str, agent: str | None, weights: Any, chosen: Mapping[str, Any], *, quiet: bool
-) -> RunSettings:
-    """The settings of a run of a study's pick; says which it is, and how sure the study was."""
-    from finder.picked import picked_agent, picked_callbacks
-    from finder.run_folder import RunSettings
-    from studies.pick import best, why_no_pick
-    from studies.study import load_study
-
-    with load_study(storage, study) as opened:
-        why = why_no_pick(opened)
-        if why:
-            see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
-            say_error(f"the study {study!r} has no pick to train: {why}", see)
-            raise typer.Exit(1)
-        pick = best(opened)
-        spec = picked_agent(opened, pick, agent, weights)
-        callbacks = tuple(map(_findable, picked_callbacks(opened, chosen["callbacks"])))
-        settings = RunSettings(
-            agent=_findable(agent or pick.agent),
-            config=spec.config.to_dict(),
-            env=pick.env,
-            env_kwargs=dict(pick.env_kwargs),
-            vectorization=spec.environment.vectorization,
-            strategy=opened.spec.strategy,
-            study={"name": opened.name, "storage": opened.storage.label, "trial": pick.trial},
-            **_with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS),
-        )
-        if not quiet:
-            say_pick(pick, settings)
-            say_doubts(opened, pick)
-    return settings
-
-
-def _with_limit(chosen: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """What was chosen, with a limit where none was."""
-    limits = ("env_steps", "episodes")
-    return {**chosen} if any(chosen[name] for name in limits) else {**chosen, "env_steps": steps}
-
-
-def _findable(place: Any) -> Any:
-    """Something of the user's that is found from other directories too: of a file, its whole path."""
-    if not isinstance(place, str):
-        return place
-    file, colon, name = place.rpartition(":")
-    return f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else place
-
-
-def _weights(place: Path) -> Mapping[str, Any]:
-    from agents.checkpoint_file import load_weights
-    from agents.silence import import_tensorflow
-
-    import_tensorflow()
-    return load_weights(place)
 
 
 def _interval(text: str | None, flag: str) -> str | None:
@@ -360,7 +296,8 @@ def _refuse(flags: set[str], why: str) -> None:
 def _refuse_without_effect(given: set[str]) -> None:
     """Refuses flags that only say more of others that were not given."""
     needs = {
-        "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "plateau_factor": {"plateau"},
+        "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
+        "plateau_factor": {"plateau"},
         "min_learning_rate": {"plateau"}, "patience_from": {"plateau", "early_stop"},
     }  # fmt: skip
     for name, others in needs.items():

@@ -30,16 +30,16 @@ def say_begin(folder: RunFolder) -> None:
     )
 
 
-def say_went_on(header: CheckpointHeader) -> None:
-    """Prints from where a run goes on, and whether its episodes do."""
+def say_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
+    """Prints from where a run goes on, and why its episodes do not, where they cannot."""
     errors().print(
         Text.assemble(
             ("Going on ", "bold"),
             f"after {header.env_steps:,} environment steps and {counted(header.episodes, 'episode')}",
         )
     )
-    if not header.in_episodes:
-        say_note("these environments cannot be copied, so new episodes begin; all else goes on as it was.")
+    if why_new_episodes:
+        say_note(f"{why_new_episodes} All else goes on as it was.")
 
 
 def say_pick(pick: Pick, settings: RunSettings) -> None:
@@ -87,6 +87,9 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
     if not output.quiet:
         from agents.playing import has_screen
 
+        if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
+            say_note(f"no episode has ended: {hint}.")
+
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
             errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
@@ -101,6 +104,13 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
                 (f"finder plot {place}", "returns and losses, in one HTML file"),
             ],
         )
+
+
+def _no_limit_hint(settings: RunSettings) -> str:
+    from agents.environments import EnvironmentSpec
+    from agents.environments.time_limits import no_limit_hint
+
+    return no_limit_hint(EnvironmentSpec.of_described(settings))
 
 
 def say_stopped(folder: RunFolder, result: RunResult) -> None:

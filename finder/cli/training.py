@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from finder.run_folder import RunFolder
 
 
-def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
+def go_on(path: Path, budget: Mapping[str, Any], output: Output, *, hang_seconds: float | None = None) -> int:
     """Goes on with a run.
 
     Args:
         path: Its folder.
         budget: What of its budget is another one now.
         output: How to speak.
+        hang_seconds: Another limit of what does not come back; None for the one that it was begun with.
 
     Returns:
         The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
@@ -48,6 +49,8 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output) -> int:
             f"one from them: --start-from {path}"
         )
     settings = replace(folder.settings, **budget)
+    if hang_seconds is not None:
+        settings = replace(settings, hang_seconds=hang_seconds)
     left = left_to_do(folder, settings)
     if budget and not left:
         raise ConfigurationError(
@@ -90,23 +93,26 @@ def run(
         say_begin(folder)
     with ExitStack() as stack:
         stack.enter_context(foreign_output_on_stderr())
+        shown = training_progress(folder.settings, output.quiet)
+        if shown is not None:
+            stack.enter_context(shown)
         if goes_on:
             stack.enter_context(folder.held())
         import_tensorflow()
         from finder.long_run import LongRun
 
-        callbacks = [*training_progress(folder.settings, output.quiet), signals]
+        callbacks = [signals] if shown is None else [shown, signals]
         training = stack.enter_context(LongRun(folder, state, callbacks))
         if goes_on:
             header = training.go_on()
             if not output.quiet:
-                say_went_on(header)
+                say_went_on(header, training.why_new_episodes)
         else:
             folder.create()  # only now: a mistake leaves nothing behind
             stack.enter_context(folder.held())
             folder.begin(training.keep_beginning)
         try:
-            result = training.train(further=further)
+            result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
         except KeyboardInterrupt:
             if not output.quiet:
                 say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
@@ -121,6 +127,19 @@ def run(
         return 128 + signals.received
     conclude(folder, result, output)
     return 0
+
+
+def _end_hung(folder: RunFolder, reason: str) -> None:
+    """Ends the process with an error. Called by another thread: the main one hears nothing."""
+    import os
+    import sys
+
+    told = f"the training failed: HungError: {reason} It hung in compiled code, which only the end of the process ends."
+    errors().show_cursor(True)
+    say_error(told, _newest_hint(folder))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
@@ -141,7 +160,10 @@ def _say_failed(folder: RunFolder, error: Exception) -> int:
 
     if not isinstance(error, NonFiniteError):  # which says all there is to say
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
-    path, header = _newest(folder)
-    hint = f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"
-    say_error(f"the training failed: {type(error).__name__}: {error}", hint)
+    say_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
     return 1
+
+
+def _newest_hint(folder: RunFolder) -> str:
+    path, header = _newest(folder)
+    return f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"

@@ -7,6 +7,7 @@ itself.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +25,8 @@ Values = dict[tuple[int, int], float]
 class Board:
     """Shared dicts, the events that the parent has not read yet, and what it has for its workers.
 
-    Attributes (read them with `values`):
-        rewards: Trial number -> return of every episode.
-        losses: Trial number -> loss of every episode that had one.
-        logs: `best_reward` (from -1e9), `best_loss` (from 1e9), `best_agent`, `best_opt`: the best mean over a trial's
-            episodes so far, and whose it is. For `best_loss`, `best_loss_agent` and `best_loss_opt`.
+    Args:
+        keep_values: Whether it keeps the return and the loss of every episode (`values`).
     """
 
     def __init__(self, keep_values: bool = False) -> None:
@@ -38,10 +36,8 @@ class Board:
         self._stops: dict[int, str] = {}
         self._work: dict[int, Any] = {}
         self._answers: dict[int, dict[int, str]] = {}
-        self._told: dict[int, tuple[Values, Values]] = {}  # returns and losses of a trial's episodes
-        self.rewards: dict[int, list[float]] = {}
-        self.losses: dict[int, list[float]] = {}
-        self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_agent": None, "best_opt": None}
+        self._rewards: dict[int, Values] = {}
+        self._losses: dict[int, Values] = {}
 
     # Called by workers ----------------------------------------------------------------------------------------
 
@@ -68,12 +64,10 @@ class Board:
             self._changed.wait_for(lambda: worker in self._answers)
             return self._answers.pop(worker)
 
-    def finish(self, worker: int, number: int, agent: str, optimizer: str, outcome: Any) -> None:
-        """The outcome of a trial. Its means are compared and `logs` updated."""
+    def finish(self, worker: int, number: int, outcome: Any) -> None:
+        """Takes the outcome of a trial."""
         with self._changed:
             self._events.append(("ended", worker, (number, outcome)))
-            if outcome.state == "complete":
-                self._compare(number, agent, optimizer)
 
     # Called by the parent -------------------------------------------------------------------------------------
 
@@ -102,31 +96,30 @@ class Board:
             self._answers.setdefault(worker, {})
             self._changed.notify_all()
 
-    def values(self) -> dict[str, Any]:
-        """Copies of `rewards`, `losses` and `logs`."""
+    def values(self) -> dict[str, dict[int, list[float]]]:
+        """Returns the `rewards` and `losses` of every trial, by its number.
+
+        One of each for an episode: its return, and the loss of the newest update when it ended, NaN before the first
+        update. They are in the order of the seeds, and those of a seed in the order in which its episodes ended.
+        """
         with self._changed:
-            return {"rewards": dict(self.rewards), "losses": dict(self.losses), "logs": dict(self.logs)}
+            told = {"rewards": self._rewards, "losses": self._losses}
+            return {
+                name: {number: [own[episode] for episode in sorted(own)] for number, own in values.items()}
+                for name, values in told.items()
+            }
 
     def _forget(self, number: int) -> None:
         """A trial begins, perhaps again after its process has died: then all of its episodes are told again."""
-        for values in (self._told, self.rewards, self.losses):
+        for values in (self._rewards, self._losses):
             values.pop(number, None)
 
     def _append(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
         for number, own in records.items():
-            returns, losses = self._told.setdefault(number, ({}, {}))
+            rewards, losses = self._rewards.setdefault(number, {}), self._losses.setdefault(number, {})
             for record in own:  # one that is told again, as its run begins anew, takes the place of what it was
-                returns[record.seed, record.episode] = record.episode_return
-                if record.loss is not None:
-                    losses[record.seed, record.episode] = record.loss
-            self.rewards[number], self.losses[number] = list(returns.values()), list(losses.values())
-
-    def _compare(self, number: int, agent: str, optimizer: str) -> None:
-        rewards, losses = self.rewards.get(number), self.losses.get(number)
-        if rewards and (mean := sum(rewards) / len(rewards)) > self.logs["best_reward"]:
-            self.logs |= {"best_reward": mean, "best_agent": agent, "best_opt": optimizer}
-        if losses and (mean := sum(losses) / len(losses)) < self.logs["best_loss"]:
-            self.logs |= {"best_loss": mean, "best_loss_agent": agent, "best_loss_opt": optimizer}
+                rewards[record.seed, record.episode] = record.episode_return
+                losses[record.seed, record.episode] = math.nan if record.loss is None else record.loss
 
 
 class BoardManager(BaseManager):

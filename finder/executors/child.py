@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.algorithms.registry import import_all
 from agents.child_process import begin
 from agents.pickling import unpickled
 from finder.cohort import run_cohort
-from finder.runs import Workshops
+from finder.groups import Workshops
 from finder.trial import Outcome, TrialSpec
 from studies.records import EpisodeRecord
 
@@ -40,7 +40,7 @@ def main(worker: int, board: Any, rope: Any, threads: int, path: list[str], *, s
         trials = _unpacked(worker, board, payloads)
         rope.send_bytes(b".")
         if trials:
-            run_cohort(trials, _Told(worker, board, rope, trials, waits), workshops)
+            run_cohort(trials, _Told(worker, board, rope, waits), workshops)
 
 
 def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[TrialSpec]:
@@ -51,18 +51,17 @@ def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[Tr
         except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
             reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
             outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())
-            board.finish(worker, number, "", "", outcome)
+            board.finish(worker, number, outcome)
     return trials
 
 
 class _Told:
     """The listener of a cohort that tells the board."""
 
-    def __init__(self, worker: int, board: Any, rope: Any, trials: list[TrialSpec], waits: bool) -> None:
+    def __init__(self, worker: int, board: Any, rope: Any, waits: bool) -> None:
         self._worker = worker
         self._board = board
         self._rope = rope
-        self._trials = {trial.number: trial for trial in trials}
         self._waits = waits
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
@@ -77,7 +76,16 @@ class _Told:
         self._rope.send_bytes(b".")
         return self._board.answer(self._worker) if self._waits else {}
 
+    def alive(self) -> None:
+        self._board.post("episodes", self._worker, {})
+
+    def hangs(
+        self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
+    ) -> None:
+        self._board.post("episodes", self._worker, fresh())
+        self._board.post("hangs", self._worker, (list(numbers), reason))
+        self._rope.send_bytes(b".")
+
     def ended(self, number: int, outcome: Outcome) -> None:
-        trial = self._trials[number]
-        self._board.finish(self._worker, number, trial.label, trial.agent.optimizer, outcome)
+        self._board.finish(self._worker, number, outcome)
         self._rope.send_bytes(b".")

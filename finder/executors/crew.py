@@ -25,8 +25,14 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 10.0
 """How long a process may take to stop when it is asked to, before it is killed."""
 
-HANGS = 1.5
-"""Multiple of a trial's `hang_seconds` after which its process is killed, which could not end it by itself."""
+HANGS = 1.75
+"""Multiple of a trial's `hang_seconds` after which a process is killed of which nothing is heard at all.
+
+One that hangs in compiled code says so before; unless that code lets no other thread run.
+"""
+
+BUILD_SECONDS = 120.0
+"""How much longer than that a process may build the agents of its trials, in which it shows no life."""
 
 STOPPED_SECONDS = 5.0
 """Between two turns of its loop this process takes less, unless it is stopped (Ctrl-Z)."""
@@ -77,7 +83,9 @@ class _Worker:
     running: set[int] = field(default_factory=set)
     rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
     heard: float | None = None  # when it last told or was given something; None as long as it has no place to run
-    hung: bool = False
+    started: bool = False  # whether anything was heard of its batch: it shows no life while it builds agents
+    hung: bool = False  # and was killed
+    blamed: dict[int, str] = field(default_factory=dict)  # the trial that it hung in, and what to tell of it
 
 
 class Run:
@@ -177,7 +185,7 @@ class Run:
         idle = [number for number, worker in self.workers.items() if not worker.running]
         number = idle[0] if idle and (self.keeps_workers or self.reuses) else self._start()
         worker = self.workers[number]
-        worker.batch, worker.running = batch, {trial.number for trial in batch}
+        worker.batch, worker.running, worker.started = batch, {trial.number for trial in batch}, False
         if worker.heard is not None:
             worker.heard = time.monotonic()
         payloads = {trial.number: pickled(trial.agent, trial) for trial in batch}
@@ -210,12 +218,15 @@ class Run:
         if worker not in self.workers:
             return
         self.workers[worker].heard = time.monotonic()
+        self.workers[worker].started = kind != "taken"
         if kind == "started":
             number, configuration = content
             if number in self.workers[worker].running:
                 self.listener.started(number, {**configuration, "executor": self.name})
         elif kind == "episodes":
             self.listener.episodes(content)
+        elif kind == "hangs":
+            self._kill(self.workers[worker], *content)
         elif kind == "rung":
             if self.listener.prunes:
                 self.workers[worker].rung = content
@@ -272,10 +283,20 @@ class Run:
             if now - before > STOPPED_SECONDS:  # this process was away itself: stopped, most likely with its workers
                 worker.heard = now
             limit = worker.batch[0].hang_seconds if worker.running else 0.0
-            if limit and worker.rung is None and time.monotonic() - worker.heard > HANGS * limit + STOP_SECONDS:
-                worker.hung = True
-                worker.process.kill()
-                worker.process.join()
+            silent = time.monotonic() - worker.heard - (0.0 if worker.started else BUILD_SECONDS)
+            if limit and worker.rung is None and silent > HANGS * limit:
+                told = f"Nothing came back for {limit:g} s: the environment or the agent hangs in compiled code."
+                self._kill(worker, sorted(worker.running), told)
+
+    def _kill(self, worker: _Worker, numbers: Sequence[int], reason: str) -> None:
+        """Kills a worker that hangs in compiled code. Where one trial alone can be the cause, it has failed."""
+        worker.process.kill()
+        worker.process.join()
+        worker.hung = True
+        if len(numbers) == 1:
+            worker.blamed = {
+                numbers[0]: f"HungError: {reason} Its process was killed, as compiled code hears no signal."
+            }
 
     def _bury_dead(self) -> None:
         """The trials of a process that is gone without a last word go on in another one, unless that happens often."""
@@ -287,6 +308,8 @@ class Run:
             worker = self.workers.get(number)
             if worker is None:
                 continue
+            for trial, reason in worker.blamed.items():
+                self._end(number, trial, Outcome(state="failed", reason=reason))
             cause = "hung, and was killed" if worker.hung else worker.process.cause
             self._go_on_elsewhere(number, f"its process {cause}")
             self.workers.pop(number, None)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from finder.cohort import run_cohort
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.runs import Workshops
+from finder.groups import Workshops
 from finder.trial import FELL_BEHIND, Outcome
 from studies.records import EpisodeRecord
+
+log = logging.getLogger(__name__)
 
 
 class InlineExecutor(Executor):
@@ -52,6 +56,18 @@ class _Direct:
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
         return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
+
+    def alive(self) -> None:
+        """Nobody waits for signs of life in the same process."""
+
+    def hangs(
+        self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
+    ) -> None:
+        log.warning(
+            "%s It is inside compiled code, where it cannot be interrupted in this process: end the process (kill %d), "
+            "or run trials in processes of their own (--executor process), which are ended.",
+            *(reason, os.getpid()),
+        )
 
     def ended(self, number: int, outcome: Outcome) -> None:
         self._listener.ended(number, outcome)

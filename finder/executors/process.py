@@ -70,8 +70,8 @@ class ProcessExecutor(Executor):
                 listener=listener,
             ).loop()
             told = crew.board.values()
-            # A run that confirms the one before adds its trials; who was the best is what that one said.
-            self.values = {name: {**values, **self.values.get(name, {})} for name, values in told.items()}
+            # A run that confirms the one before adds its trials.
+            self.values = {name: {**self.values.get(name, {}), **values} for name, values in told.items()}
 
 
 class _Forked:

@@ -90,8 +90,9 @@ def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]
     left = {config: values for values in before for config in values if config not in ends}
     result = []
     for config, values in left.items():
-        survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in ends]
-        value, error, df = at_end(values[config], survivors)
+        own = [other for other in ends if not problem.groups or problem.groups[other] == problem.groups[config]]
+        survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in own or ends]
+        value, error, df = at_end(values[config], survivors, same_kind=bool(own))
         told = _was_told(problem, config, values)
         result.append(Left(params=_params(problem, config), value=value, error=error, df=df, told=told))
     return result

@@ -1,4 +1,4 @@
-"""The answer in words: what was picked, how sure that is, and what became of the trials. Plain text, no HTML."""
+"""What a study's conclusion leaves out, in words: how its value came about, and what became of the trials."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from studies.conclusion import FEW, Status, conclusion
 from studies.confirmation import Verdict, verdict
 from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
@@ -15,7 +16,7 @@ from studies.recommending import rate_name
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
-from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text
+from studies.words import counted, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -31,27 +32,29 @@ def pick_or_none(study: OpenStudy) -> Pick | None:
 
 
 def answer(study: OpenStudy) -> str:
-    """Returns one paragraph for a person who reads nothing else of the report."""
-    sentences = [_range_test_sentence(study)] if study.spec.kind == "range-test" else []
-    pick = pick_or_none(study)
-    if not sentences or not sentences[0]:
-        sentences = [_pick_sentence(study, pick)]
+    """Returns what the three lines of a conclusion leave out, in one paragraph: how the value came about, and doubts.
+
+    It repeats nothing of them (`studies.conclusion`), and stands below them in the report and in the dashboard's note.
+    """
     counts = f"Of {counts_text(study)}."
+    pick = pick_or_none(study)
     if pick is None or study.spec.kind == "range-test":
-        return _joined([*sentences, counts])
-    found = verdict(study)
-    sentences += [
-        _rate_sentence(pick),
-        _bias_sentence(found, pick),
-        counts,
-        how_sure(found.ranked, study.direction, pick.trial),
-        _refuted_sentence(found),
-        which_matters(found.tuning, study.spec.search_space()),
-    ]
-    n = len(found.tuning)
-    if n > 1 and not found.confirmed:
-        sentences.append(f"The best of {n} values is a little lucky by nature: expect somewhat less on new seeds.")
-    return _joined(sentences)
+        return _joined([_range_test_sentence(study), counts])
+    found, concluded = verdict(study), conclusion(study)
+    return _joined(
+        [
+            *(f"{reason.text[:1].upper()}{reason.text[1:]}." for reason in concluded.reasons[1:]),
+            _measured_sentence(study, pick),
+            seeds_sentence(found),
+            _horizon_sentence(pick),
+            _bias_sentence(found),
+            counts,
+            how_sure(found.ranked, study.direction, pick.trial, concluded.status),
+            _refuted_sentence(found),
+            which_matters(found.tuning, study.spec.search_space()),
+            _luck_sentence(found),
+        ]
+    )
 
 
 def _joined(sentences: Sequence[str]) -> str:
@@ -69,38 +72,30 @@ def budget_text(study: OpenStudy) -> str:
     return f"{study.spec.budget:,} {unit}"
 
 
-def _pick_sentence(study: OpenStudy, pick: Pick | None) -> str:
-    if pick is None:
-        why = why_no_pick(study)
-        return f"There is no pick for {' and '.join(study.spec.agents)} on {study.spec.env}: {why}"
-    unbiased = "" if pick.confirmed_by is None else " that took no part in choosing it"
-    several = len(study.spec.agents) > 1
-    settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
-    interval = interval_text(pick.low, pick.high)
-    expected = f" Its expected value lies in {interval} (95%)." if interval else ""
-    seeds = f"over {pick.seeds_text}{unbiased}, {budget_text(study)} each"
+def _measured_sentence(study: OpenStudy, pick: Pick) -> str:
+    """Says of which trial the value is, and of which part of its runs."""
     return (
-        f"Use {settings}: {'it' if several else f'with it, {pick.agent}'} reached a mean {study.spec.metric} of "
-        f"{spread_text(pick.value, pick.spread)} on {pick.env} ({seeds}, measured over the last part of training; "
-        f"trial #{pick.trial}).{expected}"
+        f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric} on {pick.env} over the last part "
+        f"of training, {budget_text(study)} each."
     )
 
 
-def _rate_sentence(pick: Pick) -> str:
-    """Says between which rates the best one lies, what to use for a longer run, and whether that is safe."""
+def _horizon_sentence(pick: Pick) -> str:
+    """Says why the rate of a run of another length is not the tested one; "" where it is."""
     rate = pick.rate
-    if rate is None:
+    if rate is None or not rate.corrected:
         return ""
-    between = f"between {rate_text(rate.low)} and {rate_text(rate.high)} (95%, {rate.decades:.1f} decades)"
-    if rate.corrected:
-        use = "it would be" if rate.why_unsafe else "use"
-        told = (
-            f"For a run of {rate.horizon:,} environment steps {use} {rate_text(rate.suggested)}: the best rate falls "
-            f"as runs get longer, and lies {between} there."
-        )
-    else:
-        told = f"The best rate lies {between}."
-    return f"{told} This is no safe suggestion: {rate.why_unsafe}" if rate.why_unsafe else told
+    return (
+        f"In the search {rate_text(rate.tested)} was best, in runs of {rate.env_steps:,} environment steps: the longer "
+        "runs are, the lower is the best rate."
+    )
+
+
+def _luck_sentence(found: Verdict) -> str:
+    """Says that the best of a few values is flattered; of more than a few, the conclusion says it."""
+    if found.confirmed or not 1 < len(found.tuning) <= FEW:
+        return ""
+    return f"The best of {len(found.tuning)} values is a little lucky by nature: expect somewhat less on new seeds."
 
 
 def _refuted_sentence(found: Verdict) -> str:
@@ -112,14 +107,31 @@ def _refuted_sentence(found: Verdict) -> str:
     return f"On further seeds trial #{number}{more} failed: {reason.rstrip('.')}."
 
 
-def _bias_sentence(found: Verdict, pick: Pick) -> str:
-    """Says what the pick was worth on the seeds that chose it; "" if it was not confirmed."""
+def _bias_sentence(found: Verdict) -> str:
+    """Says what the pick was worth on the seeds of the search; "" if it was not confirmed."""
     if found.confirmation is None:
         return ""
-    told = f"On the seeds of the search it was {number_text(pick.tuning_value)}"
-    if found.confirmation.beyond_noise:
-        return f"{told}: choosing it flattered it by {number_text(found.confirmation.bias)}."
-    return f"{told}, which is within what seeds differ by."
+    confirmation = found.confirmation
+    means = (
+        f"On the seeds of the search its mean was {number_text(confirmation.tuning_mean)}, on the further ones "
+        f"{number_text(confirmation.held_out_mean)}"
+    )
+    if confirmation.beyond_noise:
+        return f"{means}: the search flattered it by {number_text(confirmation.bias)}."
+    return f"{means}, which is within what seeds differ by."
+
+
+def seeds_sentence(found: Verdict) -> str:
+    """Says what the further seeds had to do with the choice; "" if nothing was confirmed."""
+    n = len(found.confirmed)
+    if found.confirmation is None:
+        return ""
+    if n == 1:
+        return "These seeds took no part in choosing it."
+    return (
+        f"The finalists were chosen without these seeds; among the {n} finalists, they chose together with those of "
+        "the search."
+    )
 
 
 def counts_text(study: OpenStudy) -> str:
@@ -141,27 +153,28 @@ _STATE_WORDS = (
 )
 
 
-def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
-    """Says how sure it is that a trial is the best: alone, or which others cannot be told from it."""
+def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Status) -> str:
+    """Says how sure it is that a trial is the best, where the conclusion does not: which others are level with it.
+
+    Args:
+        ranked: All trials of the search on all their seeds.
+        direction: Whether a high or a low value is good.
+        pick: The pick's number.
+        status: What the conclusion says.
+    """
     chosen = next(each for each in ranked if each.number == pick)
     others = [each for each in ranked if each.tied and each.number != pick]
-    if len(ranked) < 2:
+    if len(ranked) < 2 or not chosen.tied:  # that another one did better is a reason of the conclusion
         return ""
     if math.isnan(chosen.low):
         return "One seed each cannot tell trials apart: which is the best is open."
     if not others:
-        return "No other complete trial may be as good, with 95% confidence."
-    if not chosen.tied:
-        better = f"trial #{others[0].number}, {params_text(dict(others[0].params))}"
-        return (
-            f"In the search {better} did clearly better than this was on all its seeds, but it was not run on further "
-            f"ones. Train both, or confirm more trials (--confirm)."
-        )
+        return "" if status == "safe" else "No other complete trial may be as good, with 95% confidence."
     first = others[0]
     value = f"{spread_text(first.value, first.spread)} over {counted(first.n_seeds, 'seed')} in all"
-    own = f"{spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
-    shown = f"trial #{first.number}, {params_text(dict(first.params))}: {value}, the pick {own}"
-    following = shown if len(others) == 1 else f"first {shown}"
+    own = f"the pick {spread_text(chosen.value, chosen.spread)} over {chosen.n_seeds}"
+    rest = "" if len(others) == 1 else f"; so {'is' if len(others) == 2 else 'are'} {counted(len(others) - 1, 'other')}"
+    level = f"Trial #{first.number}, {params_text(dict(first.params))}, is level with the pick: {value}, {own}{rest}."
     best = max(ranked, key=lambda each: each.value if direction == "maximize" else -each.value)
     by_rate = rate_name(ranked) is not None
     if chosen.value == best.value:
@@ -175,7 +188,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int) -> str:
         more = f"about {needed:,} seeds each would tell them apart."
     else:
         more = f"even {MANY_SEEDS} seeds each would not tell all of them apart, if they go on as they did."
-    return f"This is a tie with {counted(len(others), 'other trial')} ({following}); the pick is {chosen_for}; {more}"
+    return f"{level} The pick is {chosen_for}; {more}"
 
 
 def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
@@ -193,7 +206,7 @@ def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
                 f"Which {name} does not matter here: {named} are level, to {cost:.0%} of the range of all trials."
             )
         else:
-            told.append(f"Of the {name}s, {named} cannot be told apart, each at its own best settings.")
+            told.append(f"Of the {name}s, {named} cannot be told apart at the best settings tried of each.")
     return " ".join(told)
 
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
+from studies.reports.importances import plot_importances, searched_params
 from studies.reports.learning_curves import plot_learning_curves
 from studies.reports.learning_rate import learning_rate_params, plot_learning_rate
 from studies.reports.optimizers import plot_optimizers
+from studies.reports.parallel_coordinates import plot_parallel_coordinates
 from studies.reports.range_tests import plot_range_tests, range_tests_data
 from studies.reports.states import plot_trials
-from studies.reports.theme import thin
+from studies.reports.theme import legend_below, thin
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -23,11 +25,29 @@ MOST_POINTS_OF_A_CARD = 400
 """The same in the dashboard, which keeps figures in the storage and sends them again and again."""
 
 
+_ORDER = (
+    "finder-range-test",
+    "finder-learning-rate",
+    "finder-ranking",
+    "finder-importances",
+    "finder-parallel-coordinates",
+    "finder-learning-curves",
+    "finder-trials",
+)
+
+
+def reading_place(name: str) -> tuple[int, str]:
+    """Returns where a figure of this id stands, to sort by; figures of others come last."""
+    places = [place for place, start in enumerate(_ORDER) if name == start or name.startswith(f"{start}-")]
+    return (places[-1] if places else len(_ORDER), name)
+
+
 def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figure]:
     """Returns a study's figures in reading order, by an id that stays the same, such as `finder-learning-rate`.
 
-    A learning-rate figure for each searched learning rate, the range tests where there are some, and always the
-    ranking, the learning curves and the trials in order.
+    A learning-rate figure for each searched learning rate, the range tests where there are some, importances and
+    parallel coordinates of several searched parameters, and always the ranking, the learning curves and the trials in
+    order.
 
     Args:
         study: The study.
@@ -42,9 +62,16 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
         figures[f"finder-learning-rate{'-' + suffix if suffix else ''}"] = plot_learning_rate(study, name)
     if tests and study.spec.kind == "range-test":
         return figures  # one sweep a trial: there is nothing to rank, and its curve is the figure above
-    figures["finder-ranking"] = plot_optimizers(study, max_rows=6 if compact else 12)
+    figures["finder-ranking"] = plot_optimizers(study, max_rows=5 if compact else 10, max_lines=1 if compact else 3)
+    if len(searched_params(study)) > 1:
+        figures["finder-importances"] = plot_importances(study, max_rows=6 if compact else 10)
+        sizes = {"max_params": 4, "max_lines": 80} if compact else {}
+        figures["finder-parallel-coordinates"] = plot_parallel_coordinates(study, **sizes)
     figures["finder-learning-curves"] = plot_learning_curves(study, max_curves=3 if compact else 6)
     figures["finder-trials"] = plot_trials(study)
-    for figure in figures.values():
-        thin(figure, MOST_POINTS_OF_A_CARD if compact else MOST_POINTS)
+    for name, figure in figures.items():
+        if not compact and name.startswith(("finder-learning-rate", "finder-parallel-coordinates")) and figure.data:
+            legend_below(figure, 420)  # cards have a height of their own, and are never as narrow
+        if name != "finder-parallel-coordinates":  # a line without some of its points is another one
+            thin(figure, MOST_POINTS_OF_A_CARD if compact else MOST_POINTS)
     return figures

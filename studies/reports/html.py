@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from studies.conclusion import conclusion, pick_json
 from studies.pick import Pick
 from studies.ranking import Direction, Ranked
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
@@ -15,7 +16,6 @@ from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import page_html, write_page
 from studies.reports.states import TrialRow, states_data
-from studies.standing import standing
 from studies.statistics import probability_of_improvement
 from studies.words import call_lines, counted, interval_text, number_text, params_text, plural, spread_text
 
@@ -53,7 +53,8 @@ def report_html(study: OpenStudy) -> str:
     sections = [
         f"<h1>{_text(study.name)}</h1>",
         f'<p class="sub">{_text(asked)}</p>',
-        f'<p class="answer">{_text(answer(study))}</p>',
+        _conclusion(study),
+        f'<p class="detail">{_text(answer(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
         _confirmation_table(study, facts),
         _ranking_table(study, facts),
@@ -66,6 +67,17 @@ def report_html(study: OpenStudy) -> str:
 
 def _text(value: object) -> str:
     return html.escape(str(value))
+
+
+def _conclusion(study: OpenStudy) -> str:
+    """The three lines that everything else of the report explains."""
+    found = conclusion(study)
+    value = f"<p>{_text(found.value)}</p>" if found.value else ""
+    kind = found.status.replace(" ", "-")
+    return (
+        f'<div class="answer {kind}"><p><strong>{_text(found.pick)}</strong></p>{value}'
+        f'<p><strong class="status">{_text(found.status)}</strong>: {_text(found.certainty)}.</p></div>'
+    )
 
 
 def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
@@ -144,20 +156,19 @@ def _configuration(study: OpenStudy, pick: Pick | None) -> str:
     if pick is None:
         return ""
     use = f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
-    data = pick.to_json()
+    data = pick_json(study, pick)  # as the command prints it
     if study.spec.kind != "range-test":
         use += (
             "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to "
             f"run it again, for a script:</p><pre>{_text(best_command(study))}</pre>"
         )
-        data["complete"] = standing(study).complete  # as the command prints it
     printed = json.dumps(data, indent=2, ensure_ascii=False)
     return f"{use}<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
 
 
 def _python_lines(study: OpenStudy, pick: Pick) -> str:
     if pick.own_training:
-        return call_lines(pick.agent, pick.env, pick.env_kwargs, pick.config)
+        return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"
     calls = {
         name: f"studies.best_optimizer({where}{'' if name == 'default' else f', {name!r}'})" for name in pick.optimizers

@@ -11,7 +11,18 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_interrupted
 from studies.reports.facts import ranking, trial_label
-from studies.reports.theme import ACCENT, PALETTE, QUIET, explain_band, faded, new_figure, plain, rounded, say_empty
+from studies.reports.theme import (
+    ACCENT,
+    PALETTE,
+    QUIET,
+    explain_band,
+    faded,
+    new_figure,
+    plain,
+    rounded,
+    say_empty,
+    shortened,
+)
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:
@@ -107,7 +118,7 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
         max_curves: How many of the best trials are shown in full. Defaults to `6`.
     """
     data = learning_curves_data(study, max_curves)
-    figure = new_figure("Learning curves", "environment steps", f"{data.metric}, mean over seeds")
+    figure = new_figure("Learning curves", "environment steps", f"{data.metric} in the search<br>mean over seeds")
     if not data.curves and not data.others:
         return say_empty(figure, "No trial has ended an episode yet.")
     for index, curve in enumerate(data.others):
@@ -148,7 +159,7 @@ def _add_curve(figure: go.Figure, curve: Curve, color: str, is_pick: bool) -> No
         x=curve.steps,
         y=rounded(curve.mean),
         mode="lines",
-        name=plain(f"{curve.label} (the pick)" if is_pick else curve.label),
+        name=plain(f"{shortened(curve.label, 36)} (the pick)" if is_pick else shortened(curve.label, 46)),
         legendgroup=group,
         line={"color": color, "width": 3 if is_pick else 1.75},
         text=[f"{number_text(low)} to {number_text(high)}" for low, high in zip(curve.low, curve.high, strict=True)],

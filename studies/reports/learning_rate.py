@@ -17,6 +17,7 @@ from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests
 from studies.reports.theme import (
     ACCENT,
     QUIET,
+    add_confirmed,
     add_failed,
     annotate_rate,
     colors,
@@ -31,7 +32,7 @@ from studies.reports.theme import (
     value_title,
 )
 from studies.spaces import Fixed
-from studies.words import counted, number_text, rate_text, spread_text
+from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
@@ -45,6 +46,17 @@ class RatePoint(NamedTuple):
     low: float
     high: float
     spread: float
+    n_seeds: int
+    number: int
+
+
+class ConfirmedPoint(NamedTuple):
+    """A finalist on further seeds: its rate, value, 95% interval (NaN if unknown), number of seeds and trial number."""
+
+    rate: float
+    value: float
+    low: float
+    high: float
     n_seeds: int
     number: int
 
@@ -74,6 +86,7 @@ class LearningRateData(NamedTuple):
         lines: Complete trials, a line an optimizer.
         pruned: Trials that were stopped because they fell behind.
         failed: Trials that raised or diverged.
+        confirmed: The finalists on further seeds, the pick first.
         pick: The picked trial, None if there is none or it has no such parameter.
         pick_label: Its line.
         connected: Whether the points of a line differ in nothing but the rate, so that a line may join them.
@@ -86,6 +99,7 @@ class LearningRateData(NamedTuple):
     lines: tuple[RateLine, ...]
     pruned: tuple[StoppedPoint, ...]
     failed: tuple[StoppedPoint, ...]
+    confirmed: tuple[ConfirmedPoint, ...]
     pick: RatePoint | None
     pick_label: str
     connected: bool
@@ -136,6 +150,11 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
         lines=tuple(RateLine(label, tuple(sorted(points[label]))) for label in sorted(points)),
         pruned=_stopped(study, facts, name, TrialState.PRUNED),
         failed=_stopped(study, facts, name, TrialState.FAIL),
+        confirmed=tuple(
+            ConfirmedPoint(rate, further.value, further.low, further.high, further.n_seeds, each.number)
+            for each in facts.verdict.confirmed
+            if (rate := _positive(each.tuning.params.get(name))) is not None and (further := each.held_out)
+        ),
         pick=pick,
         pick_label=pick_label,
         connected=varied <= {name, *LABEL_PARAMS},
@@ -161,7 +180,8 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     data = learning_rate_data(study, param)
     if data.range_tests and not data.lines:
         return plot_range_tests(data.range_tests)
-    figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", value_title(data.metric))
+    y_title = value_title(data.metric, len(study.spec.seeds))
+    figure = new_figure("Learning rate", f"{data.param.replace('_', ' ')} (log scale)", y_title)
     rates = [point.rate for line in data.lines for point in line.points]
     rates += [point.rate for point in (*data.pruned, *data.failed)]
     if not rates:
@@ -170,8 +190,15 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
     for line in data.lines:
         _add_line(figure, line, palette[line.label], data.connected)
     _add_stopped(figure, data)
+    add_confirmed(
+        figure,
+        [point.rate for point in data.confirmed],
+        [point.value for point in data.confirmed],
+        [_confirmed_text(point) for point in data.confirmed],
+        [(point.low, point.high) for point in data.confirmed],
+    )
     if data.pick is not None:
-        _mark_pick(figure, data.pick, data.pick_label)
+        _mark_pick(figure, data.pick, data.pick_label, rates)
     if data.finding is not None and data.finding.name == data.param:
         _mark_interval(figure, data.finding)
     if any(point.n_seeds > 1 for line in data.lines for point in line.points):
@@ -183,8 +210,7 @@ def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
 def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) -> None:
     rates = [point.rate for point in line.points]
     lows, highs = rounded([point.low for point in line.points]), rounded([point.high for point in line.points])
-    several = any(point.n_seeds > 1 for point in line.points)
-    name = plain(line.label) or ("mean over seeds" if several else "one seed")
+    name = plain(line.label) or over_seeds_text(max(point.n_seeds for point in line.points))
     bars: dict[str, Any] = {}
     if connected and len(rates) > 1:
         band = {"line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": name, "mode": "lines"}
@@ -210,7 +236,7 @@ def _add_line(figure: go.Figure, line: RateLine, color: str, connected: bool) ->
         marker={"color": color, "size": 8},
         text=[
             f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
-            f"mean {spread_text(point.mean, point.spread)} over {counted(point.n_seeds, 'seed')}<br>"
+            f"{spread_text(point.mean, point.spread)}, {over_seeds_text(point.n_seeds)}<br>"
             f"worst {number_text(point.low)}, best {number_text(point.high)}"
             for point in line.points
         ],
@@ -243,17 +269,26 @@ def _add_stopped(figure: go.Figure, data: LearningRateData) -> None:
         say_only_failed(figure)
 
 
-def _mark_pick(figure: go.Figure, pick: RatePoint, label: str) -> None:
+def _confirmed_text(point: ConfirmedPoint) -> str:
+    expected = interval_text(point.low, point.high)
+    return (
+        f"trial #{point.number}<br>learning rate {rate_text(point.rate)}<br>"
+        f"{number_text(point.value)}, {over_seeds_text(point.n_seeds)}"
+        + (f"<br>95% interval {expected}" if expected else "")
+    )
+
+
+def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float]) -> None:
     figure.add_vline(x=pick.rate, line={"color": ACCENT, "width": 1.5, "dash": "dot"})
     figure.add_scatter(
         x=[pick.rate],
         y=rounded([pick.mean]),
         mode="markers",
-        name="the pick",
+        name="the pick, in the search",
         marker={"symbol": "star", "size": 16, "color": ACCENT, "line": {"color": "#ffffff", "width": 1}},
         hoverinfo="skip",
     )
-    annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}")
+    annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}", rates)
 
 
 def _mark_interval(figure: go.Figure, finding: RateFinding) -> None:

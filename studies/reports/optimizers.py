@@ -1,27 +1,50 @@
-"""Who is best: optimizers (or agents) each at its own best settings, or the best trials, with every seed shown."""
+"""Which is best: optimizers or agents, each at the best settings that were tried, or trials, with every seed shown."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from studies.ranking import Ranked
 from studies.reports.facts import group_label, ranking
-from studies.reports.theme import ACCENT, PALETTE, faded, new_figure, plain, rounded, say_empty, value_title
-from studies.words import counted, param_text, params_text, spread_text
+from studies.reports.theme import (
+    ACCENT,
+    CONFIRMED,
+    CONFIRMED_MARKER,
+    PALETTE,
+    faded,
+    new_figure,
+    plain,
+    rounded,
+    say_empty,
+    shortened,
+    value_title,
+)
+from studies.words import interval_text, over_seeds_text, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
     from studies.study import OpenStudy
 
 
 class RankingRow(NamedTuple):
-    """A row of the figure: who, at which settings, and its value on each seed."""
+    """A row of the figure.
+
+    Attributes:
+        label: The optimizer or agent, or the trial's number.
+        settings: Its parameters.
+        best: Its value on each seed of the search.
+        further: The same on further seeds, None where it was not confirmed.
+        n_trials: How many trials of this label are complete.
+        is_pick: Whether it is the pick.
+    """
 
     label: str
     settings: str
     best: Ranked
+    further: Ranked | None
     n_trials: int
     is_pick: bool
 
@@ -31,12 +54,14 @@ class OptimizersData(NamedTuple):
 
     Attributes:
         metric: `return` or `loss`.
-        grouped: Whether a row is an optimizer or agent at its own best, or one trial.
+        grouped: Whether a row is an optimizer or agent, or one trial.
+        tuned: Whether the rows' settings were chosen among several trials of each, so that they are its own best.
         rows: Best first.
     """
 
     metric: str
     grouped: bool
+    tuned: bool
     rows: tuple[RankingRow, ...]
 
 
@@ -49,14 +74,22 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
     """
     facts = ranking(study)
     ranked = facts.ranked
+    further = {each.number: each.held_out for each in facts.verdict.confirmed}
     labels = [group_label(dict(entry.params)) for entry in ranked]
     grouped = len(set(labels)) > 1
     if not grouped:
         rows = [
-            RankingRow(f"#{entry.number}", params_text(dict(entry.params)), entry, 1, entry is facts.pick)
+            RankingRow(
+                f"#{entry.number}",
+                params_text(dict(entry.params)),
+                entry,
+                further.get(entry.number),
+                1,
+                entry is facts.pick,
+            )
             for entry in ranked
         ]
-        return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
+        return OptimizersData(study.spec.metric, False, False, tuple(rows[:max_rows]))
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
         if entry is facts.pick:  # of its own kind it may be the most robust one, not the best one
@@ -64,53 +97,84 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         best.setdefault(label, entry)
     rows = [
         RankingRow(
-            label or "default", _own_settings(dict(entry.params)), entry, labels.count(label), entry is facts.pick
+            label or "default",
+            _own_settings(dict(entry.params)),
+            entry,
+            further.get(entry.number),
+            labels.count(label),
+            entry is facts.pick,
         )
         for label, entry in best.items()
     ]
-    return OptimizersData(study.spec.metric, grouped, tuple(rows[:max_rows]))
+    tuned = any(row.n_trials > 1 for row in rows)
+    return OptimizersData(study.spec.metric, True, tuned, tuple(rows[:max_rows]))
 
 
-def plot_optimizers(study: OpenStudy, max_rows: int = 12) -> go.Figure:
-    """Draws the ranking: the value as a diamond, its 95% interval as a bar, each seed as a dot.
+def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) -> go.Figure:
+    """Draws the ranking in the search: the value as a diamond, its 95% interval as a bar, each seed as a dot.
 
-    Where optimizers or agents were searched, each is judged at its own best settings, never at another's. The bar is
+    Open diamonds below are the values on further seeds. Where optimizers or agents were searched with several settings
+    each, each is judged at its own best ones, never at another's. The bar is
     around the value and does not start at 0, because returns are often negative, where the best bar would be the
     shortest.
 
     Args:
         study: The study.
         max_rows: How many rows. Defaults to `12`.
+        max_lines: Lines of settings of each row. Defaults to `3`.
     """
     data = optimizers_data(study, max_rows)
-    title = "Ranking, each at its own best settings" if data.grouped else "Ranking of the best trials"
-    figure = new_figure(title, value_title(data.metric), "", height=150 + 46 * max(3, len(data.rows)))
+    title = "Ranking of the best trials"
+    if data.grouped:
+        title = "Ranking, each at its own best settings" if data.tuned else "Ranking"
+    wrapped = [_wrapped(row.settings, max_lines) for row in data.rows]
+    row_height = 32 + 14 * max((text.count("<br>") + 1 for text in wrapped), default=1)
+    height = 180 + row_height * max(3, len(data.rows))
+    figure = new_figure(title, value_title(data.metric, len(study.spec.seeds)), "", height=height)
     if not data.rows:
         return say_empty(figure, "No trial is complete yet.")
-    names = [f"<b>{plain(row.label)}</b><br>{plain(_shortened(row.settings))}" for row in data.rows]
-    for row, name in zip(data.rows, names, strict=True):
-        _add_row(figure, row, name, ACCENT if row.is_pick else PALETTE[0])
-    for label, marker in (
-        ("interquartile mean over seeds", {"symbol": "diamond", "size": 11, "color": PALETTE[0]}),
+    names = [
+        f"<b>{plain(shortened(row.label, 24))}</b><br>{text}" for row, text in zip(data.rows, wrapped, strict=True)
+    ]
+    low, high = _padded_range(data.rows)
+    for place, row in enumerate(data.rows):
+        share = (row.best.value - low) / (high - low)
+        side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text runs inwards
+        _add_row(figure, row, place, ACCENT if row.is_pick else PALETTE[0], side)
+    legend = [
+        (
+            f"in the search, {over_seeds_text(len(study.spec.seeds))}",
+            {"symbol": "diamond", "size": 11, "color": PALETTE[0]},
+        ),
         ("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}),
         (
-            "95% interval of the expected value",
+            "95% interval in the search",
             {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}},
         ),
-    ):
-        figure.add_scatter(x=[None], y=[names[0]], mode="markers", name=label, marker=marker)
-    figure.update_yaxes(range=[len(names) - 0.5, -0.75], showgrid=False, title=None, ticks="", ticklabelstandoff=8)
-    figure.update_layout(legend={"y": 0.01, "yref": "container", "yanchor": "bottom"}, margin={"b": 84})
-    figure.update_xaxes(range=_padded_range(data.rows))
+    ]
+    if any(row.further is not None for row in data.rows):
+        legend.append((CONFIRMED, CONFIRMED_MARKER))
+    for label, marker in legend:
+        figure.add_scatter(x=[None], y=[0], mode="markers", name=label, marker=marker)
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.4, -0.7], showgrid=False, title=None,
+        ticks="", ticklabelstandoff=8,
+    )  # fmt: skip
+    figure.update_layout(
+        legend={"y": 0.01, "yref": "container", "yanchor": "bottom", "orientation": "v"},
+        margin={"b": 76 + 19 * len(legend)},
+        height=height + 19 * len(legend),
+    )
+    figure.update_xaxes(range=[low, high])
     return figure
 
 
-def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
+def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: str) -> None:
     entry = row.best
     if not math.isnan(entry.low):
         figure.add_scatter(
             x=rounded([entry.low, entry.high]),
-            y=[name, name],
+            y=[place, place],
             mode="lines",
             line={"color": faded(color, 0.3), "width": 12},
             hoverinfo="skip",
@@ -118,7 +182,7 @@ def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
         )
     figure.add_scatter(
         x=rounded(entry.seed_values),
-        y=[name] * len(entry.seed_values),
+        y=[place] * len(entry.seed_values),
         mode="markers",
         marker={"color": faded(color, 0.55), "size": 7},
         hovertemplate=f"<b>{plain(row.label)}</b><br>one seed: %{{x:.4g}}<extra></extra>",
@@ -127,29 +191,54 @@ def _add_row(figure: go.Figure, row: RankingRow, name: str, color: str) -> None:
     of = f"best of {row.n_trials} trials<br>" if row.n_trials > 1 else ""
     figure.add_scatter(
         x=rounded([entry.value]),
-        y=[name],
+        y=[place],
         mode="markers+text",
         text=[f"<b>{plain(spread_text(entry.value, entry.spread))}</b>"],
-        textposition="top center",
+        textposition=f"top {side}",
         textfont={"size": 11, "color": color},
+        cliponaxis=False,
         marker={"symbol": "diamond", "size": 11, "color": color, "line": {"color": "#ffffff", "width": 1}},
         hovertemplate=(
             f"<b>{plain(row.label)}</b> (trial #{entry.number})<br>{plain(row.settings)}<br>{of}"
-            f"{spread_text(entry.value, entry.spread)} over {counted(entry.n_seeds, 'seed')}"
+            f"{spread_text(entry.value, entry.spread)} in the search, {over_seeds_text(entry.n_seeds)}"
             "<extra></extra>"
         ),
         showlegend=False,
     )
+    if row.further is not None:
+        _add_further(figure, row.label, row.further, place + 0.28)
 
 
-def _padded_range(rows: tuple[RankingRow, ...]) -> list[float]:
+def _add_further(figure: go.Figure, label: str, further: Ranked, place: float) -> None:
+    """Draws a row's value on further seeds, below that of the search."""
+    known = not math.isnan(further.low)
+    expected = f"<br>95% interval {interval_text(further.low, further.high)}" if known else ""
+    figure.add_scatter(
+        x=rounded([further.value]),
+        y=[place],
+        mode="markers",
+        marker=CONFIRMED_MARKER,
+        error_x={
+            "type": "data", "symmetric": False, "array": [further.high - further.value if known else 0.0],
+            "arrayminus": [further.value - further.low if known else 0.0], "color": CONFIRMED_MARKER["color"],
+            "thickness": 1.5, "width": 4,
+        },
+        hovertemplate=(
+            f"<b>{plain(label)}</b><br>{spread_text(further.value, further.spread)} on further seeds, "
+            f"{over_seeds_text(further.n_seeds)}{expected}<extra></extra>"
+        ),
+        showlegend=False,
+    )  # fmt: skip
+
+
+def _padded_range(rows: tuple[RankingRow, ...]) -> tuple[float, float]:
     """Returns an axis range around all seeds and bars; Plotly's own would cut the bars' ends."""
-    values = [value for row in rows for value in row.best.seed_values]
-    for row in rows:
-        values += [end for end in (row.best.low, row.best.high) if not math.isnan(end)]
+    entries = [entry for row in rows for entry in (row.best, row.further) if entry is not None]
+    values = [value for entry in entries for value in (*entry.seed_values, entry.value)]
+    values += [end for entry in entries for end in (entry.low, entry.high) if not math.isnan(end)]
     low, high = min(values), max(values)
     margin = 0.06 * ((high - low) or abs(high) or 1.0)
-    return [low - margin, high + margin]
+    return low - margin, high + margin
 
 
 def _own_settings(params: dict[str, Any]) -> str:
@@ -159,5 +248,9 @@ def _own_settings(params: dict[str, Any]) -> str:
     return params_text(rest)
 
 
-def _shortened(text: str, limit: int = 38) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _wrapped(text: str, most: int, width: int = 22) -> str:
+    """Returns settings as a few short lines: a long one would leave no room for the figure on a phone."""
+    if most == 1:
+        return plain(shortened(text, width + 4))
+    lines = textwrap.wrap(text, width, max_lines=most, placeholder=" …", break_on_hyphens=False)
+    return "<br>".join(plain(line) for line in lines)

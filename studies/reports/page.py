@@ -32,6 +32,14 @@ h2 { font-size: 1.1rem; margin: 40px 0 12px; }
 .sub { color: var(--soft); margin: 0 0 24px; }
 .answer { background: var(--card); border: 1px solid var(--line); border-left: 5px solid var(--accent);
   border-radius: 8px; padding: 18px 20px; font-size: 1.08rem; margin: 0 0 28px; overflow-wrap: anywhere; }
+.answer p { margin: 0 0 4px; }
+.answer p:last-child { margin: 0; }
+.answer.safe { border-left-color: #16a34a; }
+.answer.tie { border-left-color: #d97706; }
+.safe .status { color: #16a34a; }
+.tie .status { color: #d97706; }
+.not-safe .status, .no-pick .status { color: var(--accent); }
+.detail { margin: 0 0 28px; overflow-wrap: anywhere; }
 .figure { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 8px 4px;
   margin: 0 0 20px; min-width: 0; overflow: hidden; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
@@ -73,7 +81,8 @@ SCRIPT = """
     for (const source of document.querySelectorAll('script[type="application/json"][data-figure]')) {
       const figure = JSON.parse(source.textContent);
       Plotly.react(source.dataset.figure, figure.data, themed(figure.layout), {
-        responsive: true, displaylogo: false, modeBarButtons: [['toImage', 'zoom2d', 'pan2d', 'resetScale2d']] });
+        responsive: true, displaylogo: false, displayModeBar: narrow.matches ? false : 'hover',
+        modeBarButtons: [['toImage', 'zoom2d', 'pan2d', 'resetScale2d']] });
     }
   }
   draw();

@@ -76,7 +76,8 @@ def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
     suggestions = [test for test in tests if test.suggestion is not None]
     for test in suggestions[:1]:
         assert test.suggestion is not None
-        annotate_rate(figure, test.suggestion, f"suggestion ({test.rule}): {rate_text(test.suggestion)}")
+        rates = [rate for each in tests for rate in each.rates]
+        annotate_rate(figure, test.suggestion, f"suggestion ({test.rule}): {rate_text(test.suggestion)}", rates)
     if not suggestions:
         figure.add_annotation(
             text="no safe suggestion", x=0.5, y=1.0, xref="paper", yref="paper", yanchor="bottom", showarrow=False,

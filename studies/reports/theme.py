@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from studies.words import rate_text
+from studies.words import over_seeds_text, rate_text
 
 PALETTE = (
     "#3b82f6",  # blue
@@ -65,19 +66,28 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 440) -> go.
         margin={"l": 60, "r": 24, "t": 56, "b": 56},
         hovermode="closest",
         hoverlabel={"align": "left", "font": {"size": 12}},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0.02, "font": {"size": 12}},
-        xaxis={**axis, "title": {"text": plain(x_title), "standoff": 10}},
-        yaxis={**axis, "title": {"text": plain(y_title), "standoff": 10}},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.24, "xanchor": "left", "x": 0.0, "font": {"size": 12}},
+        xaxis={**axis, "title": {"text": _lines(x_title), "standoff": 10}},
+        yaxis={**axis, "title": {"text": _lines(y_title), "standoff": 10}},
     )
     return figure
 
 
+def _lines(title: str) -> str:
+    return "<br>".join(plain(line) for line in title.split("<br>"))
+
+
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """Returns a logarithmic axis over positive values with ticks such as 1e-5, 1e-4; 2 and 5 too if it is short."""
+    """Returns a logarithmic axis over positive values, of half a decade or more, with at least two ticks.
+
+    They are 1e-5, 1e-4 and so on; 2 and 5 too where the axis is short, and more where it is very short.
+    """
     low, high = math.log10(min(values)), math.log10(max(values))
-    margin = max(0.08, 0.04 * (high - low))
+    margin = max(0.08, 0.04 * (high - low), (0.5 - (high - low)) / 2)
     low, high = low - margin, high + margin
-    multiples = (1, 2, 5) if high - low < 1.7 else (1,)
+    multiples: tuple[float, ...] = (1, 1.5, 2, 3, 4, 5, 6, 8) if high - low < 0.75 else (1, 2, 5)
+    if high - low >= 1.7:
+        multiples = (1,)
     ticks = [
         multiple * 10.0**decade
         for decade in range(math.floor(low), math.ceil(high) + 1)
@@ -110,13 +120,19 @@ def faded(color: str, alpha: float) -> str:
     return f"rgba({red},{green},{blue},{alpha})"
 
 
+def legend_below(figure: go.Figure, height: int) -> None:
+    """Puts one entry a line below a plot of this height: side by side they would reach into its axis on a phone."""
+    n_entries = sum(trace.showlegend is not False for trace in figure.data)
+    legend = {"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
+    figure.update_layout(legend=legend, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})
+
+
 def say_empty(figure: go.Figure, text: str) -> go.Figure:
     """Writes in the middle of an empty figure why it is empty."""
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    figure.add_annotation(
-        text=plain(text), x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 14}
-    )
+    lines = "<br>".join(map(plain, textwrap.wrap(text, 42)))
+    figure.add_annotation(text=lines, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"size": 14})
     return figure
 
 
@@ -148,6 +164,42 @@ def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> No
     )
 
 
+CONFIRMED = "further seeds, 95% interval"
+"""In legends: what finalists were worth when they were run again."""
+
+CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "line": {"width": 2}}
+"""Its marker."""
+
+
+def add_confirmed(
+    figure: go.Figure,
+    x: Sequence[float],
+    y: Sequence[float],
+    text: Sequence[str],
+    intervals: Sequence[tuple[float, float]],
+) -> None:
+    """Draws values on further seeds as open diamonds, with their 95% intervals (NaN where unknown) as bars."""
+    if not x:
+        return
+    ends = [
+        (0.0, 0.0) if math.isnan(low) else (value - low, high - value)
+        for value, (low, high) in zip(y, intervals, strict=True)
+    ]
+    figure.add_scatter(
+        x=list(x),
+        y=rounded(y),
+        mode="markers",
+        name=CONFIRMED,
+        marker=CONFIRMED_MARKER,
+        error_y={
+            "type": "data", "symmetric": False, "arrayminus": [low for low, _ in ends],
+            "array": [high for _, high in ends], "color": CONFIRMED_MARKER["color"], "thickness": 1.5, "width": 4,
+        },
+        text=list(text),
+        hovertemplate="<b>on further seeds</b><br>%{text}<extra></extra>",
+    )  # fmt: skip
+
+
 def say_only_failed(figure: go.Figure) -> None:
     """Writes in the area of the values why it is empty: failed trials are all that there is."""
     figure.update_layout(yaxis={"showticklabels": False, "showgrid": False, "ticks": ""})
@@ -157,17 +209,28 @@ def say_only_failed(figure: go.Figure) -> None:
     )  # fmt: skip
 
 
-def annotate_rate(figure: go.Figure, rate: float, text: str) -> None:
-    """Writes above the plot at a rate. Annotations on a logarithmic axis take the exponent, unlike every trace."""
+def annotate_rate(figure: go.Figure, rate: float, text: str, rates: Sequence[float]) -> None:
+    """Writes above the plot at a rate; near an end of the axis (`log_axis(rates)`) the text runs inwards.
+
+    Annotations on a logarithmic axis take the exponent, unlike every trace.
+    """
+    low, high = log_axis(rates)["range"]
+    place = (math.log10(rate) - low) / (high - low)
     figure.add_annotation(
         x=math.log10(rate), xref="x", y=1.0, yref="paper", yanchor="bottom", showarrow=False,
-        text=f"<b>{plain(text)}</b>", font={"color": ACCENT, "size": 12},
+        xanchor="left" if place < 0.35 else "right" if place > 0.65 else "center",
+        text=f"<b>{plain(shortened(text, 40))}</b>", font={"color": ACCENT, "size": 12},
     )  # fmt: skip
 
 
-def value_title(metric: str) -> str:
-    """Returns what a trial's value is, for an axis."""
-    return f"mean {metric} over the last part of training"
+def shortened(text: str, limit: int) -> str:
+    """Returns text of so many characters at most; what is cut ends in an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def value_title(metric: str, n_seeds: int) -> str:
+    """Returns what a trial's value is, for an axis: on the seeds of the search, and over how many of them."""
+    return f"{metric} in the search<br>{over_seeds_text(n_seeds)}"
 
 
 def colors(labels: Sequence[str]) -> dict[str, str]:

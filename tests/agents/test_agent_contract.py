@@ -91,15 +91,15 @@ class AgentContract:
 
     def test_exploring_is_decided_by_its_state(self, agent, observations):
         state = agent.get_state()
-        first = [agent.act(observations) for _ in range(10)]
+        first = [agent.act(observations, explore=True) for _ in range(10)]
         agent.set_state(state)
-        again = [agent.act(observations) for _ in range(10)]
+        again = [agent.act(observations, explore=True) for _ in range(10)]
         np.testing.assert_array_equal(first, again)
         assert len({actions.tobytes() for actions in first}) > 1
 
     def test_acting_teaches_nothing(self, agent, observations):
         before = agent.get_state()
-        agent.act(observations)
+        agent.act(observations, explore=True)
         after = agent.get_state()
         assert same(before["networks"], after["networks"])
         assert same(before["optimizers"], after["optimizers"])
@@ -107,7 +107,7 @@ class AgentContract:
 
     def test_observations_are_left_as_they_are(self, agent, observations):
         kept = observations.copy()
-        agent.act(observations)
+        agent.act(observations, explore=True)
         np.testing.assert_array_equal(observations, kept)
 
     # Learning

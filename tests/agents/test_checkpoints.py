@@ -16,6 +16,7 @@ from fakes import SMALL_DQN, SMALL_PPO
 import agents
 from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer
 from agents import checkpoint_file as files
+from agents.checkpoint_file import NewEpisodesWarning
 from agents.checkpoints import MOST_COST
 from agents.intervals import Every
 
@@ -90,7 +91,8 @@ def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch
     monkeypatch.setattr("agents.environments.sync.SyncCopies.get_state", lambda _: None)
     Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=100)
     rest = Trainer(make())
-    assert not agents.resume(rest, tmp_path).in_episodes
+    with pytest.warns(NewEpisodesWarning, match="stepped by 'sync', were not copied .* new episodes begin"):
+        assert not agents.resume(rest, tmp_path).in_episodes
     rest.train(env_steps=100)
     assert rest.env_steps == 200
 

@@ -45,7 +45,7 @@ def test_the_constructor_reads_and_checks_as_from_dict_does():
     assert PPOConfig(hidden_sizes=[8], optimizer="sgd(momentum=0.9)") == PPOConfig.from_dict(
         {"hidden_sizes": [8], "optimizer": "sgd(momentum=0.9)"}
     )
-    with pytest.raises(ConfigurationError, match="hidden_sizes must be a list of whole numbers, got 8"):
+    with pytest.raises(ConfigurationError, match="hidden_sizes must be a list of whole numbers or null, got 8"):
         PPOConfig(hidden_sizes=8)
 
 
@@ -168,12 +168,12 @@ WRONG = [
     ({"gamma": 1.01}, "gamma must be >= 0 and <= 1, got 1.01."),
     ({"gamma": float("nan")}, "gamma must be finite and >= 0 and <= 1, got nan."),
     ({"vf_coef": float("inf")}, "vf_coef must be finite and >= 0, got inf."),
-    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers, got 64."),
-    ({"hidden_sizes": [64, "x"]}, "hidden_sizes must be a list of whole numbers, got [64, 'x']."),
+    ({"hidden_sizes": 64}, "hidden_sizes must be a list of whole numbers or null, got 64."),
+    ({"hidden_sizes": [64, "x"]}, "hidden_sizes must be a list of whole numbers or null, got [64, 'x']."),
     ({"activation": 3}, "activation must be text, got 3."),
     ({"normalize_observations": 3}, "normalize_observations must be true or false, got 3."),
     ({"optimizers": 3}, "optimizers must be a table of tables, got 3."),
-    ({"optimizers": {"actor": 3}}, "optimizers must be a table of tables, got {'actor': 3}."),
+    ({"optimizers": {"actor": 3}}, "optimizers, actor: An optimizer must be a name such as 'adamw'"),
     ({"optimizer_kwargs": [1]}, "optimizer_kwargs must be a table, got [1]."),
     ({"optimizer_kwargs": {"learning_rate": 1}}, "optimizer_kwargs must not hold the learning_rate"),
     ({"optimizer": 3}, "name such as 'adamw'"),

@@ -18,6 +18,7 @@ import pytest
 from rays import ELSEWHERE, RAY, WITH_RAY
 from scipy import stats
 
+from agents.collector import Collector
 from agents.environments import Environments, EnvironmentSpec
 from agents.errors import ConfigurationError
 
@@ -426,21 +427,49 @@ def test_envpool_copies_leave():
         ("CartPole-v1", {}, 7, "sync"),
         ("CartPole-v1", {"render_mode": "rgb_array"}, 8, "sync"),
         (lambda: gym.make("CartPole-v1"), {}, 8, "sync"),
-        pytest.param("Acrobot-v1", {}, 8, "envpool", marks=WITH_ENVPOOL),
+        pytest.param("Acrobot-v1", {}, 8, "sync", marks=WITH_ENVPOOL),  # EnvPool's runs do not go on exactly
         ("LunarLander-v3", {"continuous": True}, 8, "sync"),
     ],
 )
-def test_the_fastest_kind_that_can_is_taken(id: Any, kwargs: dict[str, Any], n: int, kind: str):
+def test_the_fastest_kind_whose_runs_go_on_exactly_is_taken(id: Any, kwargs: dict[str, Any], n: int, kind: str):
     made = environments("auto", n, id, **kwargs)
     assert made.kind == kind
     made.close()
 
 
 def test_a_kind_that_cannot_is_refused():
-    with pytest.raises(ConfigurationError, match="CartPole-v1 has one"):
+    with pytest.raises(ConfigurationError, match="CartPole-v1 without wrappers has one"):
         environments("native", 2, "Acrobot-v1")
     with pytest.raises(ConfigurationError, match="Did you mean sync"):
         environments("synk")
+
+
+@WITH_ENVPOOL
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_run_that_envpool_stepped_without_being_asked_for_goes_on_so(noted: bool):
+    pooled = Collector(EnvironmentSpec("Acrobot-v1", {}, "envpool"), 2, [0])
+    pooled.start()
+    state = pooled.get_state()
+    if not noted:  # as in checkpoints of versions in which "auto" took EnvPool
+        del state["kind"]
+    again = Collector(EnvironmentSpec("Acrobot-v1"), 2, [0])
+    assert again.environments.kind == "sync"
+    again.set_state(state)
+    assert again.environments.kind == "envpool"
+    asked = Collector(EnvironmentSpec("Acrobot-v1", {}, "sync"), 2, [0])
+    asked.set_state(state)
+    assert asked.environments.kind == "sync"
+
+
+@WITH_ENVPOOL
+def test_what_was_stepped_by_single_environments_goes_on_so():
+    single = Collector(EnvironmentSpec("Acrobot-v1"), 2, [0])
+    single.start()
+    state = single.get_state()
+    for own in (state, {name: value for name, value in state.items() if name != "kind"}):
+        again = Collector(EnvironmentSpec("Acrobot-v1"), 2, [0])
+        again.set_state(own)
+        assert again.environments.kind == "sync"
 
 
 @WITH_ENVPOOL

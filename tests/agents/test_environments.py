@@ -1,6 +1,7 @@
 """Environments as specs and as batches: names, spaces both ways, and what happens where an episode ends."""
 
 import pickle
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -10,9 +11,10 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import agents
 from agents.collector import Collector
 from agents.environments import Environments, EnvironmentSpec
-from agents.errors import ConfigurationError, NonFiniteError
+from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 
 
 class Counter(gym.Env):
@@ -166,10 +168,9 @@ def test_images_stay_bytes():
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Dict({"a": spaces.Tuple([spaces.Discrete(2)])}),
-        spaces.Tuple([spaces.Discrete(2)]),
-        spaces.MultiDiscrete([2, 3]),
+        spaces.Dict({"a": spaces.Tuple([spaces.Text(3)]), "b": spaces.Discrete(2)}),
         spaces.Text(3),
+        spaces.Sequence(spaces.Discrete(2)),
     ],
 )
 def test_observations_that_no_network_takes(space):
@@ -237,14 +238,12 @@ def test_actions_of_several_axes():
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.MultiDiscrete([2, 3]),
-        spaces.MultiBinary(2),
         spaces.Box(0, 5, (1,), np.int64),
         spaces.Tuple([spaces.Discrete(2)]),
     ],
 )
 def test_actions_that_no_agent_takes(space):
-    with pytest.raises(ConfigurationError, match=r"'Counter' has the action space .*Discrete and Box"):
+    with pytest.raises(ConfigurationError, match=r"'Counter' has the action space .*MultiBinary and Box"):
         EnvironmentSpec(Counter, {"action_space": space}).spaces()
 
 
@@ -286,6 +285,164 @@ def test_what_a_step_gave_stays_as_it_was():
     environments.step(np.zeros(1, np.int64))
     assert [step.terminated.item() for step in steps] == [False, False, False]
     assert [step.rewards.item() for step in steps] == [1.0, 1.0, 1.0]
+
+
+class Strange(Counter):
+    """Gives something else than it declares, at its reset or from a step on."""
+
+    def __init__(self, *, observation, at_step, **kwargs):
+        super().__init__(observation_space=spaces.Box(-1, 1, (4,), np.float32), length=3, **kwargs)
+        self.strange, self.at_step = observation, at_step
+
+    def _observation(self):
+        return self.strange if self.t >= self.at_step else np.zeros(4, np.float32)
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+@pytest.mark.parametrize("strange", [np.ones(1, np.float32), np.ones((4, 1), np.float32), 1.0, [1.0, 2.0]])
+def test_an_observation_of_another_shape_is_named(strange, vectorization):
+    """It would be repeated, or written crosswise, silently."""
+    told = f"an observation of shape {np.shape(strange)}, where its observation_space declares (4,)"
+    environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}, vectorization), 2)
+    environments.reset([0, 1])
+    assert environments.step(np.zeros(2, np.int64)).errors == {}
+    errors = environments.step(np.zeros(2, np.int64)).errors
+    assert [str(errors[i]) for i in (0, 1)] == [
+        f"Environment 'Strange' gave {told} (copy {i}, step 2)." for i in (0, 1)
+    ]
+    environments.close()
+    environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 0}, vectorization), 1)
+    with pytest.raises(ObservationError, match=re.escape(f"'Strange' gave {told} (at its first reset).")):
+        environments.reset([0])
+    environments.close()
+
+
+NUMBERED = [
+    (spaces.Discrete(3, start=1), 0),  # would be the last one
+    (spaces.Discrete(3), 3),
+    (spaces.MultiDiscrete([2, 3]), np.array([2, 0])),  # would be the first one of the second number
+    (spaces.MultiDiscrete([2, 3], start=[0, 5]), np.array([0, 4])),
+    (spaces.Dict({"place": spaces.Discrete(2), "flag": spaces.Discrete(2)}), {"place": 2, "flag": 0}),
+]
+
+
+class Numbered(gym.Env):
+    """Gives first something of its space, then, once in its second step, something else."""
+
+    def __init__(self, space, strange, end=""):
+        self.observation_space, self.action_space = space, spaces.Discrete(2)
+        self.strange, self.end = strange, end
+
+    def reset(self, *, seed=None, options=None):
+        self.t, self.breaks = 0, seed == 1
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self.t += 1
+        breaks = self.breaks and self.t == 2
+        end = self.end if breaks else ""
+        seen = self.strange if breaks else self.observation_space.sample()
+        return seen, 0.0, end == "terminates", end == "truncates", {}
+
+
+@pytest.mark.parametrize("end", ["", "truncates"])
+@pytest.mark.parametrize(("space", "strange"), NUMBERED)
+def test_a_number_outside_of_its_space_is_named(space, strange, end):
+    environments = Environments(EnvironmentSpec(Numbered, {"space": space, "strange": strange, "end": end}, "sync"), 2)
+    environments.reset([0, 1])
+    assert environments.step(np.zeros(2, np.int64)).errors == {}
+    step = environments.step(np.zeros(2, np.int64))
+    assert {i: type(error) for i, error in step.errors.items()} == {1: ObservationError}
+    assert re.search(
+        r"'Numbered' gave the observation .*, which is not in (Multi)?Discrete\(.* \(copy 1, step 2\)",
+        str(step.errors[1]),
+    )
+    assert step.observations[0].any()
+    assert not step.successors[1].any()
+
+
+def test_a_last_number_outside_of_its_space_says_nothing():
+    """As an observation that is no number: nothing follows."""
+    kwargs = {"space": spaces.Discrete(3), "strange": 3, "end": "terminates"}
+    environments = Environments(EnvironmentSpec(Numbered, kwargs, "sync"), 2)
+    environments.reset([0, 1])
+    environments.step(np.zeros(2, np.int64))
+    step = environments.step(np.zeros(2, np.int64))
+    assert step.errors == {}
+    assert (step.terminated[1], step.successors[1].any(), step.observations[1].any()) == (True, False, True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_observation_that_is_no_number_is_named(value):
+    strange = np.array([0, value, 0, value], np.float32)
+    environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}, "sync"), 2)
+    environments.reset([0, 1])
+    environments.step(np.zeros(2, np.int64))
+    step = environments.step(np.zeros(2, np.int64))
+    assert isinstance(step.errors[1], NonFiniteError)
+    assert str(step.errors[1]) == (
+        f"Environment 'Strange' gave an observation with {value} in 2 of 4 places (copy 1, step 2)."
+    )
+    assert (step.observations == 0).all()  # the other copies of a population act on
+
+
+def test_a_first_observation_that_is_no_number_fails_with_the_next_step():
+    """Not at once: the other members of a population go on."""
+    strange = np.full(4, np.nan, np.float32)
+    environments = Environments(EnvironmentSpec(Strange, {"observation": strange, "at_step": 0}, "sync"), 1)
+    assert (environments.reset([0]) == 0).all()
+    assert "with nan in 4 of 4 places (copy 0, at its first reset)" in str(
+        environments.step(np.zeros(1, int)).errors[0]
+    )
+
+
+def test_a_first_observation_that_is_no_number_stays_with_its_copy():
+    class Third(Strange):
+        made = 0
+
+        def __init__(self):
+            super().__init__(observation=np.full(4, np.nan, np.float32), at_step=0 if Third.made == 2 else 99)
+            Third.made += 1
+
+    environments = Environments(EnvironmentSpec(Third, {}, "sync"), 4)
+    environments.reset(range(4))
+    environments.keep([1, 2])  # others have left before the first step
+    errors = environments.step(np.zeros(2, int)).errors
+    assert {i: "(copy 2, at its first reset)" in str(error) for i, error in errors.items()} == {1: True}
+
+
+def test_huge_observations_are_numbers():
+    """Warnings are errors here."""
+    huge = np.full(4, 1e30, np.float32)
+    environments = Environments(EnvironmentSpec(Strange, {"observation": huge, "at_step": 1}, "sync"), 2)
+    environments.reset([0, 1])
+    step = environments.step(np.zeros(2, int))
+    assert step.errors == {}
+    np.testing.assert_array_equal(step.observations, [huge, huge])
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_a_last_observation_may_only_be_no_number_where_nothing_follows(truncates):
+    class Last(Counter):
+        def _observation(self):
+            return np.full(1, np.nan if self.t == self.length else 1.0)
+
+    environments = Environments(EnvironmentSpec(Last, {"length": 1, "truncates": truncates}, "sync"), 1)
+    environments.reset([0])
+    step = environments.step(np.zeros(1, np.int64))
+    assert (0 in step.errors) == truncates
+    assert step.successors.tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("what", ["shape", "number"])
+def test_a_trial_fails_with_that_reason(what):
+    strange = np.ones(1, np.float32) if what == "shape" else np.full(4, np.nan, np.float32)
+    agent = agents.make("ppo", EnvironmentSpec(Strange, {"observation": strange, "at_step": 2}), n_envs=2, n_steps=8)
+    with (
+        agents.Trainer(agent) as trainer,
+        pytest.raises((ObservationError, NonFiniteError), match=r"'Strange'.*step 2"),
+    ):
+        trainer.train(env_steps=32)
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf")])

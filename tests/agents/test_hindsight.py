@@ -112,7 +112,7 @@ def test_agents_learn_from_parts(kind):
 
 def test_an_image_among_parts_is_refused():
     class Seeing(Parts):
-        observation_space = spaces.Dict({"eye": spaces.Box(0, 255, (36, 36, 3), np.uint8)})
+        observation_space = spaces.Dict({"eye": spaces.Box(0, 255, (36, 36, 3), np.uint8), "arm": spaces.Discrete(2)})
 
     with pytest.raises(ConfigurationError, match=r"'Seeing' has an image, 'eye', among other parts"):
         EnvironmentSpec(Seeing).make()

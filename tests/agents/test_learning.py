@@ -10,11 +10,13 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import compiled
+import agents
+from agents import LambdaCallback, Trainer, compiled
 from agents.agent import UpdateMetrics
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
 from agents.keras_agent import KerasAgent
+from agents.learning import LOSS_AFTER
 from agents.packing import layout_of, pack, unpack
 from agents.replay import Batches, RolloutMemory
 
@@ -151,7 +153,7 @@ def test_gradient_steps_are_made_in_order_on_their_minibatches(minibatches):
 def test_xla_gives_the_same_numbers():
     agents = [line(jit_compile=jit) for jit in (False, True, None)]
     for agent in agents:
-        agent.act(data()["observations"])
+        agent.act(data()["observations"], explore=True)
         agent.update(Batches(data(), np.array([[0, 1], [2, 3]], np.int32)))
     assert [agent._update.jit_compile for agent in agents] == [False, True, True]
     for agent in agents[1:]:
@@ -350,7 +352,7 @@ class Followed(Line):
 
 
 def test_target_networks_need_their_numbers():
-    with pytest.raises(ConfigurationError, match="fields tau"):
+    with pytest.raises(ConfigurationError, match="lacks tau"):
         line(Followed)
 
 
@@ -364,3 +366,47 @@ def test_update_metrics():
     assert update.loss == 2.0 + 15.0
     assert update.finite  # a metric that is no number harms nobody
     assert not UpdateMetrics({"default": np.array([1.0, np.inf])}, {}).finite
+
+
+class TestLossesAfterSteps:
+    def agent(self):
+        return agents.make(
+            "ppo", "CartPole-v1", n_steps=32, n_epochs=2, batch_size=64, hidden_sizes=[8], jit_compile=False
+        )
+
+    def updates(self, agent, n_steps=1024):
+        seen = []
+        record = LambdaCallback(on_update_end=lambda trainer, update: seen.append(update))
+        Trainer(agent, seed=0, callbacks=[record]).train(env_steps=n_steps)
+        return seen
+
+    def test_a_small_step_lowers_the_loss_of_its_own_minibatch(self):
+        agent = self.agent()
+        agent.set_learning_rate(1e-4)
+        with agent.losses_after_steps():
+            updates = self.updates(agent)
+        rises = np.concatenate(
+            [update.metrics[LOSS_AFTER + "default"] - update.losses["default"] for update in updates]
+        )
+        assert rises.mean() < 0
+        assert (rises < 0).mean() > 0.9
+        agent.set_learning_rate(1.0)
+        with agent.losses_after_steps():
+            updates = self.updates(agent)
+        rises = np.concatenate(
+            [update.metrics[LOSS_AFTER + "default"] - update.losses["default"] for update in updates]
+        )
+        assert (rises > 0).mean() > 0.15
+
+    def test_nothing_that_is_learned_changes_and_nothing_is_compiled_twice(self):
+        plain, observed = self.agent(), self.agent()
+        self.updates(plain)
+        with observed.losses_after_steps():
+            self.updates(observed)
+        for own, other in zip(plain.state_variables(), observed.state_variables(), strict=True):
+            np.testing.assert_array_equal(own.numpy(), other.numpy())
+        assert LOSS_AFTER + "default" not in self.updates(observed)[0].metrics
+        ordinary, resting = observed._update, observed._resting_update
+        with observed.losses_after_steps():
+            assert observed._update is resting
+        assert observed._update is ordinary

@@ -8,20 +8,24 @@ import random
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
 from fakes import SMALL_DQN, SMALL_PPO
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import agents
 from agents import (
     Checkpoints,
     ConfigurationError,
     EarlyStop,
+    EnvironmentSpec,
     Evaluate,
     HistoryFile,
     LambdaCallback,
@@ -29,9 +33,11 @@ from agents import (
     TensorBoard,
     Trainer,
 )
+from agents.environments.time_limits import limit_without_one, no_limit_hint, time_limit
 from agents.history_file import EPISODES_SCHEMA, GrowingTable
 from agents.interrupts import StopOnSignals
 
+WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 PARAMS: dict[str, dict[str, Any]] = {"ppo": SMALL_PPO, "dqn": SMALL_DQN, "td3": {**SMALL_DQN, "train_freq": 1}}
 WHERE = {"ppo": "CartPole-v1", "dqn": "CartPole-v1", "td3": "Pendulum-v1"}
 
@@ -151,6 +157,81 @@ class TestEvaluate:
     def test_bad_arguments(self) -> None:
         with pytest.raises(ConfigurationError, match="n_episodes must be >= 1"):
             Evaluate(20, n_episodes=0)
+
+
+class Endless(CartPoleEnv):
+    """Never terminates, and has no time limit."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, _, truncated, info = super().step(action)
+        self.state, self.steps_beyond_terminated = np.clip(self.state, -1, 1), None
+        return observation, reward, False, truncated, info
+
+
+class TestEvaluationsThatWouldNotEnd:
+    def test_they_are_cut_and_say_so(self) -> None:
+        run = Trainer(
+            agents.make("ppo", EnvironmentSpec(Endless), **SMALL_PPO),
+            callbacks=[Evaluate(40, n_episodes=3), Evaluate(40, n_episodes=2, max_steps=17)],
+        )
+        run.train(env_steps=40)
+        by_default, given = run.history.evaluations
+        assert (by_default.mean_return, by_default.n_episodes, by_default.n_cut) == (1000.0, 3, 3)
+        assert (given.mean_return, given.n_episodes, given.n_cut) == (17.0, 2, 2)
+
+    @pytest.mark.parametrize("vectorization", ["native", pytest.param("envpool", marks=WITH_ENVPOOL), "async"])
+    def test_however_copies_are_stepped(self, vectorization: str) -> None:
+        agent = agents.make("ppo", EnvironmentSpec("CartPole-v1", {}, vectorization), **SMALL_PPO)
+        assert agents.evaluate(agent, n_episodes=3, max_steps=4).tolist() == [4.0, 4.0, 4.0]
+
+    def test_ten_times_the_longest_episode_of_training(self) -> None:
+        assert limit_without_one([3, 250, 7]) == 2500
+        assert limit_without_one([3, 7]) == limit_without_one([]) == 1000
+
+    def test_an_environment_with_a_time_limit_ends_its_episodes_itself(self) -> None:
+        limited = EnvironmentSpec(Endless, max_episode_steps=30)
+        run = Trainer(agents.make("ppo", limited, **SMALL_PPO), callbacks=[Evaluate(40, n_episodes=2)])
+        run.train(env_steps=40)
+        [evaluation] = run.history.evaluations
+        assert (evaluation.mean_return, evaluation.n_cut) == (30.0, 0)
+
+    @pytest.mark.parametrize("environment", ["CartPole-v1", "CliffWalking-v1"])
+    def test_what_gymnasium_knows_of_time_limits(self, environment: str) -> None:
+        limit = {"CartPole-v1": 500, "CliffWalking-v1": None}[environment]
+        assert time_limit(EnvironmentSpec(environment)) == limit
+        assert time_limit(EnvironmentSpec(environment, max_episode_steps=9)) == 9
+        told = "CliffWalking-v1 has no time limit: give it one with --max-episode-steps N"
+        assert no_limit_hint(EnvironmentSpec(environment)) == ("" if limit else told)
+
+    def test_a_stop_does_not_wait_for_one_and_it_is_made_up_for(self) -> None:
+        """As after Ctrl-C: the run that goes on is the run that was never stopped."""
+
+        class Stops(gym.Wrapper[Any, Any, Any, Any]):
+            trainer: Trainer | None = None
+
+            def step(self, action: Any) -> Any:
+                if Stops.trainer is not None:
+                    Stops.trainer.stop("interrupted")
+                return super().step(action)
+
+        def make() -> Trainer:
+            elsewhere = EnvironmentSpec("CartPole-v1", wrappers=(Stops,))
+            agent = agents.make("ppo", "CartPole-v1", **SMALL_PPO)
+            return Trainer(agent, callbacks=[Evaluate(32, n_episodes=2, environment=elsewhere)])
+
+        whole = make()
+        whole.train(env_steps=160)
+        run = make()
+        run.train(env_steps=32)
+        Stops.trainer = run
+        assert run.train(env_steps=128).reason == "interrupted"
+        assert (run.env_steps, len(run.history.evaluations)) == (64, 1)
+        Stops.trainer = None
+        resumed = make()
+        resumed.set_state(run.get_state())
+        resumed.callbacks.set_state(run.callbacks.get_state())
+        resumed.train(env_steps=96)
+        assert resumed.history.evaluations == whole.history.evaluations
 
 
 class Looks:
@@ -366,8 +447,8 @@ class TestTensorBoard:
         assert set(told) == {
             "episode/return", "episode/length", "evaluation/mean_return", "evaluation/min_return",
             "evaluation/max_return", "loss/default", "train/policy_loss", "train/value_loss", "train/entropy",
-            "train/approx_kl", "train/clip_fraction", "gradient_norm/default", "clipped_gradient_norm/default",
-            "learning_rate/default",
+            "train/approx_kl", "train/clip_fraction", "train/value_mean", "gradient_norm/default",
+            "clipped_gradient_norm/default", "learning_rate/default",
         }  # fmt: skip
         assert set(told["loss/default"]) == {64, 128, 192}
         # The update after 64 steps is told at the next interval: what is written is what was known by then.

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from agents import LambdaCallback, Trainer, make
+from agents.agent import UpdateMetrics
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.dueling import Dueling
@@ -306,7 +308,7 @@ def test_ppo_prepares_with_the_discount_in_force():
     assert agent.prepare(data)["advantages"].item() == 1.0  # 1 + 1 * 1 - 1
 
 
-def test_ppo_learns_from_the_observations_that_it_acted_on():
+def test_log_probabilities_are_those_of_the_policy_as_it_acted():
     agent = ppo(normalize_observations=True, n_steps=2, n_envs=1)
     agent.networks["actor"].set_weights([np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2)])
     memory = RolloutMemory(n_steps=2, rng=np.random.default_rng(0))
@@ -322,6 +324,34 @@ def test_ppo_learns_from_the_observations_that_it_acted_on():
         expected = [agent.distribution.log_prob_numpy(logits, np.array([0])) for logits in seen]
         np.testing.assert_allclose(data["log_probs"], expected, rtol=1e-6)
     assert agent.normalizer.count == 4
+
+
+def test_the_first_rollout_is_learned_from_with_the_statistics_of_the_next():
+    """Observations far from 0: learned from as they come, the critic would know nothing of them once normalised."""
+    agent = ppo(normalize_observations=True, n_steps=4, n_envs=2, learning_rate=0.05)
+    agent.networks["critic"].set_weights([np.zeros((2, 1)), np.zeros(1)])
+    rng = np.random.default_rng(0)
+    no = np.zeros((4, 2), bool)
+    observations = rng.normal([100.0, -3.0], [10.0, 0.1], (4, 2, 2)).astype(np.float32)
+    data = {
+        "observations": observations,
+        "next_observations": observations,
+        "actions": np.zeros((4, 2), np.int64),
+        "rewards": np.ones((4, 2), np.float32),
+        "terminated": ~no,
+        "truncated": no,
+    }
+    prepared = agent.prepare(data)
+    rows = prepared["observations"].reshape(8, 2)
+    np.testing.assert_allclose(rows.mean(axis=0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(rows.std(axis=0), 1.0, rtol=1e-4)
+    np.testing.assert_array_equal(prepared["observations"], agent.normalizer(observations))
+
+    memory = RolloutMemory(n_steps=4, n_epochs=50, rng=np.random.default_rng(0))
+    losses = agent.update(memory.batches(prepared)).metrics["value_loss"]
+    values = agent.infer("critic", agent.normalizer(observations.reshape(8, 2)))[:, 0]  # as it sees them from now on
+    error = np.square(values - prepared["returns"].ravel()).mean()
+    assert error < 1.1 * losses[-1] + 1e-6 < 0.5 * losses[0]
 
 
 def test_rewards_are_scaled_by_the_spread_of_their_discounted_sums():
@@ -410,3 +440,22 @@ def test_rates_of_two_optimizers():
         agent.set_hyperparameter("aktor.learning_rate", 1.0)
     with pytest.raises(ValueError, match="'default'"):
         agent.get_learning_rate()
+
+
+@pytest.mark.parametrize(
+    ("kind", "divergence"), [("a2c", None), ("ppo", "approx_kl"), ("trpo", "kl"), ("acer", "approx_kl")]
+)
+def test_actor_critics_name_what_their_critic_gives_and_how_far_the_policy_moved(kind: str, divergence: str | None):
+    extra = {"learning_starts": 32} if kind == "acer" else {}
+    agent = make(kind, "CartPole-v1", n_envs=2, n_steps=8, hidden_sizes=[4], jit_compile=False, **extra)
+    updates: list[UpdateMetrics] = []
+    watch = LambdaCallback(on_update_end=lambda trainer, update: updates.append(update))
+    with Trainer(agent, callbacks=[watch]) as trainer:
+        trainer.train(env_steps=128)
+    values = updates[-1].metrics["value_mean"]
+    assert np.isfinite(values).all()
+    assert np.abs(values).max() > 0.0
+    if divergence is not None:
+        moved = np.concatenate([update.metrics[divergence] for update in updates])
+        assert (moved >= -1e-6).all()
+        assert moved.max() > 0.0

@@ -241,16 +241,26 @@ def test_a_rollout_is_in_time_order_and_used_once_an_epoch():
     assert len({tuple(epoch) for epoch in epochs}) == 4  # an order of its own
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "shape"), [(4, (1, 4)), (None, (1, 6)), (100, (1, 6)), (6, (1, 6)), (1, (6, 1))]
-)
-def test_rows_that_do_not_fill_a_minibatch_are_left_out(batch_size, shape):
-    memory = RolloutMemory(n_steps=3, batch_size=batch_size, rng=np.random.default_rng(0))
-    for t in range(3):
-        memory.add(transition(t))
+SPLITS = [(6, 4, (2, 3)), (6, None, (1, 6)), (6, 100, (1, 6)), (6, 6, (1, 6)), (6, 1, (6, 1))]
+UNEVEN_SPLITS = [(127, 64, (2, 64)), (65, 64, (2, 33)), (7, 3, (3, 3)), (1024, 100, (11, 94)), (9, 2, (5, 2))]
+
+
+@pytest.mark.parametrize(("n_steps", "batch_size", "shape"), SPLITS + UNEVEN_SPLITS)
+def test_every_row_is_learned_from_in_every_epoch(n_steps, batch_size, shape):
+    n_steps = n_steps // N_ENVS if (n_steps, batch_size, shape) in SPLITS else n_steps
+    memory = RolloutMemory(n_steps=n_steps, n_epochs=3, batch_size=batch_size, rng=np.random.default_rng(0))
+    one = Transition(*(values[:1] for values in transition(0))) if n_steps * N_ENVS > 6 else transition(0)
+    for _ in range(n_steps):
+        memory.add(one)
     indices = memory.batches(memory.take()).indices
-    assert indices.shape == shape
-    assert len(set(indices.ravel())) == indices.size
+    epochs = indices.reshape(3, *shape)
+    for epoch in epochs:
+        counts = np.bincount(epoch.ravel())
+        assert counts.min() == 1
+        assert len(counts) == n_steps * len(one.rewards)
+        assert (counts - 1).sum() < len(epoch)  # fewer rows are there twice than there are minibatches
+        assert all(len(set(minibatch)) == len(minibatch) for minibatch in epoch.tolist())
+    assert not (epochs[0] == epochs[1]).all()
 
 
 @pytest.mark.parametrize("wrong", [{"n_steps": 0}, {"n_epochs": 0}, {"batch_size": 0}])

@@ -9,11 +9,13 @@ from agents import AgentSpec, Trainer
 from agents.algorithms.a2c import A2C, A2CConfig
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
+from agents.algorithms.registry import agent_class
 from agents.algorithms.sac import SAC, SACConfig
 from agents.algorithms.trpo import TRPOConfig
 from agents.errors import ConfigurationError
 from agents.population import Population
 from agents.replay import Batches
+from agents.spec import config_class
 
 LINE = spaces.Box(-10.0, 10.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (20, 20, 1), np.uint8)
@@ -31,6 +33,28 @@ def test_each_network_has_its_own_layers():
     assert shapes(agent.networks["actor"]) == [(3, 4), (4, 2)]
     assert shapes(agent.networks["critic"]) == [(3, 8), (8, 5), (5, 1)]
     assert [layer.activation.__name__ for layer in agent.networks["critic"].layers] == ["relu", "relu", "linear"]
+
+
+@pytest.mark.parametrize("name", ["a2c", "acer", "ppo", "trpo"])
+def test_all_layers_of_policy_gradient_methods_are_orthogonal(name):
+    """Convolutions too: each filter is a column, as long as the gain and at right angles to the others."""
+    convolutions = ((8, 4, 2), (6, 3, 1))
+    agent = agent_class(name)(IMAGE, TWO, config_class(name)(convolutions=convolutions, hidden_sizes=(16,)))
+    for network, last_gain in (("actor", 0.01), ("critic", 1.0)):
+        kernels = [each for each in agent.networks[network].get_weights() if each.ndim > 1]
+        assert [kernel.ndim for kernel in kernels] == [4, 4, 2, 2]
+        gains = [np.sqrt(2)] * 3 + [last_gain]
+        for kernel, gain in zip(kernels, gains, strict=True):
+            columns = kernel.reshape(-1, kernel.shape[-1])
+            np.testing.assert_allclose(columns.T @ columns, gain**2 * np.eye(columns.shape[1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ppo", "trpo"])
+def test_epsilon_of_adam_is_that_of_policy_gradient_methods(name):
+    agent = agent_class(name)(LINE, TWO)
+    for optimizer in agent.optimizers.values():
+        assert (type(optimizer).__name__, optimizer.epsilon) == ("Adam", 1e-5)
+    assert config_class(name)(optimizer="adam").optimizer_kwargs == {}  # a name alone means Keras's own numbers
 
 
 def test_a_target_has_the_layers_of_what_it_follows():
@@ -58,7 +82,11 @@ def test_convolutions():
         (IMAGE, {"convolutions": [[3, 4, 0]]}, "whole numbers >= 1"),
         (IMAGE, {}, r"large enough for the convolutions \[32, 8, 4\].*got \(20, 20, 1\)"),
         (LINE, {"networks": {"actor": {"hidden_sizes": [0]}}}, r"hidden_sizes must be whole numbers >= 1, got \[0\]"),
-        (LINE, {"networks": {"actor": {"hidden_sizes": 64}}}, "hidden_sizes must be a list of whole numbers, got 64"),
+        (
+            LINE,
+            {"networks": {"actor": {"hidden_sizes": 64}}},
+            "hidden_sizes must be a list of whole numbers or null, got 64",
+        ),
         (IMAGE, {"convolutions": [8]}, "convolutions must be"),
         (LINE, {"networks": {"actor": {"activation": "rely"}}}, "relu"),
         (LINE, {"share_layers": True, "actor.learning_rate": 0.1}, "Networks that share their layers"),

@@ -111,20 +111,20 @@ def test_noise_explores_and_nothing_else_does():
     agent = dqn(noisy_sigma=3.0)
     assert isinstance(agent.policy, Greedy)
     observations = np.tile(np.ones((1, 2), np.float32), (200, 1))
-    assert set(agent.act(observations)) == {0, 1}  # every row has noise of its own
+    assert set(agent.act(observations, explore=True)) == {0, 1}  # every row has noise of its own
     assert len(set(agent.act(observations, explore=False))) == 1
     for name in ("kernel_sigma", "bias_sigma"):
         for made in agent.networks["q"].layers:
             if isinstance(made, NoisyDense):
                 getattr(made, name).assign(keras.ops.zeros_like(getattr(made, name)))
     agent.refresh()
-    assert len(set(agent.act(observations))) == 1
+    assert len(set(agent.act(observations, explore=True))) == 1
 
 
 def test_a_policy_may_explore_beside_it():
     agent = dqn(noisy_sigma=1e-6, policy="epsilon-greedy", policy_kwargs={"epsilon": 1.0})
     assert isinstance(agent.policy, EpsilonGreedy)
-    assert set(agent.act(np.ones((50, 2), np.float32))) == {0, 1}
+    assert set(agent.act(np.ones((50, 2), np.float32), explore=True)) == {0, 1}
 
 
 @pytest.mark.parametrize(

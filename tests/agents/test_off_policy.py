@@ -207,7 +207,8 @@ def test_the_critics_of_sac(params):
     log_probs = np.array([log_density(b, 0.0, -1.0) for b in before])
     smallest = np.minimum(2 * np.array([2, 0.5]) - np.tanh(before), 1)
     targets = np.array([1, 2]) + np.array([0.5, 0.25]) * (smallest - temperature * log_probs)
-    expected = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([-1, -2]) - targets) ** 2).mean()
+    squares = ((np.array([2, 0]) - targets) ** 2).mean() + ((np.array([-1, -2]) - targets) ** 2).mean()
+    expected = 0.5 * squares  # as in equation 5 of the paper
     loss = told(sac(**params).critic_loss(tensors({**ROWS, **NOISE})))
     assert loss["critic"] == pytest.approx(expected, rel=1e-5)
 
@@ -258,16 +259,18 @@ def test_a_temperature_that_is_fixed_has_no_optimizer_and_can_be_changed():
 
 def test_first_actions_are_uniform():
     agent = sac(learning_starts=10)
-    drawn = np.concatenate([agent.act(np.zeros((50, 1), np.float32)) for _ in range(40)])
+    drawn = np.concatenate([agent.act(np.zeros((50, 1), np.float32), explore=True) for _ in range(40)])
     assert (drawn.shape, drawn.dtype) == ((2000, 1), np.float32)
     assert np.histogram(drawn, 4, (-1, 1))[0].min() > 400
     agent.advance(10)
-    assert np.abs(agent.act(np.zeros((500, 1), np.float32))).mean() < 0.5  # the policy's, of deviation e^-1
+    assert (
+        np.abs(agent.act(np.zeros((500, 1), np.float32), explore=True)).mean() < 0.5
+    )  # the policy's, of deviation e^-1
 
 
 def test_noise_is_on_what_the_actor_does_and_within_bounds():
     agent = ddpg(learning_starts=0, noise_kwargs={"sigma": 0.5})
-    drawn = agent.act(np.zeros((2000, 1), np.float32))
+    drawn = agent.act(np.zeros((2000, 1), np.float32), explore=True)
     assert drawn.std() == pytest.approx(0.48, abs=0.03)  # cut at two deviations
     assert np.abs(drawn).max() == 1.0
     np.testing.assert_array_equal(agent.act(np.zeros((3, 1), np.float32), explore=False), np.zeros((3, 1)))
@@ -277,7 +280,7 @@ def test_noise_that_drifts_begins_anew_with_each_episode():
     agent = ddpg(learning_starts=0, noise="ornstein-uhlenbeck", noise_kwargs={"sigma": 1.0, "dt": 1.0})
     observations = np.zeros((2, 1), np.float32)
     for _ in range(20):
-        agent.act(observations)
+        agent.act(observations, explore=True)
     before = agent.noise.get_state()["x"]
     agent.restart(np.array([True, False]))
     after = agent.noise.get_state()["x"]
@@ -318,6 +321,12 @@ def test_exploring_elsewhere_leaves_the_noise_of_training_alone():
         agents.evaluate(agent, n_episodes=3)
         agents.play(agent, n_episodes=1, explore=True)
         np.testing.assert_array_equal(agent.noise.get_state()["x"], before)
+        observations = np.zeros((3, 3), np.float32)
+        best = agent.predict(observations[0])
+        drifts = [np.abs(agent.predict(observations[0], deterministic=False) - best).item() for _ in range(400)]
+        assert np.mean(drifts[200:]) > 1.5 * np.mean(drifts[:10])  # it goes on from call to call
+        assert agent.predict(observations, deterministic=False).shape == (3, 1)
+        np.testing.assert_array_equal(agent.noise.get_state()["x"], before)
         trainer.train(env_steps=60)
 
 
@@ -330,9 +339,14 @@ def test_what_is_said_of_the_critic_is_said_of_both():
 
 def test_spaces_that_they_do_not_take():
     for kind in (DDPG, TD3, SAC):
-        with pytest.raises(ConfigurationError, match=rf"{kind.__name__} takes continuous actions.*DQN, PPO and A2C"):
+        with pytest.raises(
+            ConfigurationError, match=rf"{kind.__name__} takes continuous actions.*acer, dqn, ppo, rainbow"
+        ):
             kind(LINE, spaces.Discrete(2))
-        with pytest.raises(ConfigurationError, match=rf"{kind.__name__} takes actions within bounds"):
+        with pytest.raises(
+            ConfigurationError,
+            match=rf"{kind.__name__} takes continuous actions within bounds.* a2c, ppo and trpo take these",
+        ):
             kind(LINE, spaces.Box(-np.inf, np.inf, (1,), np.float32))
 
 

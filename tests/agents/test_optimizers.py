@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agents.algorithms.sac import SACConfig
 from agents.errors import ConfigurationError
 from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec, variables_of
 
@@ -227,3 +228,31 @@ def test_variables_kept_only_in_an_attribute_are_found():
     optimizer.build([keras.Variable(np.zeros(2))])
     optimizer.__dict__["_hidden"] = hidden = keras.Variable(1.0)
     assert sum(variable is hidden for variable in variables_of(optimizer)) == 1
+
+
+class TestPerNetwork:
+    def both(self, optimizers: object) -> list[SACConfig]:
+        return [SACConfig(optimizers=optimizers), SACConfig.from_dict({"optimizers": optimizers})]
+
+    def test_a_name_is_enough(self) -> None:
+        for config in self.both({"actor": "adamw", "critic": "sgd(momentum=0.5)"}):
+            assert config.optimizer_spec("actor") == OptimizerSpec(name="adamw", learning_rate=config.learning_rate)
+            sgd = OptimizerSpec(name="sgd", learning_rate=config.learning_rate, arguments={"momentum": 0.5})
+            assert config.optimizer_spec("critic") == sgd
+            assert config.optimizer_spec("temperature").name == "adam"
+
+    def test_a_keras_optimizer_brings_its_rate(self) -> None:
+        made = keras.optimizers.RMSprop(0.25, rho=0.5)
+        for optimizer in (made, keras.optimizers.serialize(made)):
+            for config in self.both({"actor": optimizer}):
+                spec = config.optimizer_spec("actor")
+                assert (spec.name, spec.learning_rate, spec.arguments["rho"]) == ("rmsprop", 0.25, 0.5)
+
+    def test_what_is_said_in_parts_stays(self) -> None:
+        for config in self.both({"actor": {"optimizer": "adamw", "learning_rate": 0.5}}):
+            assert config.optimizer_spec("actor") == OptimizerSpec(name="adamw", learning_rate=0.5)
+
+    @pytest.mark.parametrize("wrong", ["adamv", 3])
+    def test_what_is_no_optimizer_is_refused(self, wrong: object) -> None:
+        with pytest.raises(ConfigurationError, match="adamw"):
+            SACConfig(optimizers={"actor": wrong})

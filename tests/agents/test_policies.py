@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from agents.errors import ConfigurationError
 from agents.exploration import (
     AdaptiveEpsilonGreedy,
     Boltzmann,
@@ -16,6 +17,7 @@ from agents.exploration import (
     Policy,
     Softmax,
     greedy,
+    make_policy,
 )
 from agents.exploration.sampling import uniform
 from agents.schedules import ExponentialSchedule
@@ -186,3 +188,16 @@ def test_epsilon_zero_never_and_one_always_explores():
     assert (EpsilonGreedy(0.0).select(values, np.random.default_rng(0)) == 2).all()
     coins = np.array([[ALMOST_ONE, ALMOST_ONE]])
     assert EpsilonGreedy(1.0).select(values[:1], GivenUniforms(coins)).tolist() == [3]
+
+
+class TakesAnything(EpsilonGreedy):
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+
+def test_a_policy_of_ones_own_may_pass_its_arguments_on() -> None:
+    place = f"{__file__}:TakesAnything"
+    assert make_policy(place, epsilon=0.25).epsilon == 0.25
+    assert make_policy(place).epsilon == EpsilonGreedy().epsilon
+    with pytest.raises(ConfigurationError, match=r"cannot be made with .*epsilom"):
+        make_policy(place, epsilom=0.25)

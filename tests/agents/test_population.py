@@ -629,8 +629,9 @@ class FailsToPrepare(PPO):
         return super().prepare(data)
 
 
-def test_a_member_that_cannot_prepare_leaves_and_the_others_learn_on():
-    spec = spec_of(FailsToPrepare)
+@pytest.mark.parametrize("params", [{}, {"normalize_observations": True, "normalize_rewards": True}])
+def test_a_member_that_cannot_prepare_leaves_and_the_others_learn_on(params: dict[str, Any]):
+    spec = spec_of(FailsToPrepare, **params)
     together = Trainer(Population(spec, [{"seed": 0}, {"seed": 1}, {"seed": 2}]))
     together.train(env_steps=96)
     assert "no advantage" in str(together.runs[1].error)

@@ -61,7 +61,7 @@ def rows(seed, n=8):
 
 def learn(agent, seeds):
     for seed in seeds:
-        agent.act(rows(seed)["observations"])
+        agent.act(rows(seed)["observations"], explore=True)
         agent.advance(8)
         agent.update(Batches(rows(seed), np.random.default_rng(seed).permutation(8).reshape(2, 4).astype(np.int32)))
 
@@ -428,7 +428,7 @@ def test_specs_of_nothing(agent, environment, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: agents.make("dqn", "Pendulum-v1"), "DQN takes discrete actions, not Box"),
+        (lambda: agents.make("dqn", "Pendulum-v1"), "DQN takes discrete actions, and 'Pendulum-v1' has Box"),
         (lambda: agents.make("dqn", "CartPole-v1", gama=0.9), "Did you mean gamma"),
         (lambda: agents.make("dqn", "CartPole-v1", activation="rellu"), "Unknown activation 'rellu'.* relu"),
         (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
@@ -572,12 +572,12 @@ def test_networks_that_have_diverged_do_not_act(algorithm, value):
     agent = run_of(algorithm).agent
     name = {"dqn": "q", "ppo": "actor"}[algorithm]
     observation = np.zeros((1, 4), np.float32)
-    agent.act(observation)
+    agent.act(observation, explore=True)
     weights = agent.networks[name].get_weights()
     agent.networks[name].set_weights([*weights[:-1], np.full_like(weights[-1], value)])
     agent.set_state(agent.get_state())
     with pytest.raises(NonFiniteError, match=f"network '{name}' became NaN or infinite: its learning rate"):
-        agent.act(observation)
+        agent.act(observation, explore=True)
 
 
 def test_observations_that_are_no_numbers_are_told_from_divergence():

@@ -141,6 +141,11 @@ def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(str
         ("One-Device", StrategySpec("one-device", 1)),
         ("mirrored", StrategySpec("mirrored", 2)),
         ("mirrored:4", StrategySpec("mirrored", 4)),
+        ("OneDeviceStrategy", StrategySpec("one-device", 1)),
+        ("MirroredStrategy", StrategySpec("mirrored", 2)),
+        ("MirroredStrategy:4", StrategySpec("mirrored", 4)),
+        ("MultiWorkerMirroredStrategy", StrategySpec("multi-worker-mirrored", 2)),
+        ("ParameterServerStrategy:3", StrategySpec("parameter-server", 3)),
     ],
 )
 def test_strategies_are_read(text: str | None, spec: StrategySpec) -> None:
@@ -169,6 +174,27 @@ def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
 
     assert StrategySpec.of(tf.distribute.OneDeviceStrategy("/cpu:0")) == StrategySpec("one-device", 1)
     assert StrategySpec.of(tf.distribute.MirroredStrategy(["/cpu:0"])) == StrategySpec("mirrored", 1)
+    assert StrategySpec.of(tf.distribute.get_strategy()) == StrategySpec("none", 1)
+
+
+def test_objects_that_need_a_cluster_stand_for_their_kind() -> None:
+    from agents.backend import tf
+
+    # Objects of these classes cannot be made without servers: what is read of them is set by hand.
+    class Workers(tf.distribute.MultiWorkerMirroredStrategy):
+        num_replicas_in_sync = 3
+
+        def __init__(self) -> None:
+            pass
+
+    class Servers(tf.distribute.ParameterServerStrategy):
+        num_replicas_in_sync = 1
+
+        def __init__(self) -> None:
+            self._num_workers = 4
+
+    assert StrategySpec.of(Workers()) == StrategySpec("multi-worker-mirrored", 3)
+    assert StrategySpec.of(Servers()) == StrategySpec("parameter-server", 4)
 
 
 def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:

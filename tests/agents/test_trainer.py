@@ -14,6 +14,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 import agents
 from agents import LambdaCallback, Progress, StopAtReturn, Trainer, evaluate
 from agents.agent import Agent, UpdateMetrics
+from agents.call_progress import CallProgress
 from agents.callbacks import EVENTS, Callback, CallbackList
 from agents.collector import Collector
 from agents.environments import EnvironmentSpec
@@ -354,7 +355,9 @@ def test_events_that_nobody_wants_cost_nothing():
     assert [event for event in EVENTS if callbacks.wants(event)] == ["on_step_end"]
 
 
-@pytest.mark.parametrize("event", sorted(set(EVENTS) - {"on_run_end", "on_train_end", "on_evaluation_end"}))
+@pytest.mark.parametrize(
+    "event", sorted(set(EVENTS) - {"on_run_end", "on_train_end", "on_evaluation_begin", "on_evaluation_end"})
+)
 def test_a_callback_may_stop_training_at_any_event(event):
     run = trainer(callbacks=[LambdaCallback(**{event: lambda trainer, *_: trainer.stop(f"at {event}")})])
     result = run.train(env_steps=1000)
@@ -469,6 +472,21 @@ def test_progress_keeps_quiet_in_between():
     stream = io.StringIO()
     trainer(callbacks=[Progress(every_seconds=60, stream=stream)]).train(env_steps=6)
     assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_a_call_that_takes_long_is_shown(capsys, monkeypatch):
+    def train(**options):
+        trainer(callbacks=options.pop("callbacks", [])).train(env_steps=6, **options)
+        return capsys.readouterr().err.splitlines()
+
+    assert train() == []  # as in all tests
+    monkeypatch.delenv("FINDER_PROGRESS")
+    assert train() == []  # over before the first line is due
+    monkeypatch.setattr(CallProgress, "EVERY_SECONDS", 0.0)
+    assert len(train()) == 7
+    assert "6 steps" in train()[-1]
+    assert train(progress=False) == []
+    assert len(train(callbacks=[Progress(every_seconds=1e9)])) == 1  # its own line at the end
 
 
 def test_progress_goes_to_standard_error(capsys):

@@ -17,7 +17,8 @@ from agents.callbacks import make_callbacks, why_alone
 from finder import checkpoints
 from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
 from finder.cohort import run_cohort
-from finder.runs import Group, TrialRun, Workshops, each_alone, make_again, make_groups
+from finder.groups import Group, Workshops, each_alone, make_again, make_groups
+from finder.runs import TrialRun
 from finder.trial import INTERRUPTED, TrialSpec
 from studies.records import EpisodeRecord
 
@@ -35,7 +36,7 @@ class Killing(Remembering):
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
         super().episodes(records)
-        self.left -= 1
+        self.left -= bool(records)  # none are a sign of life, of which a slow machine gives more
         if self.left <= 0:
             raise KilledError
         return None

@@ -11,7 +11,7 @@ from fakes import SMALL_PPO, Remembering
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
 from finder.cohort import run_cohort
-from finder.runs import Workshops
+from finder.groups import Workshops
 from finder.trial import INTERRUPTED, Outcome, TrialSpec
 
 

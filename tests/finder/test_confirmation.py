@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import optuna
 import pytest
 from death import die
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
-from studies.confirmation import held_out_seeds, unconfirmed, verdict
+from studies.beginning import created, put_back
+from studies.conclusion import conclusion
+from studies.confirmation import held_out_seeds, left_behind, unconfirmed, verdict
 from studies.listing import list_studies
 from studies.pick import best
 from studies.recorder import Recorder
@@ -77,8 +80,13 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     assert pick.seed_values == {2: 29.0, 3: 30.0, 4: 29.0, 5: 30.0, 6: 29.0}
     assert pick.value == pytest.approx((29 + 29 + 30) / 3)
     assert "over 5 further seeds" in repr(pick)
-    assert "over 5 further seeds that took no part in choosing it" in answer(study)
-    assert "On the seeds of the search it was 30, which is within what seeds differ by." in answer(study)
+    assert "confirmed over 5 further seeds" in conclusion(study).value
+    assert "The finalists were chosen without these seeds; among the 3 finalists, they chose together with" in answer(
+        study
+    )
+    assert "On the seeds of the search its mean was 30, on the further ones 29.4, which is within what seeds" in answer(
+        study
+    )
 
 
 def test_all_seeds_choose_among_the_finalists():
@@ -94,8 +102,25 @@ def test_all_seeds_choose_among_the_finalists():
 def test_a_flattered_pick_is_told_so():
     study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
     confirm(study, {2: 20.0})
-    assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 21 + 21) / 3)
-    assert "On the seeds of the search it was 30: choosing it flattered it by 9.333." in answer(study)
+    assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 21 + 20 + 21 + 21) / 5)
+    assert "On the seeds of the search its mean was 30, on the further ones 20.6: the search flattered it by 9.4." in (
+        answer(study)
+    )
+
+
+def test_both_sides_of_the_bias_are_means():
+    """Interquartile means of three and of five seeds differ where seeds do: the one trims nothing."""
+    study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
+    with Recorder(study) as recorder:
+        ask = recorder.ask_confirmation()
+        assert ask is not None
+        values = dict(zip(ask.seeds, (0.0, 0.0, 50.0, 50.0, 50.0), strict=True))
+        recorder.completed(ask.number, 33.3, values)
+    [found] = verdict(study).confirmed
+    assert found.held_out.value == pytest.approx(100 / 3)  # the interquartile mean
+    assert (found.tuning_mean, found.held_out_mean) == (30.0, 30.0)
+    assert found.bias == 0.0
+    assert not found.beyond_noise
 
 
 def test_where_all_finalists_are_defeated_the_one_that_is_better_is_confirmed_too():
@@ -113,7 +138,7 @@ def test_no_more_than_twice_as_many_as_asked_for_are_confirmed():
     confirm(study, {0: 10.0})
     assert [number for number, _ in confirm(study, {1: 10.0})] == [1]
     assert unconfirmed(study) == []
-    assert "trial #2" in answer(study), "who looks better is told"
+    assert "trial #2" in conclusion(study).certainty, "who looks better is told"
 
 
 def test_who_is_level_is_judged_among_all_trials():
@@ -153,8 +178,6 @@ def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
 
 
 def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
-    from studies.confirmation import left_behind
-
     study = open_study(spec_of())
     with Recorder(study) as recorder:
         for _ in range(4):
@@ -167,6 +190,55 @@ def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
         while (ask := recorder.ask()) is not None:
             recorder.completed(ask.number, 10.0, {0: 9.0, 1: 11.0})
     assert left_behind(study) == []
+
+
+def test_a_rate_whose_process_was_killed_says_nothing_of_its_neighbours():
+    found = {}
+    for name, diverged in (("killed", False), ("diverged", True)):
+        study = open_study(spec_of(name=name, confirm=0))
+        with Recorder(study) as recorder:
+            for value in (10.0, 20.0, 30.0, None):
+                ask = recorder.ask()
+                assert ask is not None
+                if value is None:
+                    recorder.failed(ask.number, "its process was killed (signal 9)", diverged=diverged)
+                else:
+                    recorder.completed(ask.number, value, {0: value - 1, 1: value + 1})
+        found[name] = best(study).rate
+    assert found["killed"] is not None
+    assert found["diverged"] is not None
+    assert (found["killed"].highest, found["killed"].edge) == (1e-2, "highest")
+    assert (found["diverged"].highest, found["diverged"].edge) == (1e-1, "")
+
+
+def test_what_was_pruned_is_judged_by_what_others_of_its_kind_still_gained():
+    rows = tuple({"optimizer": name, "learning_rate": rate} for name in ("adam", "sgd") for rate in (1e-3, 1e-2, 1e-1))
+    gains = {"adam": 300.0, "sgd": 5.0}
+    for kinds in (("adam", "sgd"), ("adam",)):
+        study = open_study(
+            spec_of(name="-".join(kinds), kind="opt", confirm=0).model_copy(
+                update={"trials": rows, "n_trials": len(rows), "params": {}}
+            )
+        )
+        with Recorder(study) as recorder:
+            for row in rows:
+                ask = recorder.ask()
+                assert ask is not None
+                assert ask.params == row
+                early = 40.0 if row["optimizer"] == "adam" else 20.0 + 10 * row["learning_rate"]
+                recorder.report(ask.number, 500, early)
+                if row["optimizer"] in kinds and row["learning_rate"] < 0.1:
+                    end = early + gains[row["optimizer"]]
+                    recorder.completed(ask.number, end, {0: end - 1, 1: end + 1})
+                else:
+                    recorder.pruned(ask.number, 500, early, {0: early - 1, 1: early + 1})
+        pruned = {(each.params["optimizer"], each.params["learning_rate"]): each for each in left_behind(study)}
+        slow = pruned["sgd", 1e-1]
+        if "sgd" in kinds:
+            assert slow.value == pytest.approx(21 + 5)
+        else:  # nothing is known of how much SGD still gains: nothing, or as much as Adam
+            assert slow.value == pytest.approx(21)
+            assert slow.error >= 300
 
 
 def test_all_finalists_may_fail_on_further_seeds():
@@ -310,6 +382,89 @@ def test_a_confirmation_that_was_interrupted_goes_on_also_where_a_row_is_tried_a
         recorder.completed(tried.number, 0.0, {0: 0.0, 1: 0.0})
         goes_on = recorder.ask_confirmation()
         assert goes_on == ask
+
+
+class TestOptunaRanking:
+    """What Optuna says of a study by itself: a confirmation is no candidate."""
+
+    @pytest.mark.parametrize("kind", ["memory", "sqlite", "journal"])
+    def test_a_confirmation_is_never_the_best_trial(self, tmp_path: Any, kind: str):
+        url = {"memory": "memory", "sqlite": f"sqlite:///{tmp_path}/s.db", "journal": f"journal:///{tmp_path}/s.log"}
+        study = searched(spec_of(storage=url[kind]))
+        confirm(study, {1: 18.0, 2: 99.0, 3: 26.0})
+        assert max(trial.value for trial in study.all_trials()) > 90
+        plain = optuna.load_study(study_name="s", storage=study.storage.optuna)
+        assert (plain.best_trial.number, plain.best_value) == (2, 30.0)
+        assert [trial.number for trial in plain.best_trials] == [2]
+
+    def test_a_confirmation_of_an_earlier_version_that_goes_on_is_no_candidate_either(self):
+        study = searched(spec_of())
+        interrupted = unmarked(study, confirms=2)
+        put_back(study.study, interrupted._trial_id)
+        confirm(study, {1: 18.0, 2: 99.0, 3: 26.0})
+        assert {trial.number for trial in study.confirmation_trials()} >= {interrupted.number}
+        assert study.study.best_trial.number == 2
+
+    def test_a_study_of_an_earlier_version_is_ranked_and_goes_on(self):
+        study = searched(spec_of(confirm=2))
+        ended = unmarked(study, confirms=2)
+        for name, value in (("seed_values", dict.fromkeys("23456", 99.0)), ("configuration", {"agent": "ppo"})):
+            ended.set_user_attr(name, value)
+        study.study.tell(ended, 99.0)
+        assert best(study).trial == 2
+        assert best(study).value == 99.0
+        assert [trial.number for trial, _ in unconfirmed(study)] == [3]
+        assert [number for number, _ in confirm(study, {3: 26.0})] == [3]
+        assert standing(study).complete
+
+    @pytest.mark.parametrize("sampler", ["tpe", "cmaes", "gp", "nsgaii"])
+    def test_samplers_propose_what_they_would_have_proposed_without(self, sampler: str):
+        """Optuna's own treat what is no candidate as the worst there is, or refuse studies where some trials are."""
+        package = {"cmaes": "cmaes", "gp": "torch"}.get(sampler)
+        if package is not None:
+            pytest.importorskip(package)
+        further = {}
+        for confirmed in (False, True):
+            study = open_study(sampled(sampler, n_trials=12))
+            told(study)
+            numbers = [trial.number for trial in study.all_trials()]
+            if confirmed:
+                confirm(study, dict.fromkeys(numbers, 100.0))
+            else:  # the number of a trial is the seed of its proposal
+                for _ in range(study.spec.confirm):
+                    study.study.add_trial(create_trial(state=TrialState.FAIL))
+            with open_study(sampled(sampler, n_trials=16 if confirmed else 19), study.storage) as again:
+                further[confirmed] = [params for number, params in told(again) if number not in numbers][:4]
+        assert further[True] == further[False]
+
+
+def sampled(sampler: str, n_trials: int) -> StudySpec:
+    params = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999"}
+    return StudySpec(
+        name="s", storage="memory", agents=("ppo",), env="CartPole-v1", env_steps=1000, params=params, sampler=sampler,
+        n_trials=n_trials, pruner="none", seeds=(0, 1), confirm=3,
+    )  # fmt: skip
+
+
+def told(study: OpenStudy) -> list[tuple[int, dict[str, Any]]]:
+    """Runs the trials of the search that are left; low learning rates are good."""
+    asked = []
+    with Recorder(study) as recorder:
+        while (ask := recorder.ask()) is not None:
+            asked.append((ask.number, dict(ask.params)))
+            value = -float(ask.params["learning_rate"])
+            recorder.completed(ask.number, value, {0: value, 1: value})
+    return asked
+
+
+def unmarked(study: OpenStudy, confirms: int) -> Trial:
+    """A confirmation that runs, as earlier versions began it: Optuna took it for an ordinary trial."""
+    finalist = study.trials()[confirms]
+    template = create_trial(
+        state=TrialState.RUNNING, params=finalist.params, distributions=finalist.distributions,
+        user_attrs={"confirms": confirms},
+    )  # fmt: skip
+    return created(study.study, template)
 
 
 def failed_row(row: dict[str, float]) -> FrozenTrial:

@@ -32,7 +32,7 @@ class Waiting:
         while (batch := self._board.take(0)) is not None:
             for number in batch[0]:
                 self._board.post("started", 0, (number, {}))
-                self._board.finish(0, number, "ppo", "adam", Outcome(state="complete", value=1.0))
+                self._board.finish(0, number, Outcome(state="complete", value=1.0))
 
     def is_alive(self) -> bool:
         return self._thread.is_alive() and not self.killed

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -182,9 +183,20 @@ class TestEveryExecutor:
     def test_a_trial_that_hangs_fails_and_the_others_go_on(self, executor: Executor):
         listener = run(executor, [make_trial(0, {"hang_after": 60}, hang_seconds=3.0), make_trial(1, hang_seconds=3.0)])
         assert listener.outcomes[0].state == "failed"
-        assert "HungError: Nothing came back for 3 s" in listener.outcomes[0].reason
+        assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in listener.outcomes[0].reason
         assert "in step" in listener.outcomes[0].traceback
         assert listener.outcomes[1].state == "complete"
+
+    def test_where_all_copies_hang_a_member_waits_for_one_of_them(self, executor: Executor):
+        counter = f"steps of copies that hang {uuid.uuid4()}"
+        kwargs = {"hang_after": 21, "counter": counter}
+        listener = run(executor, [make_trial(n, kwargs, hang_seconds=4.0, seeds=(0, 1)) for n in range(2)])
+        for number, outcome in listener.outcomes.items():
+            assert outcome.state == "failed"
+            assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for " in outcome.reason
+            assert [record.episode for record in listener.records[number] if record.seed == 0] == list(range(8))
+        # Two trials with two seeds with two copies: each copy made 20 steps, and one of each seed was asked once more.
+        assert shared(counter).value() == 8 * 20 + 4
 
     def test_ctrl_c_ends_every_trial_as_interrupted(self, executor: Executor):
         class Interrupting(Remembering):
@@ -235,14 +247,17 @@ class TestProcesses:
         for number in range(3):
             assert listener.outcomes[number].seed_values == whole.outcomes[number].seed_values
 
-    def test_a_process_that_hangs_in_compiled_code_is_killed(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("finder.executors.crew.STOP_SECONDS", 3.0)
-        monkeypatch.setattr("finder.executors.crew.MOST_DEATHS", 1)
-        kwargs = {"hang_after": 60, "deaf": True}
-        trials = [make_trial(0, kwargs, hang_seconds=2.0), make_trial(1, hang_seconds=2.0)]
-        listener = run(make_executor("process", n_jobs=2), trials)
+    @pytest.mark.parametrize("name", ["process", "population"])
+    def test_a_process_that_hangs_in_compiled_code_is_killed_and_its_trial_fails_at_once(self, name: str):
+        kwargs = {"hang_after": 41, "deaf": True}
+        trials = [make_trial(0, kwargs, hang_seconds=4.0), make_trial(1, hang_seconds=4.0)]
+        listener = run(make_executor(name, n_jobs=2), trials)
         assert listener.outcomes[0].state == "failed"
-        assert listener.outcomes[0].reason == "its process hung, and was killed"
+        assert listener.outcomes[0].reason.startswith(
+            "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 4 s."
+        )
+        assert "Its process was killed" in listener.outcomes[0].reason
+        assert len(listener.records[0]) == 16, "every episode that had ended by then"
         assert listener.outcomes[1].state == "complete"
 
     def test_a_trial_that_cannot_be_unpacked_fails_with_its_traceback(self):

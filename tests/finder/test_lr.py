@@ -13,8 +13,9 @@ from fakes import SMALL_DQN, SMALL_PPO
 import agents
 from agents import AgentSpec, ConfigurationError, Trainer
 from finder import LRFinder
-from finder.range_test import Sweep, normalized, range_test, read_suggestion
+from finder.range_test import normalized, range_test, read_suggestion
 from finder.suggestion import Suggestion
+from finder.sweep import Sweep
 from studies import best_optimizer, load_study
 from studies.errors import StudyError
 
@@ -210,6 +211,31 @@ class TestRangeTest:
 
 
 class TestGrid:
+    def test_the_finder_keeps_what_its_grid_has_found(self, storage: str):
+        finder = LRFinder(small_agent())
+        options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
+        result = finder.grid(1e-3, 1e-1, 2, env_steps=160, extend=False, pruner="none", **options)
+        assert finder.result is result
+        assert finder.best_learning_rate == result.best.rate.suggested == finder.get_best_lr()
+        assert finder.best_reward == result.best.value == finder.rewards[result.best.params["learning_rate"]]
+        assert list(finder.rewards) == list(result.table()["learning_rate"])
+        assert (finder.best_loss, finder.losses) == (None, {})
+        assert finder.plot_reward() == result.plot()
+        assert repr(finder) == f"LRFinder({finder.spec!r})\n{result!r}"
+        with pytest.raises(ConfigurationError, match="The last search was a grid"):
+            finder.plot_reward_change()
+        finder.grid(rates=[1e-3, 1e-2], env_steps=10, study_name="too short", **options)  # there is no update
+        assert (finder.best_learning_rate, finder.best_reward, finder.rewards) == (None, None, {})
+        with pytest.raises(ConfigurationError, match="no pick: no gradient step was made"):
+            finder.get_best_lr()
+
+    def test_losses_are_kept_where_a_grid_is_judged_by_them(self, storage: str):
+        finder = LRFinder(small_agent())
+        options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
+        result = finder.grid(rates=[1e-3, 1e-2], env_steps=160, metrics="loss", pruner="none", **options)
+        assert (finder.best_reward, finder.rewards) == (None, {})
+        assert finder.best_loss == result.best.value == min(finder.losses.values())
+
     def test_every_rate_trains_afresh_with_the_same_seeds(self, storage: str):
         result = LRFinder("ppo", ENV).grid(
             1e-3,

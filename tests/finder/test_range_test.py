@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
 from agents import EnvironmentSpec, Trainer
+from agents.agent import UpdateMetrics
 from agents.errors import NonFiniteError
+from agents.schedules import ExponentialSchedule
 from finder import LRFinder
-from finder.divergence import CollapseGuard, DivergenceGuard
+from finder.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
 from finder.range_test import range_test, read_suggestion
+from finder.sweep import Sweeper
 from studies import load_study
 
 ENV = "fakes:TwoStep-v0"
@@ -163,12 +167,128 @@ class TestGuards:
         assert not any(guard.collapsed(value) for value in [19.0, 21.0] * 30)
 
     def test_a_loss_below_zero_diverges_when_it_leaves_its_range(self):
-        guard = DivergenceGuard()
-        falling = [-0.1 * k for k in range(40)]
-        assert not any(guard.diverged(loss) for loss in falling)
-        assert any(guard.diverged(100.0) for _ in range(10))
+        guard = DivergenceGuard(delay=20)
+        falling = [-0.1 * k for k in range(60)]
+        assert not any(guard.diverged(loss, 1.0) for loss in falling)
+        assert any(guard.diverged(100.0, 1.0) for _ in range(10))
 
     def test_a_noisy_loss_below_zero_does_not(self):
-        guard = DivergenceGuard()
+        guard = DivergenceGuard(delay=20)
         noise = np.random.default_rng(0).normal(-5.0, 1.0, 500)
-        assert not any(guard.diverged(float(loss)) for loss in noise)
+        assert not any(guard.diverged(float(loss), 1.0) for loss in noise)
+
+    def test_a_loss_that_falls_without_end_has_diverged_too(self):
+        guard = DivergenceGuard(delay=20)
+        exploding = [-(1.2**k) for k in range(80)]  # a critic that overestimates, seen in the actor's loss
+        assert any(guard.diverged(loss, 1.0) for loss in exploding)
+
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_the_loss_of_an_actor_may_grow_with_the_values_that_are_learned(self, sign: float):
+        # Minus the value of a new critic, near 0; then within a decade of rates the value of 60 steps of reward 1.
+        level = np.concatenate([np.full(150, 0.3), np.linspace(0.3, 60.0, 50), np.full(100, 60.0)])
+        noise = np.random.default_rng(0).normal(0.0, 0.05, 300)
+        guard = DivergenceGuard(delay=50)
+        assert not any(guard.diverged(float(sign * loss), 100.0) for loss in level + noise)
+        assert any(guard.diverged(sign * 1e3, 100.0) for _ in range(10))
+
+    def test_a_loss_that_returns_to_where_it_began_is_no_divergence(self):
+        # A critic fits its first targets at once, and its errors rise again as the values move away from them.
+        errors = np.concatenate([np.geomspace(90.0, 0.2, 150), np.geomspace(0.2, 90.0, 150)])
+        guard = DivergenceGuard(delay=50)
+        assert not any(guard.diverged(float(error), 1.0) for error in errors)
+
+    def test_a_single_minibatch_is_no_divergence(self):
+        guard = DivergenceGuard(delay=20)
+        spiky = np.where(np.arange(300) % 50 == 49, 20.0, 1.0)
+        assert not any(guard.diverged(float(loss), 1.0) for loss in spiky)
+
+    def test_a_loss_that_steps_raise_themselves_has_diverged(self):
+        # A tenth of the largest value allowed, but ten times what it was a decade of rates before.
+        guard = DivergenceGuard(delay=20)
+        assert not any(guard.diverged(1.0 + 0.1 * (k % 2), 100.0, -0.01) for k in range(60))
+        assert any(guard.diverged(10.0, 100.0, 2.0) for _ in range(10))
+
+    def test_a_loss_that_rises_although_steps_lower_it_has_not(self):
+        guard = DivergenceGuard(delay=20)  # a target network has been updated
+        assert not any(guard.diverged(1.0 + 0.1 * (k % 2), 100.0, -0.01) for k in range(60))
+        assert not any(guard.diverged(10.0, 100.0, -0.5) for _ in range(60))
+
+    def test_a_loss_that_steps_raise_by_less_than_it_varies_has_not(self):
+        guard = DivergenceGuard(delay=20)
+        assert not any(guard.diverged(1.0 + 0.5 * (k % 2), 100.0, 0.2) for k in range(200))
+
+    def test_one_step_that_raises_a_loss_is_no_divergence(self):
+        guard = DivergenceGuard(delay=20)
+        assert not any(guard.diverged(1.0 + 0.1 * (k % 2), 100.0, -0.01) for k in range(60))
+        assert not any(guard.diverged(10.0, 100.0, 5.0 if k == 3 else -0.5) for k in range(20))
+
+    def test_steps_of_which_nothing_is_known_are_judged_by_the_range_alone(self):
+        guard = DivergenceGuard(delay=20)
+        assert not any(guard.diverged(1.0, 100.0) for _ in range(60))
+        assert not any(guard.diverged(50.0, 100.0) for _ in range(30))
+
+    def test_the_scale_of_values_follows_the_rewards_and_the_discount(self):
+        scale = RewardScale(0.9)
+        assert scale.largest_value == pytest.approx(10.0)
+        scale.see(np.array([-3.0, 2.0]))
+        scale.see(np.array([0.5, 0.5]))
+        assert scale.largest_value == pytest.approx(30.0)
+        undiscounted = RewardScale(1.0)
+        for _ in range(7):
+            undiscounted.see(np.array([2.0]))
+        assert undiscounted.largest_value == pytest.approx(14.0)
+
+    @pytest.mark.parametrize(
+        ("n_increases", "delay"),
+        [(300, 50), (100, 17), (12, 10), (1, 10)],  # over six decades
+    )
+    def test_a_loss_is_compared_with_what_it_was_a_decade_of_rates_before(self, n_increases: int, delay: int):
+        assert delay_of(1e-6, 1.0, n_increases) == delay
+
+    def test_over_less_than_a_decade_it_is_compared_within_the_sweep(self):
+        assert delay_of(1e-4, 2e-4, 300) == 100
+
+
+class TestWhoseLossIsJudged:
+    def swept(self, optimizer: str | None, losses: dict[str, list[float]]) -> Sweeper:
+        """Sweeps a rate from 1e-6 to 1 over gradient steps with these losses, one value each."""
+        agent: Any = SimpleNamespace(
+            optimizers=dict.fromkeys(losses),
+            config=SimpleNamespace(gamma=0.99),
+            set_learning_rate=lambda rate, optimizer: None,
+        )
+        trainer: Any = SimpleNamespace(env_steps=0, stop=lambda reason: None)
+        sweeper = Sweeper(agent, ExponentialSchedule(1e-6, 1.0, 100), 100, "loss", optimizer)
+        for k in range(101):
+            step = {name: np.array([values[k]]) for name, values in losses.items()}
+            sweeper.on_update_end(trainer, UpdateMetrics(step, {}))
+        return sweeper
+
+    def test_the_others_may_do_what_they_like(self):
+        exploding = [1.3**k for k in range(101)]
+        losses = {"critic": [1.0] * 101, "actor": exploding, "temperature": exploding}
+        result = self.swept("critic", losses)
+        assert (result.diverged, result.reason) == (False, "every rate was tried")
+
+    @pytest.mark.parametrize("optimizer", [None, "actor"])
+    def test_its_own_ends_the_sweep(self, optimizer: str | None):
+        exploding = [1.3**k for k in range(101)]
+        result = self.swept(optimizer, {"critic": [1.0] * 101, "actor": exploding, "temperature": [0.0] * 101})
+        assert result.diverged
+        assert result.reason.startswith("the loss of actor diverged at a learning rate of ")
+
+    @pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+    def test_a_loss_that_is_no_number_ends_it_whosever_it_is(self, broken: float):
+        losses = {"critic": [1.0] * 101, "actor": [1.0] * 60 + [broken] * 41, "temperature": [0.0] * 101}
+        result = self.swept("critic", losses)
+        assert result.diverged
+        assert result.reason == f"the loss of actor became {broken} at a learning rate of 0.00398"
+        assert len(result.losses.rates) == 60
+
+
+def test_the_critics_of_sac_are_swept_past_ordinary_rates_and_diverge_at_absurd_ones():
+    result = LRFinder("sac", "Pendulum-v1").find(
+        1e-5, 10.0, N=120, metrics="loss", optimizer="critic", seeds=1, storage=None
+    )
+    assert result.reason.startswith("the loss of critic diverged at a learning rate of ")
+    assert result.losses.rates[-1] > 1e-2, result.reason

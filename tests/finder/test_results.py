@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
 
 from finder.results import SearchResult
+from studies.errors import StudyError
 from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.spec import StudySpec
@@ -46,11 +48,12 @@ def study() -> Iterator[OpenStudy]:
 
 
 def test_a_result_says_what_became_of_the_trials_and_what_was_found(study: OpenStudy):
-    first, second = repr(SearchResult(study)).splitlines()
-    assert first == "lr-ppo-CartPole-v1: 3 trials, 2 complete, 0 pruned, 1 failed, in memory"
-    assert second == (
-        "learning_rate 1e-3: return 494 ± 11 over 2 seeds; expected 390 to 590 (95%) (trial #1 of lr-ppo-CartPole-v1)"
-    )
+    first, second, third, fourth, *rest = repr(SearchResult(study)).splitlines()
+    assert first.startswith("learning_rate 1e-3; the best rate lies between ")
+    assert second == "return 494 ± 11 in the search, over 2 seeds; expected 390 to 590 (95%)"
+    assert third.startswith("not safe: ")
+    assert fourth == "lr-ppo-CartPole-v1: 3 trials, 2 complete, 0 pruned, 1 failed, in memory"
+    assert rest[0] == "to be surer: the same search again (confirms them)"
     assert repr(SearchResult(study, "three failures")).endswith("stopped: three failures")
 
 
@@ -60,13 +63,39 @@ def test_a_result_without_a_pick_says_why(study: OpenStudy):
         assert repr(empty).splitlines()[1].startswith("no pick: no trial is complete")
 
 
+def test_no_pick_is_a_value_that_says_why_and_can_be_taken_for_no_pick(study: OpenStudy):
+    with open_storage("memory") as storage:
+        found = SearchResult(open_study(study.spec, storage)).best
+        assert not found
+        assert found.reason.startswith("no trial is complete")
+        assert repr(found) == f"no pick: {found.reason}"
+        with pytest.raises(StudyError, match="has no pick: no trial is complete"):  # as scripts of before expect
+            _ = found.params["learning_rate"]
+        assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
+    assert SearchResult(study).best
+
+
+def test_the_table_marks_the_pick(study: OpenStudy):
+    table = SearchResult(study).table()
+    assert list(table["pick"]) == [False, True, False]
+    assert repr(table).splitlines()[2].split()[:2] == ["pick", "1"]
+    assert repr(table).splitlines()[1].split()[0] == "0"
+    with open_storage("memory") as storage:
+        opened = open_study(study.spec, storage)
+        with Recorder(opened) as recorder:
+            ask = recorder.ask()
+            assert ask is not None
+            recorder.failed(ask.number, "broken", "")
+        assert list(SearchResult(opened).table()["pick"]) == [False]
+
+
 def test_the_table_prints_every_column_with_the_digits_that_matter(study: OpenStudy):
     table = SearchResult(study).table()
     header, *rows = repr(table).splitlines()
     assert header.split() == [
-        "trial", "learning_rate", "value", "spread", "n_seeds", "state", "env_steps", "wall_seconds", "reason",
+        "pick", "trial", "learning_rate", "value", "spread", "n_seeds", "state", "env_steps", "wall_seconds", "reason",
     ]  # fmt: skip
-    assert rows[1].split() == ["1", "1e-3", "493.6", "11", "2", "COMPLETE", "1,000", "12.3"]
+    assert rows[1].split() == ["pick", "1", "1e-3", "493.6", "11", "2", "COMPLETE", "1,000", "12.3"]
     assert rows[2].split() == ["2", "1e-2", "0", "FAIL", "1.2", "the", "loss", "became", "nan"]
     assert table["value"][1] == pytest.approx(493.62962955)  # what is printed is not what is there
     assert "..." not in repr(table[["trial", "value"]])
@@ -74,5 +103,6 @@ def test_the_table_prints_every_column_with_the_digits_that_matter(study: OpenSt
 
 def test_a_notebook_shows_both(study: OpenStudy):
     shown = SearchResult(study)._repr_html_()
-    assert "learning_rate 1e-3: return 494 ± 11" in shown
+    assert shown.startswith("<pre>learning_rate 1e-3; the best rate lies between ")
+    assert "return 494 ± 11 in the search" in shown
     assert "<table" in shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,19 @@ from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
 from agents.algorithms.registry import ALGORITHMS
+from agents.environments import batch
 from finder import run_file, run_search, tune
 from finder.executors import make_executor
 from finder.ingredients import Ingredients
 from finder.search import Search
+from finder.table import trial_table
+from finder.trial import Outcome
 from finder.tuning import as_it_is, spaces_of, whole_space
 from studies import StudySpec
 from studies.checkpoint_folder import checkpoint_folder
 from studies.errors import StudyError
 from studies.opening import open_study
+from studies.records import EpisodeRecord
 from studies.spaces import FloatRange
 from studies.storage import open_storage
 
@@ -52,6 +58,25 @@ def test_any_hyperparameter_can_be_searched_and_reaches_the_agent(storage: str):
         params = result.study.params(trial)
         assert {name: config[name] for name in params} == params
         assert config["n_steps"] == 16
+
+
+def test_a_trial_whose_process_was_killed_has_the_steps_of_its_episodes():
+    with open_storage("memory") as storage:
+        spec = make_spec(seeds=(0, 1))
+        study = open_study(spec, storage)
+        search = Search(study, Ingredients.of(spec), make_executor("inline"))
+        ask = search.recorder.ask()
+        assert ask is not None
+        for seed, steps in ((0, 100), (1, 90), (0, 200)):
+            record = EpisodeRecord(
+                seed=seed, episode=steps // 100, env_steps=steps, episode_return=1.0, length=10, loss=None,
+                wall_seconds=steps / 100,
+            )  # fmt: skip
+            search.episodes({ask.number: [record]})
+        search.ended(ask.number, Outcome(state="failed", reason="its process was killed by SIGKILL"))
+        [row] = trial_table(study).to_dict("records")
+        assert (row["state"], row["env_steps"], row["wall_seconds"]) == ("FAIL", 90, 2.0)
+        search.recorder.close()
 
 
 def test_optimizer_arguments_can_be_searched():
@@ -244,3 +269,19 @@ jit_compile = false
     path.write_text(text)
     assert len(run_file(path).table()) == 2
     assert len(run_file(path, n_trials=3).table()) == 3
+
+
+@pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
+def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage: str, monkeypatch: pytest.MonkeyPatch):
+    make_copies = batch._make_copies
+    asked: dict[str, Any] = {"storage": storage, "study_name": "earlier", **QUICK}
+    with monkeypatch.context() as earlier:  # versions in which "auto" took EnvPool
+        pooled = lambda spec, n, infos: make_copies(replace(spec, vectorization="envpool"), n, infos)  # noqa: E731
+        earlier.setattr(batch, "_make_copies", pooled)
+        first = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=1, **asked)
+        first.study.close()
+    again = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=2, **asked)
+    told = [trial.user_attrs["configuration"]["vectorization"] for trial in again.study.trials()]
+    assert told == ["envpool", "envpool"]
+    assert again.study.stepped_by == "envpool"
+    again.study.close()

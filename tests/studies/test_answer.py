@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 
+from studies.conclusion import conclusion
 from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.reports.answer import answer
@@ -22,8 +23,8 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert "This is a tie with 1 other trial (trial #" in answer(opened)
-    assert "the pick is the best of them so far, its neighbours counted too; even 100 seeds" in answer(opened)
+    assert re.search(r"Trial #\d, [^:]*, is level with the pick: ", answer(opened))
+    assert "The pick is the best of them so far, its neighbours counted too; even 100 seeds" in answer(opened)
 
 
 def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Make) -> None:
@@ -31,7 +32,7 @@ def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
-    told = r"This is a tie with 1 other trial .*; about \d+ seeds each would tell them apart\."
+    told = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would tell them apart\."
     assert re.search(told, answer(opened))
 
 
@@ -41,7 +42,7 @@ def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) ->
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 107.0, 1: 111.0, 2: 109.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
     assert "No other complete trial may be as good, with 95% confidence." in answer(opened)
-    assert "Its expected value lies in 10" in answer(opened)
+    assert "expected 10" in conclusion(opened).value
 
 
 def test_a_choice_that_does_not_matter_is_called_so(storage: StudyStorage, make_spec: Make) -> None:
@@ -68,9 +69,32 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
     with Recorder(opened) as recorder:
         for seeds in ({0: 38.0, 1: 58.0}, {0: 59.8, 1: 74.2}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert answer(opened).startswith("Use agent ppo: it reached a mean return of 67 ± 10 on CartPole-v1 (over 2 seeds")
-    tie = "This is a tie with 1 other trial (trial #0, agent dqn: 48 ± 14 over 2 seeds in all, the pick 67 ± 10 over 2)"
+    assert conclusion(opened).pick == "agent ppo"
+    assert conclusion(opened).value.startswith("return 67 ± 10 in the search, over 2 seeds")
+    tie = "Trial #0, agent dqn, is level with the pick: 48 ± 14 over 2 seeds in all, the pick 67 ± 10 over 2."
     assert tie in answer(opened)
+
+
+def test_the_paragraph_repeats_nothing_of_the_three_lines(storage: StudyStorage, make_spec: Make) -> None:
+    """Each status: what is in a line is not in the paragraph below it, and every other doubt is."""
+    for name, values, seeds, status in (
+        ("safe", (10.0, 100.0, 12.0), (0, 1, 2), "safe"),
+        ("tie", (10.0, 11.0), (0, 1, 2), "tie"),
+        ("luck", (10.0, 100.0, 12.0, 11.0), (0,), "not safe"),
+    ):
+        rows = [{"agent": label} for label in ("dqn", "ppo", "a2c", "trpo")[: len(values)]]
+        labels = tuple(row["agent"] for row in rows)
+        spec = make_spec(name=name, kind="agents", agents=labels, params={}, trials=rows, seeds=seeds, confirm=0)
+        opened = open_study(spec, storage)
+        with Recorder(opened) as recorder:
+            for value in values:
+                own = {seed: value + seed for seed in seeds}
+                recorder.completed(recorder.ask().number, value + len(seeds) // 2, own)  # type: ignore[union-attr]
+        found, text = conclusion(opened), answer(opened)
+        assert found.status == status
+        for line in (found.pick, found.value, found.certainty):
+            assert line.lower() not in text.lower()
+        assert [reason.text for reason in found.reasons[1:] if reason.text.lower() not in text.lower()] == []
 
 
 def test_numbers_for_people() -> None:

@@ -255,9 +255,12 @@ class TestSeveralProcesses:
         sleeper = Recorder(asleep)
         ask = sleeper.ask()
         assert ask is not None
-        read = storage.leases.held(asleep.episodes_key)[ask.number]
-        storage.leases.take(asleep.episodes_key, ask.number, str(elsewhere()), 60.0, instead_of=read)
         deadline = time.monotonic() + 30
+        taken = False
+        while not taken and time.monotonic() < deadline:  # the sleeper may renew its lease between these two
+            read = storage.leases.held(asleep.episodes_key)[ask.number]
+            taken = storage.leases.take(asleep.episodes_key, ask.number, str(elsewhere()), 60.0, instead_of=read)
+        assert taken
         while ask.number not in sleeper.rung(100, {ask.number: {0: 1.0}}) and time.monotonic() < deadline:
             time.sleep(0.05)
         sleeper.episodes(ask.number, [episode()])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -27,7 +28,7 @@ from studies.storage import StudyStorage, open_storage
 from studies.study import OpenStudy, load_study
 
 Make = Callable[..., StudySpec]
-IDS = ["finder-learning-curves", "finder-learning-rate", "finder-ranking", "finder-trials"]
+IDS = ["finder-learning-rate", "finder-ranking", "finder-learning-curves", "finder-trials"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -51,9 +52,21 @@ def fill(storage: StudyStorage, spec: StudySpec) -> OpenStudy:
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=120) as response:
         body = response.read()
         return json.loads(body) if "json" in response.headers["Content-Type"] else body.decode()
+
+
+@contextlib.contextmanager
+def serving(server: Any) -> Iterator[str]:
+    """The address of a server while it serves in a thread."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -71,17 +84,13 @@ def served(storage_url: str, make_spec: Make) -> Iterator[str]:
         fill(storage, make_spec(name="first"))
         fill(storage, make_spec(name="second", params={"gamma": "0.9:0.99"}))
         optuna.create_study(study_name="theirs", storage=storage.optuna)
-        with make_dashboard(storage, port=0) as server:
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-            thread.start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
-            thread.join()
+        with make_dashboard(storage, port=0) as server, serving(server) as address:
+            yield address
 
 
 def test_attaching_again_replaces(storage: StudyStorage, make_spec: Make) -> None:
     study = fill(storage, make_spec())
-    assert sorted(attach_figures(study)) == IDS
+    assert attach_figures(study) == IDS
     keys = set(storage.optuna.get_study_system_attrs(study.study._study_id))
     attach_figures(study)
     assert set(storage.optuna.get_study_system_attrs(study.study._study_id)) == keys
@@ -94,18 +103,18 @@ def test_the_dashboard_has_our_figures(served: str) -> None:
     studies = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
     assert set(studies) == {"first", "second", "theirs"}
     figures = get(f"{served}/api/studies/{studies['first']}")["plotly_graph_objects"]
-    assert sorted(figure["id"] for figure in figures) == IDS
+    assert [figure["id"] for figure in figures] == IDS
     for figure in figures:
         assert json.loads(figure["graph_object"])["data"]
     second = get(f"{served}/api/studies/{studies['second']}")["plotly_graph_objects"]
-    assert sorted(figure["id"] for figure in second) == [name for name in IDS if name != "finder-learning-rate"]
+    assert [figure["id"] for figure in second] == [name for name in IDS if name != "finder-learning-rate"]
     assert get(f"{served}/api/studies/{studies['theirs']}")["plotly_graph_objects"] == []
     assert "<html" in get(f"{served}/dashboard")
 
 
 def figures_of(served: str, study: str) -> list[str]:
     ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
-    return sorted(figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"])
+    return [figure["id"] for figure in get(f"{served}/api/studies/{ids[study]}")["plotly_graph_objects"]]
 
 
 def test_a_study_that_runs_afterwards_gets_its_figures_too(
@@ -160,7 +169,12 @@ class TestNote:
     def test_it_says_the_answer_and_follows_the_study(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=1))
         attach_figures(study)
-        assert get_note(study.study).startswith("**ppo on CartPole-v1, 1,000 environment steps a seed, seeds 0, 1, 2**")
+        note = get_note(study.study)
+        first, value, certainty = note.split("\n\n")[0].split("  \n")
+        assert first.startswith("**learning_rate ")
+        assert value.startswith("return 100 ± 1 in the search, over 2 seeds")
+        assert certainty == "not safe: only one trial is complete, so there is nothing to compare it with"
+        assert "\n\nppo on CartPole-v1, 1,000 environment steps a seed, seeds 0, 1, 2\n\n" in note
         assert "Of 1 trial, 1 complete" in get_note(study.study)
         attach_figures(fill(storage, make_spec(n_trials=2)))
         assert "Of 2 trials, 2 complete" in get_note(study.study)
@@ -170,6 +184,62 @@ class TestNote:
         save_note(study.study, "mine")
         attach_figures(study)
         assert get_note(study.study) == "mine"
+
+
+@pytest.fixture
+def confirmed(storage: StudyStorage, make_spec: Make) -> OpenStudy:
+    """A study whose pick (#1) is neither the highest trial of the search (#2) nor the highest confirmation (of #2)."""
+    study = open_study(make_spec(n_trials=3, confirm=2, seeds=(0, 1)), storage)
+    with Recorder(study) as recorder:
+        for value in (10.0, 20.0, 21.0):
+            recorder.completed(recorder.ask().number, value, {0: value - 1, 1: value + 1})  # type: ignore[union-attr]
+        for ask in iter(recorder.ask_confirmation, None):
+            seeds = {seed: (30.0 if ask.confirms == 1 else 99.0 if seed == 2 else 0.0) for seed in ask.seeds}
+            recorder.completed(ask.number, 30.0 if ask.confirms == 1 else 99.0, seeds)
+    return study
+
+
+class TestPick:
+    def test_it_stands_in_the_place_of_the_best_trial(self, confirmed: OpenStudy) -> None:
+        with make_dashboard(confirmed.storage, port=0) as server, serving(server) as address:
+            study_id = confirmed.study._study_id
+            detail = get(f"{address}/api/studies/{study_id}")
+            assert [trial["number"] for trial in detail["best_trials"]] == [1]
+            assert [trial["number"] for trial in detail["trials"]] == [0, 1, 2], "no confirmation is among them"
+            assert get(f"{address}/finder/picks")[str(study_id)]["name"] == "Finder's pick"
+            found = get(f"{address}/api/studies/{study_id}/param_importances")
+            assert found == {"param_importances": [[]]}, "three trials say nothing, as our own figure does"
+            drawn = get(f"{address}/api/studies/{study_id}/plot/timeline")
+            assert "Trial: 3" not in str(drawn)
+
+    def test_without_a_pick_the_best_of_the_search_is_shown(self, confirmed: OpenStudy) -> None:
+        view = ShownStorage(confirmed.storage.optuna)
+        assert view.get_best_trial(confirmed.study._study_id).number == 2
+        view = ShownStorage(confirmed.storage.optuna, pick_of=lambda study_id: 1)
+        assert view.get_best_trial(confirmed.study._study_id).number == 1
+
+    def test_confirmations_of_earlier_versions_are_left_out_too(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = fill(storage, make_spec(n_trials=2))
+        old = optuna.trial.create_trial(value=999.0, user_attrs={"confirms": 1})
+        study.study.add_trial(old)
+        view = ShownStorage(storage.optuna)
+        assert [trial.number for trial in view.get_all_trials(study.study._study_id)] == [0, 1]
+        assert view.get_best_trial(study.study._study_id).number == 1
+
+    def test_studies_of_others_keep_their_best_trial(self, served: str, storage_url: str) -> None:
+        theirs = optuna.load_study(study_name="theirs", storage=storage_url)
+        theirs.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
+        ids = {each["study_name"]: str(each["study_id"]) for each in get(f"{served}/api/studies")["study_summaries"]}
+        assert ids["theirs"] not in get(f"{served}/finder/picks")
+        (best,) = get(f"{served}/api/studies/{ids['theirs']}")["best_trials"]
+        assert best["number"] == theirs.best_trial.number
+
+    def test_the_page_loads_our_script(self, served: str) -> None:
+        for path in ("/dashboard", "/dashboard/studies/1"):
+            assert get(served + path).count('src="/finder/pick.js"') == 1
+        with urllib.request.urlopen(f"{served}/dashboard", timeout=120) as response:
+            assert "script-src 'self'" in response.headers["Content-Security-Policy"]
+        assert "Best Trial" in get(f"{served}/finder/pick.js")
 
 
 class TestShown:
@@ -251,7 +321,7 @@ class TestShown:
         with load_study(storage_url, "second") as study:
             assert study.storage.episodes.count(study.episodes_key)
             request = urllib.request.Request(f"{served}/api/studies/{ids['second']}", method="DELETE")
-            urllib.request.urlopen(request, timeout=10).close()
+            urllib.request.urlopen(request, timeout=120).close()
             assert study.storage.episodes.count(study.episodes_key) == 0
 
     def test_a_study_that_the_dashboard_renames_stays_ours(self, served: str, storage_url: str) -> None:
@@ -261,10 +331,28 @@ class TestShown:
             data=json.dumps({"study_name": "renamed"}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=120).close()
         with load_study(storage_url, "renamed") as renamed:
             assert renamed.spec.params["gamma"]
             assert renamed.storage.episodes.count(renamed.episodes_key)
+
+    def test_a_study_that_the_dashboard_renames_loses_nothing(self, confirmed: OpenStudy, storage_url: str) -> None:
+        exact = 100.0 + 1 / 3
+        confirmed.claims.close()  # type: ignore[union-attr]
+        longer = confirmed.spec.model_copy(update={"n_trials": 4})
+        with open_study(longer, confirmed.storage) as study, Recorder(study) as recorder:
+            recorder.completed(recorder.ask().number, exact, {0: exact, 1: exact})  # type: ignore[union-attr]
+        before = [(trial.number, trial.value, trial.user_attrs) for trial in confirmed.all_trials()]
+        with make_dashboard(confirmed.storage, port=0) as server, serving(server) as address:
+            request = urllib.request.Request(
+                f"{address}/api/studies/{confirmed.study._study_id}/rename",
+                data=json.dumps({"study_name": "renamed"}).encode(),
+                headers={"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=120).close()
+        with load_study(storage_url, "renamed") as renamed:
+            assert [(trial.number, trial.value, trial.user_attrs) for trial in renamed.all_trials()] == before
+            assert len(renamed.confirmation_trials()) == 2
 
 
 def test_serving_says_where_and_ends_with_ctrl_c(storage_url: str, make_spec: Make) -> None:
@@ -343,9 +431,11 @@ class TestBrowser:
             "Ranking of the best trials",
             "Trials in order",
             "pick: ",
+            "Finder's pick: trial 4",
             "Intermediate values",
         ):
             assert title in page, title
+        assert "Best Trial" not in page
 
     def test_the_report_is_drawn(self, storage: StudyStorage, make_spec: Make, tmp_path: Path) -> None:
         from studies.reports import write_report

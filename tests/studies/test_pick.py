@@ -140,6 +140,17 @@ class TestNoPick:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, 0.5])
         assert why_no_pick(study) == ""
 
+    def test_one_that_never_learned_is_not_the_pick_however_good_it_was_by_chance(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        study = open_study(make_spec(), storage)
+        with Recorder(study) as recorder:
+            for value, extra in ((1.0, {}), (9.0, {"learned": False}), (2.0, {})):
+                ask = recorder.ask()
+                assert ask is not None
+                recorder.completed(ask.number, value, {0: value, 1: value, 2: value + 0.1}, extra)
+        assert best(study).trial == 2
+
     def test_a_value_without_recorded_episodes_is_believed(self, storage: StudyStorage, make_spec: Make) -> None:
         assert why_no_pick(record(open_study(make_spec(), storage), [(1.0,)])) == ""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from studies.errors import StudyError
-from studies.ranking import UNLIKELY, Candidate, rank, seeds_to_settle, worst_choice
+from studies.ranking import UNLIKELY, Candidate, may_exceed, rank, seeds_to_settle, worst_choice
 from studies.recommending import Left, recommended
 
 
@@ -196,3 +196,13 @@ def test_where_all_rates_are_equal_and_only_their_seeds_differ_one_is_recommende
     pick = recommended(rank(candidates))
     assert pick is not None
     assert pick.number == 1
+
+
+def test_beyond_the_most_there_is_nothing_may_exceed() -> None:
+    """By hand: of [450, 500] around 500 and [490, 500] around 495, the first is better by 5 + hypot(0, 5) at most."""
+    at_most, near = rank([entry("at_most", 500.0, 500.0), entry("near", 490.0, 500.0)])
+    at_most, near = replace(at_most, low=450.0, high=500.0), replace(near, low=490.0, high=500.0)
+    assert may_exceed(at_most, near) == 10.0
+    assert may_exceed(near, at_most) == pytest.approx(-5.0 + math.hypot(5.0, 50.0))
+    lower, upper = replace(near, low=485.0, high=505.0), replace(at_most, low=480.0, high=520.0)
+    assert may_exceed(upper, lower) == pytest.approx(5.0 + math.hypot(20.0, 10.0)), "as ever where both are symmetric"

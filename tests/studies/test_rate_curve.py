@@ -25,7 +25,29 @@ def test_what_is_nearer_says_more() -> None:
 def test_without_noise_the_peak_is_within_the_cell_of_the_best_rate() -> None:
     found = peak(known([0.0, 1.0, 9.0, 1.0, 0.0], 1e-9), [-5.0, -4.5, -4.0, -3.5, -3.0])
     assert found.middle == pytest.approx(-4.0, abs=0.02)
-    assert (found.low, found.high) == pytest.approx((-4.2375, -3.7625), abs=0.01)  # 95% of half a decade
+    assert (found.low, found.high) == pytest.approx((-4.25, -3.75))  # halfway to rates that are clearly worse
+
+
+def test_rates_that_lie_close_together_do_not_place_the_peak_between_them() -> None:
+    close = [math.log10(rate) for rate in (7.5e-4, 8.6e-4, 1.05e-3, 1.25e-3)]  # 0.22 decades
+    found = peak(estimate([[119, 30, 208], [80, 60, 100], [90, 20, 130], [110, 100, 60]]), close)
+    assert found.low <= math.log10(7.5e-4) - 0.2
+    assert found.high >= math.log10(1.25e-3) + 0.2
+
+
+def test_noise_is_counted_rate_by_rate_before_a_cluster_ends_the_interval() -> None:
+    positions = [-5.0, -4.0, -3.05, -3.0, -2.95, -2.0]
+    noisy = peak(
+        estimate([[0, 1, 2], [40, 50, 60], [200, 20, 110], [150, 130, 40], [90, 160, 80], [0, 1, 3]]), positions
+    )
+    assert noisy.low <= -3.3 + 1e-9
+    assert noisy.high >= -2.7 - 1e-9
+
+
+def test_one_more_rate_is_not_known_beyond_the_last_one() -> None:
+    found = peak(known([0.0, 1.0, 9.0], 1e-9), [-3.2, -3.1, -3.0])
+    assert found.high >= -3.0 + 0.28  # nothing was tried there, and the curve says about as much as of the last one
+    assert found.low == pytest.approx(-3.05, abs=0.01)
 
 
 def test_noise_widens_it() -> None:
@@ -42,6 +64,19 @@ def test_what_is_only_part_of_the_curve_is_never_its_peak() -> None:
 
 def test_one_rate_is_where_it_is() -> None:
     assert peak(known([5.0], 1.0), [-4.0]) == (-4.0, -4.0, -4.0)
+
+
+def test_intervals_of_rates_that_cluster_hold_the_best_rate_beside_them() -> None:
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(100):
+        best = rng.uniform(-4.0, -2.0)
+        positions = best + rng.uniform(-0.25, 0.25) + rng.uniform(-0.11, 0.11, 4)
+        truth = -20 * (positions - best) ** 2
+        seeds = truth[:, None] + rng.normal(scale=5.0, size=(4, 3))
+        found = peak(estimate(seeds.tolist()), positions.tolist())
+        held.append(found.low <= best <= found.high)
+    assert np.mean(held) >= 0.9  # 0.15 where the interval ends halfway to the next rate
 
 
 def test_intervals_hold_the_best_rate_about_as_often_as_they_say() -> None:

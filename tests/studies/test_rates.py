@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from studies.drift import measured
 from studies.ranking import Candidate, rank
-from studies.rates import RateFinding, rate_finding
+from studies.rates import RateFinding, cost_of_choice, rate_finding
 from studies.recommending import Left, recommended
 
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
@@ -122,6 +123,34 @@ def test_for_a_longer_run_the_rate_falls_and_less_is_known() -> None:
     assert finding.why_unsafe == ""
 
 
+def test_less_is_known_of_optimizers_on_which_the_drift_was_not_measured() -> None:
+    centers, more = [0.0, 10.0, 100.0, 20.0, 0.0], {"env_steps": 50_000, "horizon": 200_000}
+    known, unknown = found(centers, **more), found(centers, **more, drift_known=False)
+    assert known is not None
+    assert unknown is not None
+    assert unknown.suggested == known.suggested
+    assert unknown.decades > 1.5 * known.decades
+    assert (known.cause, unknown.cause) == ("", "short runs")
+    assert "not measured on this optimizer" in unknown.why_unsafe
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "arguments", "known"),
+    [
+        ("adam", None, True),
+        ("Lion", {}, True),
+        ("sgd(momentum=0.9)", None, True),
+        ("sgd", {"momentum": 0.9}, True),
+        ("sgd", {"momentum": 0.0}, False),
+        ("sgd(momentum=0.0, nesterov=True)", None, False),
+        ("sgd", None, False),
+        ("adagrad", None, False),
+    ],
+)
+def test_on_which_optimizers_the_drift_was_measured(optimizer: str, arguments: Any, known: bool) -> None:
+    assert measured(optimizer, arguments) is known
+
+
 def test_for_a_much_longer_run_nothing_is_safe() -> None:
     finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=5_000_000)
     assert finding is not None
@@ -194,3 +223,20 @@ def test_an_optimizer_with_a_schedule_switches_nothing_off_for_the_others() -> N
     assert finding.tested == 1e-3
     assert recommended(ranked) is not None
     assert rate_finding(ranked, [], next(each for each in ranked if each.number == 9)) is None
+
+
+def test_what_a_choice_costs_is_the_same_in_both_directions() -> None:
+    seeds = {0: (490.0, 495.0, 500.0), 1: (500.0, 500.0, 500.0), 2: (0.0, 1.0, 2.0)}
+    costs = []
+    for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
+        ranked = rank(
+            [
+                Candidate(label=str(i), params={}, seed_values=tuple(sign * value for value in values), number=i)
+                for i, values in seeds.items()
+            ],
+            direction,  # type: ignore[arg-type]
+        )
+        pick = next(each for each in ranked if each.number == 0)
+        costs.append(cost_of_choice(pick, ranked[:2], ranked, direction))  # type: ignore[arg-type]
+    assert costs[0] == pytest.approx(costs[1])
+    assert 0 < costs[0] < 0.05

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from studies.conclusion import conclusion, pick_json
 from studies.errors import StudyError
 from studies.opening import open_study
 from studies.pick import best
@@ -30,10 +33,11 @@ from studies.reports.answer import answer
 from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.html import report_html
-from studies.reports.theme import log_axis
+from studies.reports.theme import annotate_rate, log_axis, new_figure
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.study import OpenStudy
+from studies.words import over_seeds_text
 
 Make = Callable[..., StudySpec]
 
@@ -122,12 +126,12 @@ def test_learning_rate_figure(study: OpenStudy) -> None:
     assert list(figure.layout.xaxis.ticktext) == ["1e-4", "1e-3", "1e-2", "1e-1"]
     names = [trace.name for trace in figure.data if trace.showlegend is not False]
     interval, band = "95%: the best rate", "band: worst to best seed"
-    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick", interval, band]
+    assert names == ["adam", "sgd", "pruned (value when stopped)", "the pick, in the search", interval, band]
     assert figure.layout.shapes[0].x0 == 1e-3
     # Annotations on a logarithmic axis take the exponent; shapes and traces take the value.
     assert figure.layout.annotations[0].x == pytest.approx(-3)
     assert "pick: adam at 1e-3" in figure.layout.annotations[0].text
-    assert figure.layout.yaxis.title.text == "mean return over the last part of training"
+    assert figure.layout.yaxis.title.text == "return in the search<br>mean over 3 seeds"
     band = [trace for trace in figure.data if trace.fill == "tonexty"]
     assert list(band[0].y) == [8.0, 40.0]
 
@@ -297,15 +301,17 @@ def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_s
 def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
     for figure in study_figures(empty).values():
         assert figure.layout.annotations[0].text.startswith("No trial")
-    assert "no trial is complete" in answer(empty)
-    assert "Of 0 trials, 0 complete, 0 pruned, 0 failed." in answer(empty)
+    assert answer(empty) == "Of 0 trials, 0 complete, 0 pruned, 0 failed."
+    assert "no trial is complete" in report_html(empty)
     assert "How to use it" not in report_html(empty)
 
 
-def test_the_answer_says_it_all_in_words(study: OpenStudy) -> None:
-    text = answer(study)
-    assert text.startswith("Use optimizer adam, learning_rate 1e-3: with it, ppo reached a mean return of 50 ± 14 on")
-    assert "over 2 seeds, 1,000 environment steps each" in text
+def test_the_conclusion_and_the_answer_say_it_all_in_words(study: OpenStudy) -> None:
+    text, found = answer(study), conclusion(study)
+    assert found.pick.startswith("optimizer adam, learning_rate 1e-3")
+    assert found.value.startswith("return 50 ± 14 in the search, over 2 seeds")
+    assert "its value is the mean return on CartPole-v1 over the last part of training" in text
+    assert "training, 1,000 environment steps each" in text
     assert "Of 5 trials, 3 complete, 1 pruned, 1 failed." in text
     assert "runner-up" not in text
     assert "a little lucky" in text
@@ -318,7 +324,8 @@ def test_where_nothing_had_an_effect_nothing_is_marked(storage: StudyStorage, ma
             number = recorder.ask().number  # type: ignore[union-attr]
             recorder.episodes(number, curve(20.0, 0))
             recorder.completed(number, 20.0, {0: 20.0})
-    assert answer(opened).startswith("There is no pick for ppo on CartPole-v1: all trials gave exactly the same")
+    assert conclusion(opened).pick == "no pick for ppo on CartPole-v1"
+    assert conclusion(opened).certainty.startswith("all trials gave exactly the same")
     assert ranking(opened).pick is None
     page = report_html(opened)
     assert "class=pick" not in page
@@ -380,19 +387,27 @@ class TestHtml:
     def test_figures_are_whole(self, study: OpenStudy) -> None:
         found = re.findall(r'<script type="application/json" data-figure="([^"]+)">(.*?)</script>', report_html(study))
         assert [name for name, _ in found] == [
-            "finder-learning-rate", "finder-ranking", "finder-learning-curves", "finder-trials",
+            "finder-learning-rate", "finder-ranking", "finder-importances", "finder-parallel-coordinates",
+            "finder-learning-curves", "finder-trials",
         ]  # fmt: skip
         for name, data in found:
-            assert json.loads(data)["data"], name
+            figure = json.loads(data)
+            assert figure["data"] or "Nothing can be said yet" in figure["layout"]["annotations"][0]["text"], name
             assert "<" not in data  # a label must not be able to end the script element
+
+    def test_the_three_lines_come_first(self, study: OpenStudy) -> None:
+        text = report_html(study)
+        status, found = conclusion(study).status.replace(" ", "-"), conclusion(study)
+        first = text.index(f'<div class="answer {status}">')
+        assert first < text.index('<p class="detail">')
+        places = [text.index(html.escape(line), first) for line in (found.pick, found.value, found.certainty)]
+        assert places == sorted(places)
 
     def test_the_configuration_can_be_copied(self, study: OpenStudy) -> None:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text
         assert "--json" in text
-        assert (
-            html.escape(json.dumps({**best(study).to_json(), "complete": False}, indent=2, ensure_ascii=False)) in text
-        )
+        assert html.escape(json.dumps(pick_json(study, best(study)), indent=2, ensure_ascii=False)) in text
         assert text.count("&quot;gamma&quot;: 0.99") == 1
 
     @pytest.mark.parametrize(("metric", "values"), [("return", (50.0, 30.0)), ("loss", (50.0, 70.0))])
@@ -426,4 +441,22 @@ class TestHtml:
 def test_log_axis_ticks() -> None:
     assert log_axis([1e-5, 1e-1])["ticktext"] == ["1e-5", "1e-4", "1e-3", "1e-2", "1e-1"]
     assert log_axis([1e-3, 5e-3])["ticktext"] == ["1e-3", "2e-3", "5e-3"]
-    assert log_axis([1e-3])["ticktext"] == ["1e-3"]
+    assert log_axis([1e-3])["ticktext"] == ["6e-4", "8e-4", "1e-3", "1.5e-3"]
+
+
+@given(st.floats(1e-8, 1e3), st.floats(1, 1e3))
+def test_a_log_axis_has_more_than_one_tick(low: float, ratio: float) -> None:
+    assert 2 <= len(log_axis([low, low * ratio])["tickvals"]) <= 9
+
+
+@pytest.mark.parametrize(("rate", "anchor"), [(1e-5, "left"), (1e-3, "center"), (1e-1, "right")])
+def test_what_stands_above_a_rate_runs_inwards_at_an_end(rate: float, anchor: str) -> None:
+    figure = new_figure("t", "x", "y")
+    annotate_rate(figure, rate, "pick: " + 60 * "long", [1e-5, 1e-1])
+    assert figure.layout.annotations[0].xanchor == anchor
+    assert len(figure.layout.annotations[0].text) < 60
+
+
+@pytest.mark.parametrize(("n", "text"), [(1, "one seed"), (3, "mean over 3 seeds"), (5, "IQM over 5 seeds")])
+def test_how_seeds_make_a_value_is_said(n: int, text: str) -> None:
+    assert over_seeds_text(n) == text

@@ -12,10 +12,13 @@ from optuna.trial import TrialState
 
 from studies.equal_steps import EqualStepsPruner
 from studies.errors import StudyError
+from studies.opening import join_study, open_study
 from studies.pruners import PRUNERS, make_pruner
 from studies.rungs import HalvingPruner
 from studies.samplers import SAMPLERS, make_sampler
 from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import SPEC_ATTR, load_study
 
 Make = Callable[..., StudySpec]
 
@@ -58,6 +61,28 @@ def test_every_pruner_judges(name: str, make_spec: Make) -> None:
             trial.report(float(number), step)
             assert trial.should_prune() in (True, False)
         study.tell(trial, float(number))
+
+
+@pytest.mark.parametrize("name", ["wilcoxon", "WilcoxonPruner"])
+def test_a_pruner_that_was_withdrawn_is_refused_with_the_reason(name: str, make_spec: Make) -> None:
+    assert name not in PRUNERS
+    for own, kwargs in ((name, {}), ("patient", {"wrapped": name})):
+        with pytest.raises(StudyError, match=r"points of one learning curve for independent .* Use 'race'"):
+            make_pruner(own, kwargs, make_spec())
+
+
+def test_a_stored_study_with_a_withdrawn_pruner_is_read_and_runs_with_another_one(
+    storage: StudyStorage, make_spec: Make
+) -> None:
+    with open_study(make_spec(), storage) as study:
+        kept = {**study.spec.to_json_dict(), "pruner": "wilcoxon"}
+        study.study.set_user_attr(SPEC_ATTR, kept)
+    assert load_study(storage, "a study").spec.pruner == "wilcoxon"
+    for again in (lambda: open_study(make_spec(pruner="wilcoxon"), storage), lambda: join_study(storage, "a study")):
+        with pytest.raises(StudyError, match="the pruner 'wilcoxon' was withdrawn"):
+            again()
+    with open_study(make_spec(pruner="median"), storage) as study:
+        assert study.spec.pruner == "median"
 
 
 def test_pruner_arguments_are_checked(make_spec: Make) -> None:

@@ -54,6 +54,12 @@ class Remembering:
             return {}
         return dict.fromkeys(values, "pruned: it fell behind")
 
+    def alive(self) -> None:
+        pass
+
+    def hangs(self, numbers: Any, reason: str, fresh: Any) -> None:
+        raise AssertionError(f"{numbers} hang: {reason}")
+
     def ended(self, number: int, outcome: Outcome) -> None:
         assert number not in self.outcomes, "a trial ended twice"
         self.outcomes[number] = outcome

@@ -12,7 +12,9 @@ import pytest
 
 from agents.errors import ConfigurationError
 from agents.history_file import EPISODES_SCHEMA
-from finder.histories import histories_data, plot_losses, plot_returns
+from agents.playing import PlayedEpisode
+from finder.cli.play_words import summary_of
+from finder.histories import histories_data, plot_losses, plot_returns, plot_runs
 
 PPO = (
     "train", "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",
@@ -33,7 +35,7 @@ class TestPlay:
         first, second, mean = ran.out.splitlines()
         assert first == "episode 1   return 9   9 steps   cut off"
         assert second.startswith("episode 2   return ")
-        assert mean.startswith("mean return ")
+        assert re.fullmatch(r"mean return \S+   95% interval .*   2 episodes, [12] of them cut off", mean)
         assert "Playing PPO on CartPole-v1, trained for 256 environment steps · run/checkpoints/" in ran.err
         assert "written to out.gif" in ran.err
         assert (trained.folder / "out.gif").read_bytes().startswith(b"GIF")
@@ -50,6 +52,27 @@ class TestPlay:
         monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
         ran = trained("play", "run", "--max-steps", "2")
         assert (ran.code, ran.out) == (0, "episode 1   return 2   2 steps   cut off\n")
+
+    def test_what_to_see_is_what_was_played(self, trained: Any) -> None:
+        ran = trained("play", "run", "--headless", "--max-steps", "2", "--env-kwargs", '{"sutton_barto_reward": false}')
+        assert """To see it  finder play run --env-kwargs '{"sutton_barto_reward": false}' --video out.gif""" in ran.err
+
+    @pytest.mark.parametrize("flags", [(), ("--headless",)])
+    def test_without_a_screen(self, trained: Any, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]) -> None:
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+            monkeypatch.delenv(name, raising=False)
+        if flags:
+            monkeypatch.setenv("DISPLAY", ":77")  # there is none, but nobody looks
+        ran = trained("play", "run", "--episodes", "30", *flags)
+        assert ran.code == 0, ran.err
+        told = re.fullmatch(r"mean return (\S+)   95% interval (\S+) to (\S+)   30 episodes\n", ran.out)
+        assert told is not None, ran.out
+        mean, low, high = map(float, told.groups())
+        assert low < mean < high <= 500
+        assert "To see it  finder play run --video out.gif" in ran.err
+        both = trained("play", "run", "--episodes", "30", "--json", *flags).json
+        assert [both["low"], both["mean_return"], both["high"]] == pytest.approx([low, mean, high], abs=1)
+        assert len(both["episodes"]) == 30
 
     def test_the_best(self, trained: Any) -> None:
         ran = trained("play", "run", "--best", "--max-steps", "2", "--frames", "frames")
@@ -68,7 +91,7 @@ class TestPlay:
             (("run", "--video", "nowhere/out.gif"), "make its folder first"),
             (("run", "--frames", "full"), "'full' is not empty"),
             (("run", "--episodes", "0", "--frames", "f"), "'--episodes'"),
-            (("run",), "There is no screen here (DISPLAY is not set): write a video (--video out.gif)"),
+            (("run", "--headless", "--video", "out.gif"), "--headless draws nothing"),
             (("run", "--frames", "f", "--env-kwargs", '{"colour": 1}'), "cannot be made with {'colour': 1"),
         ],
     )
@@ -82,6 +105,20 @@ class TestPlay:
         assert (ran.code, ran.out) == (2, "")
         assert said in ran.err
         assert len(re.findall("^Error: ", ran.err, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [
+        ([1.0, 2.0, 3.0], (2.0, -0.484, 4.484)),  # 4.303 * 1 / sqrt(3)
+        ([500.0, 500.0, 500.0, 400.0], (475.0, 395.4, 500.0)),  # one for each of 500 steps is the most there is
+        ([7.0, 7.0], (7.0, 7.0, 7.0)),
+    ],
+)
+def test_the_interval_of_a_mean_return_ends_where_returns_do(returns: list[float], expected: tuple[float, ...]) -> None:
+    a_reward_a_step = max(returns) > 100
+    played = [PlayedEpisode(each, int(each) if a_reward_a_step else 10, False) for each in returns]
+    assert summary_of(played, 500 if a_reward_a_step else None) == pytest.approx(expected, abs=0.05)
 
 
 def history(folder: Path, rows: list[tuple[int, float, float | None]]) -> Path:
@@ -103,10 +140,10 @@ class TestPlot:
         page = (trained.folder / "runs.html").read_text()
         assert page.startswith("<!doctype html>")
         assert "<h1>2 runs</h1>" in page
-        assert 'data-figure="returns"' in page
-        assert 'data-figure="losses"' in page
-        figure = plot_returns(histories_data([trained.folder / "run", trained.folder / "other"]))
+        assert 'data-figure="runs"' in page
+        figure = plot_returns([trained.folder / "run", trained.folder / "other"])
         assert [trace.name for trace in figure.data] == ["run", "run, evaluated", "other"]
+        assert plot_returns(histories_data([trained.folder / "run", trained.folder / "other"])) == figure
 
     def test_what_is_drawn(self, tmp_path: Path) -> None:
         run = history(tmp_path / "a", [(10, 1.0, None), (20, 3.0, 0.5), (30, 5.0, float("nan")), (40, 7.0, 1.5)])
@@ -116,6 +153,23 @@ class TestPlot:
         assert (data.runs[0].loss_steps, data.runs[0].losses) == ([20, 40], [0.5, 1.0])
         assert data.runs[0].n_episodes == 4
         assert list(plot_losses(data).data[0].y) == [0.5, 1.0]
+        assert plot_returns(run, window=2).data[0].y == (1.0, 2.0, 4.0, 6.0)
+        assert plot_losses([str(run)], window=2) == plot_losses(data)
+
+    def test_returns_and_losses_share_their_steps(self, tmp_path: Path) -> None:
+        runs = [
+            history(tmp_path / name, [(10, 1e6, 0.5), (20, 3e6, 0.25), (300 * len(name), 5e6, 0.1)])
+            for name in ("a", "another")
+        ]
+        figure = plot_runs(histories_data(runs))
+        assert {trace.xaxis for trace in figure.data} == {None}, "one axis for all"
+        assert [trace.yaxis for trace in figure.data] == [None, None, "y2", "y2"]
+        assert [trace.name for trace in figure.data if trace.showlegend is not False] == ["a", "another"]
+        assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
+
+    def test_without_losses_the_returns_are_drawn_alone(self, tmp_path: Path) -> None:
+        figure = plot_runs(histories_data([history(tmp_path / "a", [(10, 1.0, None)])]))
+        assert figure.layout.title.text == "<b>Returns</b>"
 
     def test_long_histories_are_thinned(self, tmp_path: Path) -> None:
         run = history(tmp_path / "a", [(step, float(step), None) for step in range(1, 2001)])

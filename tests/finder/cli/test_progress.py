@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import time
 from collections.abc import Iterator
+from typing import TextIO, cast
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from agents.spec import AgentSpec
+from finder import LRFinder
+from finder.cli.fitting import shortened
+from finder.cli.lasting_stream import LastingStream
 from finder.cli.progress import LiveProgress, PlainProgress, headline
 from finder.cli.tracker import Tracker
 from finder.executors import make_executor
+from finder.guarded_observer import GuardedObserver
 from finder.trial import Outcome, TrialSpec
 from studies.opening import open_study
 from studies.records import EpisodeRecord
@@ -62,7 +69,7 @@ def complete(value: float, *seeds: float) -> Outcome:
     return Outcome(state="complete", value=value, env_steps=1000, seed_values=dict(enumerate(seeds)), wall_seconds=61)
 
 
-def play(progress: Tracker, study: OpenStudy, clock: Clock) -> None:
+def play(progress: Tracker | GuardedObserver, study: OpenStudy, clock: Clock) -> None:
     """One trial that is complete, one that has used a quarter of its budget after 30 s."""
     progress.study_opened(study, 2, make_executor("inline"))
     progress.trial_started(trial(0), {"learning_rate": 0.001, "gamma": 0.9})
@@ -155,8 +162,153 @@ def test_the_live_display(study: OpenStudy, clock: Clock) -> None:
             console.print(progress._draw())
     assert "1/2 trials · 83 steps/s · 30 s so far · about 10 s left" in drawn.get()
     assert "#1  learning_rate 1e-2  250 of 1,000 steps  lately 6.5" in drawn.get()
+    assert max(map(len, drawn.get().splitlines())) <= 100
     assert "best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)" in drawn.get()
     assert "✓ #0 learning_rate 1e-3  20.0 ± 2.8" in out.getvalue()
+
+
+def test_no_guess_of_the_time_left_when_nothing_runs_or_waits(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    play(tracker, study, clock)
+    tracker.trial_ended(1, complete(7.0, 6.0, 8.0))
+    assert tracker.seconds_left is None
+    assert tracker.share == 1.0
+
+
+class Faulty(LiveProgress):
+    """Can draw until `broken`."""
+
+    broken = False
+
+    def _draw(self) -> RenderableType:
+        if self.broken:
+            raise ZeroDivisionError("a bug of ours")
+        return super()._draw()
+
+
+@pytest.mark.parametrize("drawn_by", ["a line above it", "its thread", "its end"])
+def test_a_display_that_fails_becomes_plain_lines(study: OpenStudy, clock: Clock, drawn_by: str) -> None:
+    out = io.StringIO()
+    progress = Faulty(Console(file=out, width=120, force_terminal=True, color_system=None), clock)
+    with progress:
+        progress.study_opened(study, 2, make_executor("inline"))
+        progress.broken = True
+        if drawn_by == "its thread":
+            while not progress._live.failed:
+                time.sleep(0.01)
+        if drawn_by != "its end":
+            progress._live.refresh()
+            play(progress, study, clock)
+    told = out.getvalue()
+    assert told.count("Note  the live display failed (ZeroDivisionError: a bug of ours); plain lines follow.") == 1
+    assert ("▸ #1 learning_rate 1e-2 started" in told) is (drawn_by != "its end")
+    assert told.count("\x1b[?25h") >= 1  # the cursor is back
+
+
+def test_a_display_whose_terminal_is_gone_is_no_error(study: OpenStudy, clock: Clock) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    progress = LiveProgress(Console(file=Gone(), width=120, force_terminal=True), clock)
+    with progress:
+        play(GuardedObserver(progress), study, clock)
+    assert progress.best is not None
+
+
+def test_whoever_watches_cannot_end_a_search(capfd: pytest.CaptureFixture[str]) -> None:
+    class Watches(Tracker):
+        def trial_ended(self, number: int, outcome: Outcome) -> None:
+            raise RuntimeError("no place to draw")
+
+    rates = {"start_lr": 1e-4, "end_lr": 1e-3, "n_rates": 2, "extend": False}
+    small = {"jit_compile": False, "n_steps": 16, "n_epochs": 1, "n_envs": 1, "batch_size": 16}
+    result = LRFinder("ppo", "CartPole-v1").grid(
+        **rates,
+        env_steps=200,
+        seeds=1,
+        confirm=0,
+        params=small,
+        executor="inline",
+        storage="memory",
+        observer=Watches(),
+    )
+    with result.study:
+        assert result.stopped is None
+    note = "Note: the progress display failed (RuntimeError: no place to draw); the search continues."
+    assert capfd.readouterr().err.count(note) == 1
+
+
+def test_words_that_nobody_can_read_are_dropped() -> None:
+    class Unread(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    console = Console(file=cast(TextIO, LastingStream(Unread())), width=80)
+    console.print("hello")  # rich ends the program where it sees this error itself
+    console.print("hello again")
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    lasting = LastingStream(ascii_only)
+    lasting.write("✓ done")
+    lasting.flush()
+    assert ascii_only.buffer.getvalue() == b"? done"  # type: ignore[attr-defined]
+
+
+def test_a_narrow_terminal_gets_whole_words(study: OpenStudy, clock: Clock) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=60, force_terminal=True, color_system=None)
+    progress = LiveProgress(console, clock)
+    params = {"optimizer": "sgd(momentum=0.9, nesterov=True)", "learning_rate": 0.01, "ent_coef": 0.01}
+    reason = "ValueError: the observation of environment 3 at step 17 has the shape (1,) and not (4,)"
+    with progress:
+        play(progress, study, clock)
+        progress.running[1].params = params
+        progress.others_run(3)
+        drawn = io.StringIO()
+        Console(file=drawn, width=60).print(progress._draw())
+        progress.trial_ended(1, Outcome(state="failed", reason=reason))
+    assert [line.rstrip() for line in drawn.getvalue().splitlines()] == [
+        "━━━━━━━╸      1/2 trials · waiting for 3 in other processes",
+        "              83 steps/s · 30 s so far · about 10 s left",
+        "  #1  optimizer sgd(momentum=0.9, …  25%  lately 6.5",
+        "  best so far 20.0 ± 2.8 with learning_rate 1e-3 (#0)",
+    ]
+    told = out.getvalue()
+    assert "failed: ValueError: the …" in told
+    assert "Plan  2 trials × 2 seeds (0, 1) × 1,000 environment steps,\r\n      then the best 2" in told.replace(
+        "\n", "\r\n"
+    )
+
+
+def test_phases_have_names_and_no_guess_of_the_time_left(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    assert tracker.phase == "starting"
+    tracker.trial_started(trial(0), {"learning_rate": 0.01})
+    GuardedObserver(tracker).trial_built(0)
+    assert (tracker.phase, tracker.seconds_left) == ("compiling", None)
+    play(tracker, study, clock)
+    assert tracker.phase == ""
+    tracker.trial_ended(1, complete(7.0, 6.0, 8.0))
+    tracker.confirmation_begins(2)
+    tracker.trial_started(trial(2), {"learning_rate": 0.01})
+    assert tracker.phase == "confirming the best 2"
+    assert tracker.seconds_left is None
+    clock.now += 10
+    tracker.trial_episodes(2, [episode(0, 100, 5.0)])
+    assert tracker.seconds_left is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [
+        ("one two", 7, "one two"),
+        ("one two three", 9, "one two …"),
+        ("one two three", 8, "one …"),
+        ("unbreakable", 5, "…"),
+    ],
+)
+def test_shortened_between_words(text: str, width: int, short: str) -> None:
+    assert shortened(text, width) == short
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import studies
-from finder.cli.advice import say_doubts
-from studies.pick import best
+from finder.cli.advice import remember_command
 
 TOML = """
 name = "from-toml"
@@ -35,12 +34,14 @@ class TestLearningRates:
     def test_the_result_goes_to_stdout_and_all_else_to_stderr(self, searched: Any) -> None:
         ran = searched.ran
         assert ran.code == 0, ran.err
-        line, rate, *_ = ran.out.splitlines()
-        assert line.startswith("learning_rate ")
-        assert "over 5 further seeds" in line
-        assert "expected value: " in line
-        assert "±" in line
-        assert rate.startswith("the best rate lies between ")
+        pick, value, certainty = ran.out.splitlines()
+        assert pick.startswith("learning_rate ")
+        assert "; the best rate lies between " in pick
+        assert "±" in value
+        assert " confirmed over 5 further seeds; expected " in value
+        assert certainty.startswith("not safe: "), "runs of 600 steps tell nothing apart"
+        assert "finder train" not in ran.err
+        assert " --seeds " in ran.err or " --env-steps " in ran.err
         assert "3 trials × 2 seeds (0, 1) × 600 environment steps" in ran.err
         assert "Confirming the best 3 on 5 further seeds (2, 3, 4, 5, 6)" in ran.err
         assert "3 trials: 3 complete, 0 pruned, 0 failed · in sqlite:///finder.db as lr-ppo-CartPole-v1" in ran.err
@@ -60,8 +61,10 @@ class TestLearningRates:
         assert again.json["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
         assert again.json["stopped"] is again.json["why_no_pick"] is None
         best = searched.finder("best", searched.study, "--json").json
-        assert {**again.json["pick"], "complete": again.json["complete"]} == best
+        assert again.json["pick"] == best
         assert best["complete"] is True
+        assert (best["safe"], best["status"]) == (again.json["safe"], again.json["status"]) == (False, "not safe")
+        assert len(best["conclusion"]) == 3
 
     def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
         named = ("--study-name", "mine")
@@ -247,18 +250,24 @@ class TestGoingOn:
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value, 1: value})  # type: ignore[union-attr]
         half = finder("best", spec.name)
-        assert "2 of 3 trials done: this may change." in half.err
+        assert half.out.splitlines()[2] == "not safe: 2 of 3 trials done: this may change"
         assert finder("best", spec.name, "--json").json["complete"] is False
         with studies.open_study(spec) as study, studies.Recorder(study) as recorder:
             recorder.completed(recorder.ask().number, 3.0, {0: 3.0, 1: 3.0})  # type: ignore[union-attr]
         for command in ("best", "show"):
             told = finder(command, spec.name)
-            assert "may change" not in told.err
-            assert "rates beyond the largest one, 1e-2, were not tried, and one of them may be the best." in told.err
-            assert "--rates 1e-1,1 tells more" in told.err
-        with studies.load_study(spec.storage, spec.name) as study:
-            flags = say_doubts(study, best(study), ["lr", "ppo", "--n-rates", "3", "--env=X", "--start-lr=1e-4"])
-        assert flags == [("finder lr ppo --env=X --rates 1e-1,1", "two rates beyond; they join the study")]
+            assert "may change" not in told.out + told.err
+            assert "1e-2 is the highest rate that was tried: higher ones may be better" in told.out + told.err
+        assert (
+            "to settle it: the same search with --rates 1e-1,1 (two rates beyond the edge"
+            in finder("best", spec.name).err
+        )
+        with studies.open_study(spec) as study:
+            remember_command(study, ["lr", "ppo", "--n-rates", "3", "--env=X", "--storage=db://me:secret@x", "--json"])
+            remember_command(study, ["lr", "ppo", "--rates", "7", "--env=X"])  # a later one added a rate
+        told = finder("best", spec.name)
+        assert "Next  finder lr ppo --env=X --rates 1e-1,1" in told.err
+        assert "secret" not in told.err
 
     def test_more_rates_join_and_other_optimizers_do_not(self, finder: Any) -> None:
         assert finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-3").code == 0

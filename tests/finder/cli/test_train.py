@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fakes
 import numpy as np
 import pytest
 from rich.console import Console
@@ -88,7 +90,9 @@ class TestARun:
             rf"return [\d.]+   mean of the last (\d+) episodes   400 steps, \1 episodes   {folder}\n", ran.out
         )
         assert f"Training ppo on cli_envs:Slow-v0, seed 0, 400 environment steps · in {folder}" in ran.err
-        assert re.search(r"400 steps +\d+ episodes .* mean return .* best .* learning rate 0.0003", ran.err)
+        assert re.search(
+            r"400 of 400 steps · \d+ episodes · return \d.* \(best \d+\) · .*learning rate 0.0003 · \d+ s\n", ran.err
+        )
         assert "budget reached" in ran.err
         assert f"finder play {folder}" in ran.err
         assert f"finder plot {folder}" in ran.err
@@ -110,6 +114,19 @@ class TestARun:
         ran = finder("train", *PPO, "--target-reward", "1", "--json")
         assert ran.json["reason"] == "mean return of the last 100 episodes reached 1"
         assert ran.json["episodes"] == 100
+
+    def test_evaluations_are_told_and_cut_where_the_environment_has_no_time_limit(self, finder: Any) -> None:
+        words = ("train", "ppo", "--env", "CliffWalking-v1", "-p", "jit_compile=false", "-p", "n_steps=8")
+        ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
+        assert ran.code == 0, ran.err
+        told = "evaluation after 64 steps: return -5 ± 0 over 10 episodes, all of them cut off before their end"
+        assert told in ran.err
+        [row] = agents.read_evaluations(finder.folder / "cut").to_pylist()
+        assert (row["n_episodes"], row["n_cut"]) == (10, 10)
+        assert (
+            "no episode has ended: CliffWalking-v1 has no time limit: give it one with --max-episode-steps N."
+            in ran.err
+        )
 
     def test_everything_at_once(self, finder: Any) -> None:
         ran = finder(
@@ -157,11 +174,14 @@ def test_on_a_terminal_one_line_is_redrawn_and_the_last_one_stays() -> None:
     settings = RunSettings(agent="dqn", config={}, env="CartPole-v1", env_steps=200, episodes=100)
     live = LiveTraining(settings, console)
     halves: list[float] = []
-    look = agents.LambdaCallback(on_step_end=lambda run: halves.append(live._share(run)))
+    look = agents.LambdaCallback(on_step_end=lambda run: halves.append(live._share(run.run)))
     agents.Trainer(agent, callbacks=[live, look]).train(env_steps=100)
     assert halves[-1] == 0.5
     last = out.getvalue().strip().splitlines()[-1]
-    assert re.search(r"s +100 steps +\d+ episodes +[\d,]+ steps/s  mean return .*  best .*  learning rate 0\.001", last)
+    assert re.search(
+        r"100 of 200 steps · \d+ episodes · return .* \(best .*\) · ([\d,]+ steps/s · )?learning rate 0\.001 · \d+ s$",
+        last,
+    )
 
 
 class TestGoingOn:
@@ -257,7 +277,9 @@ class TestGoingOn:
         assert finder("train", *lander, "--steps", "100", "--folder", "run").code == 0
         ran = finder("train", "--resume", "run", "--steps", "200")
         assert ran.code == 0, ran.err
-        assert "these environments cannot be copied, so new episodes begin; all else goes on as it was." in ran.err
+        assert "new episodes begin, so the numbers are not those of a run that was never stopped" in " ".join(
+            ran.err.split()
+        )
 
     def test_two_processes_do_not_train_the_same_run(self, finder: Any) -> None:
         from finder.run_folder import RunFolder
@@ -297,6 +319,33 @@ class TestFailures:
         assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in ran.err
         assert "in step" in ran.err  # where it happened
 
+    def test_an_environment_that_hangs(self, finder: Any) -> None:
+        hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41}', *PPO[3:])
+        ran = finder("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
+        assert ran.code == 1
+        told = " ".join(ran.err.split())
+        assert "HungError: step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in told
+        assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in told
+        assert [row["return"] >= 0 for row in episodes(finder.folder / "run")] == [True] * 16
+        again = finder("train", "--resume", "run", "--hang-seconds", "4")
+        assert "did not return for 4 s." in " ".join(again.err.split())
+
+    @pytest.mark.real
+    def test_an_environment_that_hangs_in_compiled_code_ends_the_process(self, tmp_path: Path) -> None:
+        hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41, "deaf": true}', *PPO[3:])
+        words = ("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
+        path = os.pathsep.join([str(Path(fakes.__file__).parent), str(Path(studies.__file__).parents[1])])
+        ran = subprocess.run(
+            [sys.executable, "-c", RUN, *words],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
+            capture_output=True, text=True, check=False, timeout=500,
+        )  # fmt: skip
+        assert ran.returncode == 1, ran.stderr
+        told = " ".join(ran.stderr.split())
+        assert "step() of 'fakes:TwoStep-v0' (copy 0) did not return for 3 s." in told
+        assert "It hung in compiled code" in told
+        assert len(episodes(tmp_path / "run")) == 16
+
     def test_a_reward_that_is_no_number(self, finder: Any) -> None:
         words = ("ppo", "--env", "cli_envs:Broken-v0", "--env-kwargs", '{"nan": true}', *PPO[3:], "--steps", "400")
         ran = finder("train", *words)
@@ -332,9 +381,11 @@ class TestThePick:
         assert "over 5 further seeds" in ran.err  # how sure the study was
         assert f"learning rate {pick['config']['learning_rate']:.3g}" in ran.err
 
-    def test_it_can_be_begun_from_what_best_says(self, searched: Any) -> None:
-        assert f"finder train --from {searched.study}" in searched.finder("best", searched.study).err
-        assert f"finder train --from {searched.study}" in searched.ran.err
+    def test_it_is_advised_where_the_pick_is_safe_and_else_what_would_make_it_so(self, searched: Any) -> None:
+        usable = searched.finder("best", searched.study, "--json").json["status"] in ("safe", "tie")
+        for err in (searched.finder("best", searched.study).err, searched.ran.err):
+            assert (f"finder train --from {searched.study}" in err) == usable
+            assert usable or "finder lr ppo" in err
 
     def test_a_study_without_a_pick(self, finder: Any) -> None:
         ran = finder.small("lr", "ppo", "--env", "cli_envs:Broken-v0", "--rates", "1e-3", "--confirm", "0")

@@ -1,0 +1,88 @@
+"""Both sides of an environment's spaces: what a plain Gymnasium loop speaks, and what an agent does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from agents.environments.images import note_on, say_note
+from agents.environments.transforms import action_transform, batch_of_one, observation_transform, parts_of
+from agents.errors import ConfigurationError
+
+Array = np.ndarray[Any, Any]
+
+
+class Interface:
+    """Translates observations for an agent, and its actions for the environment.
+
+    Args:
+        observations: The environment's observation space.
+        actions: Its action space.
+        label: What it is called in errors.
+
+    Attributes:
+        observation_space: What the agent sees.
+        action_space: What the agent gives.
+
+    Raises:
+        ConfigurationError: One of the spaces is of a kind that no agent takes.
+    """
+
+    def __init__(self, observations: gym.Space[Any], actions: gym.Space[Any], label: str) -> None:
+        self.observations, self.actions, self.label = observations, actions, label
+        self._observe = observation_transform(observations, label)
+        self._act = action_transform(actions, label)
+        self.observation_space: spaces.Box = self._observe.space
+        self.action_space: Any = self._act.space
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels as what it was made of."""
+        return Interface, (self.observations, self.actions, self.label)
+
+    def say_notes(self) -> None:
+        """Logs, once, what a person should know of how observations are read (floats that look like images, say)."""
+        note = note_on(self.observations)
+        if note:
+            say_note(self.label, note)
+
+    def seen(self, observation: Any) -> tuple[Array, bool]:
+        """Observations as the agent takes them, [N, ...], and whether there is only one, which is no batch.
+
+        Raises:
+            ConfigurationError: It is neither an observation of the environment nor a batch of some.
+        """
+        single = self._is_single(self.observations, observation, "")
+        batch = batch_of_one(self.observations, observation) if single else observation
+        return self._observe(batch), single
+
+    def taken(self, actions: Array) -> Array:
+        """The agent's actions [N, ...] as the environment takes them."""
+        return self._act(actions)
+
+    def _is_single(self, space: gym.Space[Any], value: Any, where: str) -> bool:
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            kinds = {name: self._part_is_single(part, value, name, where) for name, part in parts_of(space).items()}
+            if len(set(kinds.values())) > 1:
+                told = ", ".join(f"{name!r} is {'one' if single else 'a batch'}" for name, single in kinds.items())
+                raise ConfigurationError(f"The parts of an observation of {self.label!r} do not fit together: {told}.")
+            return next(iter(kinds.values()))
+        shape, given = space.shape or (), np.shape(value)
+        if given == shape:
+            return True
+        if len(given) == len(shape) + 1 and given[1:] == shape:
+            return False
+        raise ConfigurationError(
+            f"{self.label!r} gives observations of shape {shape}{where}, or a batch of them, {('N', *shape)}; got "
+            f"{given}."
+        )
+
+    def _part_is_single(self, space: gym.Space[Any], value: Any, name: Any, where: str) -> bool:
+        try:
+            part = value[name]
+        except (KeyError, IndexError, TypeError):
+            told = f"An observation of {self.label!r} has the part {name!r}{where}; got {value!r}."
+            raise ConfigurationError(told) from None
+        return self._is_single(space, part, f" in {name!r}{where}")

@@ -1,0 +1,83 @@
+"""Environments by text: a Gymnasium id, or a class or function of a module or of a file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agents.errors import ConfigurationError, unknown_name
+from agents.loading import loaded, module_of
+
+Maker = Callable[..., gym.Env[Any, Any]]
+
+
+def found_environment(id: str) -> str | Maker:
+    """Returns the Gymnasium id or the class or function that a text stands for.
+
+    Args:
+        id: ``"CartPole-v1"``; ``"module:CartPole-v1"``, where the module registers it; ``"module:Class"``;
+            ``"file.py:Class"``; or ``"file.py:Id-v0"``, where the file registers it.
+
+    Raises:
+        ConfigurationError: There is no such environment; the nearest ids, or what is in the file, are named.
+    """
+    module, colon, name = id.rpartition(":")
+    if not colon:
+        if id.endswith(".py"):
+            raise ConfigurationError(f"The environment {id!r} names no class: write {id}:Class.{_classes_told(id)}")
+        _check_registered(id)
+        return id
+    try:
+        found = getattr(module_of(module), name, None)
+    except Exception as error:  # whatever a user's file raises while it is run
+        told = f"{type(error).__name__}: {error}" if module.endswith(".py") else str(error)
+        what = "the file" if module.endswith(".py") else f"module {module!r}"
+        raise ConfigurationError(f"Environment {id!r}: {what} cannot be imported: {told}.") from error
+    if name in gym.registry:
+        return name
+    if found is None:
+        if module.endswith(".py"):
+            raise ConfigurationError(
+                f"Environment {id!r}: {module} has nothing called {name!r}.{_classes_told(module)}"
+            )
+        _check_registered(name)
+        return name
+    if not callable(found):
+        raise ConfigurationError(f"Environment {id!r} is no class and no function: {found!r}.")
+    return loaded(id)  # type: ignore[no-any-return]
+
+
+def check_environment_id(id: str) -> None:
+    """Raises `ConfigurationError` with the nearest names when there is no such environment."""
+    found_environment(id)
+
+
+def _check_registered(id: str) -> None:
+    try:
+        gym.spec(id)
+    except gym.error.Error as error:
+        known = {registered.id for registered in gym.registry.values()}
+        stem = id.rpartition("-v")[0].lower()
+        versions = sorted(other for other in known if stem and other.rpartition("-v")[0].lower() == stem)
+        detail = f" Registered under that name: {', '.join(versions)}." if versions else ""
+        unknown = unknown_name("environment", id, known)
+        raise ConfigurationError(str(unknown).partition(" Known:")[0] + detail) from error
+
+
+def _classes_told(file: str) -> str:
+    """Names the environments that a file defines, without running it; "" where it cannot be read."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    found: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+            if any(base.endswith("Env") or base in found for base in bases):
+                found.append(node.name)
+    return f" Environments in it: {', '.join(found)}." if found else " There is no environment in it."

@@ -1,0 +1,123 @@
+"""Wrappers of an environment by name: Gymnasium's (``"FrameStackObservation:stack_size=4"``), and a user's own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from agents.errors import ConfigurationError, unknown_name
+from agents.loading import loaded, place_of
+
+Wrapping = str | Callable[..., gym.Env[Any, Any]]
+"""A name with arguments, or a function (a class, a `functools.partial`) from an environment to the wrapped one."""
+
+_ARGUMENTS = re.compile(r":(?=[A-Za-z_]\w*=)")
+_NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
+
+
+class NamedWrapper(NamedTuple):
+    """A wrapper as text: where its class is, and its arguments."""
+
+    place: str
+    arguments: dict[str, Any]
+
+    @classmethod
+    def of(cls, text: str) -> NamedWrapper:
+        """Reads ``"PLACE"`` or ``"PLACE:name=value,name=value"``; a value is JSON, or else text."""
+        place, *arguments = _ARGUMENTS.split(text.strip(), maxsplit=1)
+        pairs = [pair.partition("=") for each in arguments for pair in _NEXT.split(each)]
+        return cls(place, {name: _value(value) for name, _, value in pairs})
+
+    def find(self) -> Callable[..., gym.Env[Any, Any]]:
+        """Returns the class or function.
+
+        Raises:
+            ConfigurationError: There is nothing of that name; the nearest wrappers of Gymnasium are named.
+        """
+        if ":" in self.place:
+            try:
+                found = loaded(self.place)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"The wrapper {self.place!r} cannot be loaded: {error}") from error
+        else:
+            found = _of_gymnasium().get(self.place)
+            if found is None:
+                unknown = str(unknown_name("wrapper", self.place, _of_gymnasium()))
+                raise ConfigurationError(
+                    f"{unknown} A wrapper of your own is written module:Class or file.py:Class; arguments follow as "
+                    f"FrameStackObservation:stack_size=4."
+                )
+        if not callable(found):
+            raise ConfigurationError(f"The wrapper {self.place!r} is no class and no function: {found!r}.")
+        return functools.partial(found, **self.arguments) if self.arguments else found
+
+
+def checked_wrappers(wrappers: Wrapping | Sequence[Wrapping]) -> tuple[Wrapping, ...]:
+    """Returns wrappers as a tuple; `ConfigurationError` where one does not exist."""
+    several = (wrappers,) if isinstance(wrappers, str) or callable(wrappers) else tuple(wrappers)
+    for each in several:
+        if isinstance(each, str):
+            NamedWrapper.of(each).find()
+        elif not callable(each):
+            raise ConfigurationError(
+                f"A wrapper must be a name such as 'FrameStackObservation:stack_size=4', or a class, got {each!r}."
+            )
+    return several
+
+
+def wrapper_text(wrapper: Wrapping) -> str:
+    """Returns a wrapper as text, by which a study or a checkpoint knows it.
+
+    Raises:
+        ConfigurationError: It has no name of its own (a lambda, say), which tells it from others.
+    """
+    if isinstance(wrapper, functools.partial):
+        given = [*((str(i), value) for i, value in enumerate(wrapper.args)), *wrapper.keywords.items()]
+        arguments = ",".join(f"{name}={json.dumps(value, default=repr)}" for name, value in given)
+        return f"{wrapper_text(wrapper.func)}:{arguments}" if arguments else wrapper_text(wrapper.func)
+    return place_of(wrapper)
+
+
+def wrapped(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label: str) -> gym.Env[Any, Any]:
+    """Puts wrappers around an environment, the first one innermost.
+
+    Raises:
+        ConfigurationError: One cannot be put there; the cause is in the message.
+    """
+    for each in wrappers:
+        try:
+            outer = (NamedWrapper.of(each).find() if isinstance(each, str) else each)(environment)
+        except Exception as error:
+            environment.close()
+            if isinstance(error, ConfigurationError):
+                raise
+            raise ConfigurationError(
+                f"The wrapper {each!r} cannot be put around {label!r}: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(outer, gym.Env):
+            raise ConfigurationError(f"The wrapper {each!r} must give a gymnasium.Env, it gave {outer!r}.")
+        environment = outer
+    return environment
+
+
+@functools.cache
+def _of_gymnasium() -> dict[str, Any]:
+    import gymnasium.wrappers as known
+
+    return {
+        name: found
+        for name, found in vars(known).items()
+        if isinstance(found, type) and issubclass(found, gym.Wrapper) and not name.startswith("_")
+    }
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return {"True": True, "False": False, "None": None}.get(text, text)

@@ -1,0 +1,43 @@
+"""Observations on which members of a population are compared with the same agents alone, before they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.agent import Agent
+from agents.errors import NonFiniteError
+
+Array = np.ndarray[Any, Any]
+
+_PROBES = 8
+"""Steps of all environments."""
+
+
+def probe_observations(space: spaces.Box, n_envs: int) -> Array:
+    """[T, N, ...] observations of the kind that the space has, the same every time."""
+    rng, shape = np.random.default_rng(0), (_PROBES, n_envs, *space.shape)
+    if np.issubdtype(space.dtype, np.integer):
+        return rng.integers(0, 256, shape).astype(space.dtype)
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def action_at(agent: Agent, probe: Array) -> Array | None:
+    """Return the actions at one probe, or None where there are none.
+
+    No environment has made the probes, so an agent may forbid every action there.
+    """
+    try:
+        return agent.act(probe, explore=False)
+    except NonFiniteError:
+        return None
+
+
+def agreement(one: Sequence[Array | None], other: Sequence[Array | None]) -> float:
+    """Return the share of actions, [T] of [N, ...] each, that are the same."""
+    pairs = zip(one, other, strict=True)
+    same = [a is b if a is None or b is None else np.isclose(a, b, rtol=1e-3, atol=1e-4).mean() for a, b in pairs]
+    return float(np.mean(same))

@@ -1,0 +1,28 @@
+"""Text whose further lines begin below its first word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """A lead, and a text beside it that is wrapped between words.
+
+    Attributes:
+        lead: Stands before the first line.
+        text: Is wrapped in what is left of the width.
+    """
+
+    lead: Text
+    text: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.lead.cell_len
+        lines = self.text.wrap(console, max(1, options.max_width - indent))
+        for index, line in enumerate(lines or [Text()]):
+            line.rstrip()
+            yield Text.assemble(self.lead if index == 0 else " " * indent, line)

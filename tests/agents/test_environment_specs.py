@@ -1,0 +1,243 @@
+"""What an environment is made of as data: files and classes, wrappers by name, step limits; how it is kept."""
+
+import copyreg
+import functools
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import FrameStackObservation, TimeLimit
+
+import agents
+from agents.environments import Environments, EnvironmentSpec
+from agents.environments.wrappers import NamedWrapper, wrapper_text
+from agents.errors import ConfigurationError
+
+SOURCE = '''
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import register
+
+
+class Endless(gym.Env):
+    """Never ends by itself."""
+
+    def __init__(self, reward=1.0, render_mode=None):
+        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+        self.reward = reward
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), self.reward, False, False, {}
+
+
+class Doubled(gym.RewardWrapper):
+    def __init__(self, env, by=2.0):
+        super().__init__(env)
+        self.by = by
+
+    def reward(self, reward):
+        return self.by * reward
+
+
+NOTHING = 3
+register("OfAFile-v0", Endless)
+'''
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    (tmp_path / "my_env.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "my_env.py"
+    gym.registry.pop("OfAFile-v0", None)
+
+
+def first_episode(spec, **reset):
+    """Return and length of one episode."""
+    environment = spec.make()
+    environment.reset(seed=0, **reset)
+    total, length, over = 0.0, 0, False
+    while not over:
+        _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
+        total, length, over = total + reward, length + 1, terminated or truncated
+    environment.close()
+    return total, length
+
+
+# --- files and classes
+
+
+@pytest.mark.parametrize("id", ["my_env.py:Endless", "my_env.py:OfAFile-v0"])
+def test_an_environment_of_a_file(source, id):
+    spec = EnvironmentSpec.of(id, {"reward": 3.0})
+    assert spec.label == id
+    assert first_episode(EnvironmentSpec(id, {"reward": 3.0}, max_episode_steps=5)) == (15.0, 5)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_class_of_a_module():
+    spec = EnvironmentSpec.of("gymnasium.envs.classic_control:CartPoleEnv")
+    assert isinstance(spec.make(), gym.envs.classic_control.CartPoleEnv)
+    assert EnvironmentSpec.of("gymnasium:CartPole-v1").make().spec.id == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("id", "told"),
+    [
+        ("my_env.py", r"names no class: write my_env.py:Class. Environments in it: Endless"),
+        ("my_env.py:Endles", r"nothing called 'Endles'. Environments in it: Endless"),
+        ("my_env.py:NOTHING", r"no class and no function: 3"),
+        ("none.py:Endless", r"cannot be imported: .*no Python file 'none.py'"),
+        ("gymnasium:CartPoleEnvv", "Unknown environment"),
+        ("no_such_module:X", "cannot be imported"),
+    ],
+)
+def test_environments_that_are_not_there(source, id, told):
+    with pytest.raises(ConfigurationError, match=told):
+        EnvironmentSpec.of(id)
+
+
+def test_a_file_that_raises_is_named(source):
+    source.write_text("1 / 0")
+    with pytest.raises(ConfigurationError, match="cannot be imported: ZeroDivisionError"):
+        EnvironmentSpec.of("my_env.py:Endless")
+
+
+# --- step limits
+
+
+@pytest.mark.parametrize("n", [1, 16])
+def test_a_limit_is_in_place_of_the_registered_one(n):
+    """Of one copy (sync) and of many (native) alike."""
+    environments = Environments(EnvironmentSpec("CartPole-v1", max_episode_steps=4), n)
+    assert environments.kind == ("sync" if n == 1 else "native")
+    environments.reset(range(n))
+    steps = [environments.step(np.zeros(n, np.int64)) for _ in range(4)]
+    assert [step.truncated.all() for step in steps] == [False, False, False, True]
+
+
+def test_a_limit_may_be_longer_than_the_registered_one():
+    spec = EnvironmentSpec("Pendulum-v1", max_episode_steps=250)
+    assert first_episode(spec)[1] == 250
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True])
+def test_limits_that_are_none(limit):
+    with pytest.raises(ConfigurationError, match="max_episode_steps must be a whole number >= 1"):
+        EnvironmentSpec("CartPole-v1", max_episode_steps=limit)
+
+
+# --- wrappers
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "arguments"),
+    [
+        ("FrameStackObservation:stack_size=4", "FrameStackObservation", {"stack_size": 4}),
+        ("AtariPreprocessing", "AtariPreprocessing", {}),
+        ("a.b:C", "a.b:C", {}),
+        ("a.b:C:x=1,y=[1,2],z=name", "a.b:C", {"x": 1, "y": [1, 2], "z": "name"}),
+        ("/x/y.py:C:flag=true,other=False,no=null", "/x/y.py:C", {"flag": True, "other": False, "no": None}),
+        ('TimeLimit:max_episode_steps=7,about={"a": 1}', "TimeLimit", {"max_episode_steps": 7, "about": {"a": 1}}),
+    ],
+)
+def test_wrappers_as_text(text, place, arguments):
+    assert NamedWrapper.of(text) == NamedWrapper(place, arguments)
+
+
+def test_wrappers_are_put_around_in_order(source):
+    wrappers = ("TimeLimit:max_episode_steps=3", "my_env.py:Doubled:by=5", "FrameStackObservation:stack_size=2")
+    spec = EnvironmentSpec("my_env.py:Endless", wrappers=wrappers)
+    made = spec.make()
+    assert type(made) is FrameStackObservation
+    assert made.observation_space.shape == (2, 2)
+    assert first_episode(spec) == (15.0, 3)
+
+
+def test_wrappers_as_classes_and_functions():
+    spec = EnvironmentSpec("CartPole-v1", wrappers=[functools.partial(TimeLimit, max_episode_steps=2)])
+    assert first_episode(spec)[1] == 2
+    assert spec.described["wrappers"] == ("gymnasium.wrappers.common:TimeLimit:max_episode_steps=2",)
+    again = EnvironmentSpec("CartPole-v1", wrappers=spec.described["wrappers"])
+    assert first_episode(again)[1] == 2
+    with pytest.raises(ConfigurationError, match="has no name"):
+        wrapper_text(lambda environment: environment)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "told"),
+    [
+        ("FrameStack:stack_size=4", "Unknown wrapper 'FrameStack'. Did you mean FrameStackObservation"),
+        ("my_env.py:Missing", "The wrapper 'my_env.py:Missing' cannot be loaded: .*nothing called"),
+        ("my_env.py:NOTHING", "no class and no function"),
+        (3, "must be a name such as"),
+    ],
+)
+def test_wrappers_that_are_not_there(source, wrapper, told):
+    with pytest.raises(ConfigurationError, match=told):
+        EnvironmentSpec("CartPole-v1", wrappers=[wrapper])
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["FrameStackObservation", "FrameStackObservation:stacksize=4", "AtariPreprocessing"]
+)
+def test_a_wrapper_that_does_not_fit_is_named_with_its_cause(wrapper):
+    with pytest.raises(ConfigurationError, match=f"wrapper '{wrapper}' cannot be put around 'CartPole-v1': .*"):
+        EnvironmentSpec("CartPole-v1", wrappers=[wrapper]).make()
+
+
+def test_a_wrapper_that_makes_no_environment():
+    with pytest.raises(ConfigurationError, match=r"must give a gymnasium\.Env, it gave 3"):
+        EnvironmentSpec("CartPole-v1", wrappers=[lambda environment: 3]).make()
+
+
+# --- how it is kept
+
+
+def test_specs_that_were_pickled_before_there_were_wrappers():
+    spec = EnvironmentSpec("CartPole-v1", {"sutton_barto_reward": True})
+    state = {name: value for name, value in spec.__getstate__().items() if name in {"id", "kwargs", "vectorization"}}
+    old = copyreg.__newobj__(EnvironmentSpec)
+    old.__setstate__({**state, "registration": None})
+    assert old == spec
+
+
+def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
+    spec = EnvironmentSpec("my_env.py:Endless", {}, "sync", ["my_env.py:Doubled"], 4)
+    agent = agents.make("ppo", spec, n_envs=2, n_steps=8, batch_size=8, n_epochs=1, hidden_sizes=(4,))
+    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path / "kept", every=16)]) as trainer:
+        trainer.train(env_steps=16)
+        assert trainer.history.returns[0] == 8.0
+    header = agents.checkpoint_file.header_of(agents.checkpoint_file.find(tmp_path / "kept"))
+    assert (header.wrappers, header.max_episode_steps) == (["my_env.py:Doubled"], 4)
+    loaded = agents.load_agent(tmp_path / "kept")
+    assert loaded.environment == spec
+    assert agents.play(loaded)[0].length == 4
+    other = agents.make(
+        "ppo", EnvironmentSpec("my_env.py:Endless"), **{"n_envs": 2, "n_steps": 8, "hidden_sizes": (4,)}
+    )
+    with (
+        agents.Trainer(other) as trainer,
+        pytest.raises(ConfigurationError, match=r"another environment's wrappers: it has \['my_env.py:Doubled'\]"),
+    ):
+        agents.checkpoint_file.resume(trainer, tmp_path / "kept")
+
+
+def test_what_it_is_in_words_of_a_study():
+    spec = EnvironmentSpec("CartPole-v1", wrappers="TimeLimit:max_episode_steps=3", max_episode_steps=9)
+    assert spec.described == {
+        "env": "CartPole-v1", "env_kwargs": {}, "wrappers": ("TimeLimit:max_episode_steps=3",), "max_episode_steps": 9,
+    }  # fmt: skip
+
+
+def test_spaces_are_those_of_the_wrapped_environment():
+    observation, _ = EnvironmentSpec("CartPole-v1", wrappers=["FrameStackObservation:stack_size=3"]).spaces()
+    assert isinstance(observation, spaces.Box)
+    assert observation.shape == (3, 4)

@@ -1,0 +1,116 @@
+"""Agents whose policy network forbids actions by logits of -inf learn, and never take one of these."""
+
+from collections.abc import Mapping
+
+import gymnasium as gym
+import keras
+import numpy as np
+import pytest
+
+from agents import AgentSpec, Trainer, evaluate
+from agents.algorithms.a2c import A2C
+from agents.algorithms.acer import ACER
+from agents.algorithms.ppo import PPO
+from agents.algorithms.trpo import TRPO
+from agents.population import Population
+
+N_ACTIONS = 4
+N_STEPS = 8
+
+
+class Cards(gym.Env):
+    """Pays 1 for the action that is marked; of the others, one to three may not be taken.
+
+    An observation has the mark of each action, and then 1 for each action that is allowed.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(0.0, 1.0, (2 * N_ACTIONS,), np.float32)
+        self.action_space = gym.spaces.Discrete(N_ACTIONS)
+
+    def _deal(self):
+        self.marked = int(self.np_random.integers(N_ACTIONS))
+        self.allowed = self.np_random.random(N_ACTIONS) < 0.5
+        self.allowed[(self.marked + 1) % N_ACTIONS] = False
+        self.allowed[self.marked] = True
+        return np.concatenate([np.arange(N_ACTIONS) == self.marked, self.allowed]).astype(np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._deal(), {}
+
+    def step(self, action):
+        assert self.allowed[action], "a forbidden action"
+        paid, self.t = float(action == self.marked), self.t + 1
+        # After its end an episode's last observation allows nothing.
+        terminated = self.t == N_STEPS
+        observation = np.zeros(2 * N_ACTIONS, np.float32) if terminated else self._deal()
+        return observation, paid, terminated, False, {}
+
+
+class Forbid(keras.layers.Layer):
+    """Logits of actions and an observation -> logits, -inf for those that the observation does not allow."""
+
+    def call(self, inputs):
+        logits, observations = inputs
+        return keras.ops.where(observations[:, N_ACTIONS:] > 0.5, logits, -np.inf)
+
+
+def masked(networks: Mapping[str, keras.Model], names: tuple[str, ...]) -> dict[str, keras.Model]:
+    made = dict(networks)
+    for name in names:
+        observations = keras.Input((2 * N_ACTIONS,))
+        outputs = Forbid()([made[name](observations), observations])
+        made[name] = keras.Model(observations, outputs, name=name)
+    return made
+
+
+class MaskedPPO(PPO):
+    def build(self):
+        return masked(super().build(), ("actor",))
+
+
+class MaskedA2C(A2C):
+    def build(self):
+        return masked(super().build(), ("actor",))
+
+
+class MaskedTRPO(TRPO):
+    def build(self):
+        return masked(super().build(), ("actor",))
+
+
+class MaskedACER(ACER):
+    def build(self):
+        return masked(super().build(), ("actor", "average"))
+
+
+ROLLOUTS = {"ent_coef": 0.01, "hidden_sizes": [16], "n_envs": 8, "learning_rate": 3e-3}
+CASES = [
+    (MaskedPPO, {**ROLLOUTS, "n_steps": 32, "n_epochs": 4}, 6_000),
+    (MaskedA2C, {**ROLLOUTS, "n_steps": 5, "learning_rate": 1e-2}, 12_000),
+    (MaskedTRPO, {**ROLLOUTS, "n_steps": 32, "n_epochs": 4}, 12_000),
+    (MaskedACER, {"hidden_sizes": [16], "n_envs": 4, "n_steps": 10, "learning_rate": 5e-3}, 6_000),
+]
+
+
+@pytest.mark.parametrize(("agent", "params", "env_steps"), CASES)
+def test_agents_learn_beside_forbidden_actions(agent, params, env_steps):
+    spec = AgentSpec.of(agent, Cards, params)
+    trained = spec.build(0)
+    at_random = evaluate(spec.build(1), n_episodes=20, seed=5, explore=True).mean()
+    with Trainer(trained) as trainer:
+        trainer.train(env_steps=env_steps)
+    assert at_random < 0.7 * N_STEPS  # 0.57 of the steps: the share of the marked action among those allowed
+    assert evaluate(trained, n_episodes=20, seed=5).mean() > 0.95 * N_STEPS
+
+
+@pytest.mark.parametrize("agent", [MaskedPPO, MaskedTRPO, MaskedACER])
+def test_members_of_populations_forbid_actions_too(agent):
+    params = {"hidden_sizes": [8], "n_envs": 2, "n_steps": 8, "ent_coef": 0.01}
+    population = Population(AgentSpec.of(agent, Cards, params), [{"seed": 0}, {"seed": 1}])
+    with Trainer(population) as trainer:
+        trainer.train(env_steps=64)
+        assert [run.error for run in trainer.runs] == [None, None]
+        assert all(np.isfinite(run.newest_loss) for run in trainer.runs)

@@ -1,0 +1,185 @@
+"""Images in a replay are stored once, and come out bit for bit as if both they and their successors had been."""
+
+import numpy as np
+import pytest
+
+from agents.replay import PrioritizedReplay, Transition, UniformReplay
+from agents.replay.frames import StackFinder
+from agents.replay.observations import Observations
+
+SHAPE = (6, 5, 4)
+
+
+def episodes(n_steps, n_columns, seed=0, length=5):
+    """Transitions of stacked frames, whose episodes end at random."""
+    rng = np.random.default_rng(seed)
+
+    def frames(n):
+        return rng.integers(0, 255, (n, *SHAPE[:2]), dtype=np.uint8)
+
+    seen = np.repeat(frames(n_columns)[..., None], SHAPE[-1], axis=-1)
+    for _ in range(n_steps):
+        following = np.concatenate([seen[..., 1:], frames(n_columns)[..., None]], axis=-1)
+        ended = rng.random(n_columns) < 1 / length
+        cut = ended & (rng.random(n_columns) < 0.5)
+        rewards = rng.random(n_columns).astype(np.float32)
+        yield Transition(seen, rng.integers(0, 3, n_columns), rewards, following, ended & ~cut, cut)
+        seen = following.copy()
+        seen[ended] = frames(int(ended.sum()))[..., None]
+
+
+def replays(kind=UniformReplay, n_envs=3, **how):
+    def make():
+        return kind(buffer_size=20 * n_envs, batch_size=8, n_envs=n_envs, rng=np.random.default_rng(1), **how)
+
+    return make(), make()
+
+
+@pytest.fixture
+def twice(monkeypatch):
+    """Has a replay store both, as those of before did, for as long as it is filled."""
+
+    def fill(replay, transitions):
+        with monkeypatch.context() as patch:
+            patch.setattr("agents.replay.uniform.pays", lambda _: False)
+            for transition in transitions:
+                replay.add(transition)
+        return replay
+
+    return fill
+
+
+def assert_same(ours, theirs, n=64):
+    for _ in range(3):
+        one, other = ours.sample(n), theirs.sample(n)
+        assert set(one) == set(other)
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, other[name], err_msg=name)
+            assert values.dtype == other[name].dtype
+
+
+@pytest.mark.parametrize("n_steps", [1, 7, 20, 21, 67])
+@pytest.mark.parametrize(("kind", "n_step"), [(UniformReplay, 1), (UniformReplay, 3), (PrioritizedReplay, 2)])
+def test_the_same_rows(twice, kind, n_step, n_steps):
+    ours, theirs = replays(kind, n_step=n_step)
+    if n_steps < n_step:
+        return
+    for transition in episodes(n_steps, 3):
+        ours.add(transition)
+    twice(theirs, episodes(n_steps, 3))
+    assert ours._images is not None
+    assert (ours._images._frames is not None) or n_steps < 30
+    assert theirs._images is None
+    assert_same(ours, theirs)
+
+
+def test_the_same_rows_after_a_cut(twice):
+    """Its environments begin new episodes, though none has ended."""
+    ours, theirs = replays()
+    first, second = list(episodes(9, 3)), list(episodes(9, 3, seed=5))
+    for transition in first:
+        ours.add(transition)
+    twice(theirs, first)
+    for replay in (ours, theirs):
+        replay.cut([0, 2])
+    for transition in second:
+        ours.add(transition)
+    twice(theirs, second)
+    assert_same(ours, theirs)
+
+
+def test_the_same_rows_of_members_that_stay(twice):
+    n_members, n_envs = 3, 2
+    makes = [
+        [
+            UniformReplay(buffer_size=20, batch_size=8, n_envs=n_envs, rng=np.random.default_rng(seed))
+            for seed in range(n_members)
+        ]
+        for _ in range(2)
+    ]
+    ours, theirs = (UniformReplay.of_members(memories) for memories in makes)
+    first = list(episodes(13, n_members * n_envs))
+    for transition in first:
+        ours.add(transition)
+    twice(theirs, first)
+    for replay in (ours, theirs):
+        replay.keep([2, 0])
+    assert_same(ours, theirs)
+    second = list(episodes(9, 2 * n_envs, seed=3))
+    for transition in second:
+        ours.add(transition)
+    twice(theirs, second)
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("n_steps", [7, 33])
+@pytest.mark.parametrize("of_before", [False, True])
+def test_it_goes_on_from_a_state(twice, n_steps, of_before):
+    """Also from the state of a replay of before, which stored both."""
+    (ours, theirs), (again, _) = replays(), replays()
+    first, second = list(episodes(n_steps, 3)), list(episodes(11, 3, seed=5))
+    for transition in first:
+        ours.add(transition)
+    twice(theirs, first)
+    again.set_state((theirs if of_before else ours).get_state())
+    assert again._images is not None
+    assert_same(again, theirs)
+    for transition in second:
+        again.add(transition)
+    twice(theirs, second)
+    assert_same(again, theirs)
+
+
+def test_it_takes_half_of_the_memory():
+    shape, n_envs, n_slots = (84, 84, 4), 2, 100
+    replay = UniformReplay(buffer_size=n_slots * n_envs, batch_size=8, n_envs=n_envs, rng=np.random.default_rng(0))
+    image = np.zeros((n_envs, *shape), np.uint8)
+    flags = np.zeros(n_envs, bool)
+    transition = Transition(image, np.zeros(n_envs, int), np.zeros(n_envs, np.float32), image, flags, flags)
+    replay.add(transition)
+    both = 2 * n_slots * image.nbytes
+    assert replay._images.nbytes < 0.52 * both
+    assert replay.bytes_when_full(transition) < 0.51 * both
+
+
+@pytest.mark.parametrize(("n_frames", "channels", "share"), [(4, 1, 0.15), (4, 3, 0.15), (1, 3, 0.55)])
+def test_stacked_frames_are_stored_once(n_frames, channels, share):
+    """Of stacks of four an eighth of what both would take, of a single frame in colour the half."""
+    rng, n_slots = np.random.default_rng(0), 400
+    replay = UniformReplay(buffer_size=n_slots, batch_size=8, n_envs=1, rng=rng)
+    frames = rng.integers(0, 255, (n_slots + n_frames + 1, 20, 20, channels), dtype=np.uint8)
+    stacks = [np.concatenate(list(frames[t : t + n_frames]), axis=-1)[None] for t in range(n_slots + 1)]
+    for t in range(n_slots):
+        over = np.array([t % 200 == 199])
+        replay.add(Transition(stacks[t], np.zeros(1, int), np.zeros(1, np.float32), stacks[t + 1], over, ~over & False))
+    assert replay._images.nbytes < share * 2 * n_slots * stacks[0].nbytes
+    assert (replay._images._frames is not None) == (n_frames > 1)
+    assert n_frames == 1 or replay._images._seen.base is None  # a view would keep the memory of all
+    rows = np.arange(n_slots)
+    np.testing.assert_array_equal(replay._rows("observations", rows), np.concatenate(stacks[:-1]))
+    np.testing.assert_array_equal(replay._rows("next_observations", rows), np.concatenate(stacks[1:]))
+
+
+def test_images_that_stand_still_prove_nothing():
+    finder = StackFinder(4)
+    still = np.zeros((2, 2, 4), np.uint8)
+    assert all(finder.look(still, still) is None for _ in range(50))
+    assert finder.look(still, np.ones((2, 2, 4), np.uint8)) == 0
+
+
+def test_successors_of_the_round_before_are_forgotten():
+    store = Observations(3, np.zeros((1, 2, 2, 1), np.uint8))  # a single channel is no stack
+    for t in range(20):  # every successor is apart: it is nothing that comes
+        store.add(t % 3, np.full((1, 2, 2, 1), t, np.uint8), np.full((1, 2, 2, 1), 100 + t, np.uint8))
+    assert len(store._apart) == 2
+    rows = np.array([0, 1, 2])
+    assert store.successors(rows)[:, 0, 0, 0].tolist() == [118, 119, 117]
+    assert store.observations(rows)[:, 0, 0, 0].tolist() == [18, 19, 17]
+
+
+def test_vectors_are_stored_as_before():
+    replay = UniformReplay(buffer_size=20, batch_size=4, n_envs=1, rng=np.random.default_rng(0))
+    vector, flags = np.zeros((1, 3), np.float32), np.zeros(1, bool)
+    replay.add(Transition(vector, np.zeros(1, int), np.zeros(1, np.float32), vector, flags, flags))
+    assert replay._images is None
+    assert set(replay._arrays) == set(Transition._fields)

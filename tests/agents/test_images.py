@@ -1,0 +1,101 @@
+"""Which observations are images, how their axes are put in order, and what is said where that is not certain."""
+
+import logging
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.environments import images
+from agents.environments.images import as_image, note_on
+from agents.environments.transforms import observation_transform
+from agents.network_config import NetworkConfig
+from agents.networks import network
+
+
+def pixels(shape):
+    return spaces.Box(0, 255, shape, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ((84, 84, 4), (84, 84, 4)),
+        ((4, 84, 84), (84, 84, 4)),
+        ((3, 210, 160), (210, 160, 3)),
+        ((210, 160, 3), (210, 160, 3)),
+        ((1, 84, 84), (84, 84, 1)),
+        ((84, 84, 1), (84, 84, 1)),
+        ((84, 84), (84, 84, 1)),
+        ((4, 96, 96, 3), (96, 96, 12)),
+        ((7, 7, 3), (7, 7, 3)),
+    ],
+)
+def test_images(given, seen):
+    transform = observation_transform(pixels(given), "E")
+    assert (transform.space.shape, transform.space.dtype) == (seen, np.uint8)
+    batch = np.random.default_rng(0).integers(0, 255, (2, *given), dtype=np.uint8)
+    out = transform(batch)
+    assert (out.shape, out.dtype, out.flags.c_contiguous) == ((2, *seen), np.uint8, True)
+    assert transform.space.contains(out[0])
+
+
+def test_channels_first_are_moved_not_reshaped():
+    image = np.arange(2 * 5 * 6, dtype=np.uint8).reshape(1, 2, 5, 6)
+    seen = observation_transform(pixels((2, 5, 6)), "E")(image)
+    assert seen[0, 3, 4].tolist() == [image[0, 0, 3, 4], image[0, 1, 3, 4]]
+
+
+def test_frames_in_colour_are_put_side_by_side_the_oldest_first():
+    frames = np.stack([np.full((40, 40, 3), value, np.uint8) for value in (7, 9)])[None]
+    seen = observation_transform(pixels((2, 40, 40, 3)), "E")(frames)
+    assert seen[0, 0, 0].tolist() == [7, 7, 7, 9, 9, 9]
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (35, 90), (2, 8, 8, 3), (12,)])
+def test_what_is_too_small_to_be_an_image_is_a_vector(shape):
+    assert as_image(pixels(shape)) is None
+    assert observation_transform(pixels(shape), "E").space.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (pixels((84, 84, 4)), ""),
+        (pixels((4, 84, 84)), ""),
+        (pixels((84, 84)), ""),
+        (pixels((7, 7, 3)), ""),
+        (spaces.Box(-1, 1, (84,)), ""),
+        (spaces.Box(-1, 1, (6, 8)), ""),
+        (spaces.Discrete(3), ""),
+        (pixels((84, 4, 84)), "read as [height, width, channels], though the last axis is not the smallest"),
+        (pixels((84, 84, 84)), "read as [height, width, channels], though the last axis is not the smallest"),
+        (spaces.Box(0, 1, (84, 84, 3)), "of float32 are learned from as one flat vector: images are uint8"),
+        (spaces.Box(0, 1, (3, 84, 84)), "of float32 are learned from as one flat vector"),
+        (spaces.Box(0, 255, (84, 84), np.int64), "of int64 are learned from as one flat vector"),
+        (pixels((8, 8)), "of uint8 are learned from as one flat vector: images have 36 pixels a side"),
+    ],
+)
+def test_what_is_not_certain_is_said(space, told):
+    note = note_on(space)
+    assert (told in note) if told else note == ""
+
+
+def test_it_is_said_once(caplog):
+    images.say_note.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            images.say_note("Floats-v0", "observations are flat")
+    assert [record.getMessage() for record in caplog.records] == ["Environment 'Floats-v0': observations are flat."]
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "units"),
+    [((84, 84, 4), None, [512]), ((84, 84, 4), (64, 64), [64, 64]), ((3,), None, [64, 64]), ((3,), (), [])],
+)
+def test_the_usual_sizes(shape, given, units):
+    space = pixels(shape) if len(shape) == 3 else spaces.Box(-1, 1, shape)
+    layers = NetworkConfig(hidden_sizes=given).layers("q", space)
+    assert list(layers["hidden_sizes"]) == units
+    made = network(space, given, 2)
+    assert [layer.units for layer in made.layers if hasattr(layer, "units")] == [*units, 2]

@@ -1,0 +1,295 @@
+"""Every observation and action space of Gymnasium with every algorithm: learned, or refused with advice that exists.
+
+What is learned is played as a plain Gymnasium loop plays it: `predict` gives, step by step, what `agents.play` does.
+"""
+
+import importlib
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector.utils import concatenate, create_empty_array
+
+import agents
+from agents.algorithms.registry import ALGORITHMS
+from agents.environments import EnvironmentSpec
+from agents.environments.transforms import space_text
+from agents.errors import ConfigurationError
+
+WIDE = np.float32
+CONVOLUTIONS = [[4, 4, 4]]
+
+VECTORS = {
+    "box": spaces.Box(-1, 1, (3,)),
+    "discrete": spaces.Discrete(3, start=2),
+    "multi-discrete": spaces.MultiDiscrete([2, 3], start=[1, 5]),
+    "multi-binary": spaces.MultiBinary(3),
+    "dict": spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(2), "c": spaces.MultiBinary(2)}),
+    "goal": spaces.Dict({name: spaces.Box(-1, 1, (2,)) for name in ("observation", "achieved_goal", "desired_goal")}),
+    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (2, 2)), spaces.Dict({"x": spaces.Discrete(3)})]),
+    "integers": spaces.Box(0, 9, (3,), np.int64),
+}
+SEVERAL_AXES = {
+    "2-D": spaces.Box(-1, 1, (3, 4)),
+    "3-D": spaces.Box(-1, 1, (2, 3, 2)),
+    "board": spaces.Box(0, 3, (4, 4), np.uint8),
+}
+IMAGES = {
+    "channels last": spaces.Box(0, 255, (12, 14, 3), np.uint8),
+    "channels first": spaces.Box(0, 255, (4, 12, 14), np.uint8),
+    "grey": spaces.Box(0, 255, (40, 36), np.uint8),
+    "frames in colour": spaces.Box(0, 255, (2, 40, 36, 3), np.uint8),
+    "image in a dict": spaces.Dict({"pixels": spaces.Box(0, 255, (12, 14, 3), np.uint8)}),
+}
+NO_OBSERVATIONS = {
+    "text": spaces.Text(4),
+    "sequence": spaces.Sequence(spaces.Box(-1, 1, (2,))),
+    "graph": spaces.Graph(spaces.Box(-1, 1, (2,)), None),
+    "image among others": spaces.Dict({"pixels": spaces.Box(0, 255, (12, 12, 3), np.uint8), "a": spaces.Discrete(2)}),
+}
+DISCRETE = {"discrete": spaces.Discrete(3), "discrete from 1": spaces.Discrete(2, start=1)}
+BOUNDED = {
+    "box": spaces.Box(-1, 1, (2,)),
+    "unequal": spaces.Box(np.array([-2, 0], WIDE), np.array([2, 0.5], WIDE)),
+    "two axes": spaces.Box(-3, 1, (2, 2), np.float64),
+}
+UNBOUNDED = {"unbounded": spaces.Box(-np.inf, np.inf, (2,)), "half bounded": spaces.Box(0, np.inf, (1,))}
+SEVERAL = {
+    "multi-discrete": spaces.MultiDiscrete([2, 4, 3], start=[1, 0, -1]),
+    "multi-binary": spaces.MultiBinary((2, 2)),
+}
+NO_ACTIONS = {
+    "dict": spaces.Dict({"a": spaces.Discrete(2)}),
+    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
+    "integers": spaces.Box(0, 5, (1,), np.int64),
+}
+OBSERVATIONS = {**VECTORS, **SEVERAL_AXES, **IMAGES}
+ACTIONS = {**DISCRETE, **BOUNDED, **UNBOUNDED, **SEVERAL}
+
+ON_POLICY = ("a2c", "ppo", "trpo")
+TAKES = {name: {*DISCRETE, *BOUNDED, *UNBOUNDED, *SEVERAL} for name in ON_POLICY}
+TAKES |= {name: set(DISCRETE) for name in ("acer", "dqn", "rainbow")}
+TAKES |= {name: set(BOUNDED) for name in ("ddpg", "sac", "td3")}
+USUAL = {name: "discrete" if "discrete" in takes else "box" for name, takes in TAKES.items()}
+LENGTH = 7
+
+
+class Kinds(gym.Env):
+    """Gives samples of its observation space, takes only members of its action space, and writes down what happens."""
+
+    log: list = []  # noqa: RUF012 - of all copies
+
+    def __init__(self, observations, actions):
+        self.observation_space, self.action_space = observations, actions
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(1_000)))
+        self.t = 0
+        self.log.append(("reset", seed))
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), (action, self.action_space)
+        self.log.append(("step", np.array(action)))
+        self.t += 1
+        return self.observation_space.sample(), float(np.sum(action)), False, self.t >= LENGTH, {}
+
+    def compute_reward(self, achieved, desired, info):
+        return -float(np.abs(achieved - desired).sum())
+
+
+def where(observations, actions):
+    return EnvironmentSpec(Kinds, {"observations": observations, "actions": actions}, "sync")
+
+
+def tiny(algorithm, environment, image=False, **params):
+    small = {"n_envs": 2, "hidden_sizes": [8], "jit_compile": False}
+    if image:
+        small["convolutions"] = CONVOLUTIONS
+    if algorithm in ON_POLICY:
+        small |= {"n_steps": 8}
+    else:
+        small |= {"learning_starts": 8, "buffer_size": 200}
+        small |= {"n_steps": 8} if algorithm == "acer" else {"batch_size": 8}
+    if algorithm in ("ppo", "trpo"):
+        small |= {"batch_size": 8}
+    return agents.make(algorithm, environment, **small, **params)
+
+
+def assert_predict_is_play(agent, spec, **how):
+    """A plain loop with the environment's own values does what `agents.play` does."""
+    explore = how.get("explore", False)
+    state = agent.get_state()
+    Kinds.log.clear()
+    agents.play(agent, spec, n_episodes=2, **how)
+    played = list(Kinds.log)
+    agent.set_state(state)
+    Kinds.log.clear()
+    environment = spec.make_plain()
+    observation, _ = environment.reset(seed=played[0][1])
+    for _ in range(2):
+        over = False
+        while not over:
+            action = agent.predict(observation, deterministic=not explore)
+            observation, _, terminated, truncated, _ = environment.step(action)
+            over = terminated or truncated
+        observation, _ = environment.reset()
+    assert [kind for kind, _ in Kinds.log] == [kind for kind, _ in played]
+    for (_, ours), (kind, theirs) in zip(Kinds.log, played, strict=True):
+        if kind == "step":
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype
+
+
+# --- observations
+
+
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_observations(algorithm, kind):
+    spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
+    agent = tiny(algorithm, spec, image=kind in IMAGES)
+    assert_predict_is_play(agent, spec)
+    batch = [spec.make_plain().reset(seed=seed)[0] for seed in range(3)]
+    space = OBSERVATIONS[kind]
+    together = agent.predict(concatenate(space, batch, create_empty_array(space, 3)))
+    for one, several in zip(batch, together, strict=True):
+        np.testing.assert_allclose(agent.predict(one), several, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["box", "tuple", "2-D", "channels first"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_observations_are_learned_from(algorithm, kind):
+    spec = where(OBSERVATIONS[kind], ACTIONS[USUAL[algorithm]])
+    agent = tiny(algorithm, spec, image=kind in IMAGES)
+    with agents.Trainer(agent) as trainer:
+        trainer.train(env_steps=48)
+    assert agent.gradient_steps >= 2
+    assert_predict_is_play(agent, spec)
+
+
+@pytest.mark.parametrize("kind", NO_OBSERVATIONS)
+def test_observations_that_no_network_takes(kind):
+    with pytest.raises(ConfigurationError, match="Environment 'Kinds' has ") as refused:
+        where(NO_OBSERVATIONS[kind], ACTIONS["discrete"]).spaces()
+    assert_advice_exists(str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("space", "wrapper"),
+    [
+        (spaces.Text(4), "FlattenObservation"),
+        (NO_OBSERVATIONS["image among others"], 'FilterObservation:filter_keys=["pixels"]'),
+        (NO_OBSERVATIONS["image among others"], 'FilterObservation:filter_keys=["a"]'),
+    ],
+)
+def test_the_advice_helps(space, wrapper):
+    spec = EnvironmentSpec(Kinds, {"observations": space, "actions": ACTIONS["discrete"]}, "sync", [wrapper])
+    agent = tiny("dqn", spec, image="pixels" in wrapper)
+    assert_predict_is_play(agent, spec)
+
+
+# --- actions
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_actions(algorithm, kind):
+    spec = where(VECTORS["box"], ACTIONS[kind])
+    if kind not in TAKES[algorithm]:
+        with pytest.raises(ConfigurationError, match=re.escape(space_text(ACTIONS[kind]))) as refused:
+            tiny(algorithm, spec)
+        assert "\n" not in str(refused.value)
+        named = re.search(r"; ([\w, ]+) take these", str(refused.value))[1]
+        advised = set(re.split(", | and ", named))
+        assert advised == {name for name, takes in TAKES.items() if kind in takes}
+        return
+    agent = tiny(algorithm, spec)
+    with agents.Trainer(agent) as trainer:
+        trainer.train(env_steps=48)
+    assert agent.gradient_steps >= 2
+    assert_predict_is_play(agent, spec)
+    assert_predict_is_play(agent, spec, explore=True)
+
+
+@pytest.mark.parametrize("kind", NO_ACTIONS)
+def test_actions_that_no_agent_takes(kind):
+    with pytest.raises(ConfigurationError, match="Environment 'Kinds' has the action space") as refused:
+        where(VECTORS["box"], NO_ACTIONS[kind]).spaces()
+    assert_advice_exists(str(refused.value))
+
+
+def assert_advice_exists(told):
+    """Every name that a refusal advises can be imported."""
+    assert "\n" not in told
+    names = re.findall(r"gymnasium\.wrappers\.(\w+)", told)
+    assert names, told
+    for name in names:
+        assert hasattr(importlib.import_module("gymnasium.wrappers"), name)
+
+
+# --- predict
+
+
+def test_what_is_no_observation_is_refused():
+    agent = tiny("ppo", where(VECTORS["dict"], ACTIONS["discrete"]))
+    good = agent.environment.make_plain().reset(seed=0)[0]
+    for bad, told in [
+        ({**good, "a": np.zeros(3)}, r"shape \(2,\) in 'a', or a batch of them, \('N', 2\); got \(3,\)"),
+        ({"a": good["a"], "b": good["b"]}, r"has the part 'c'"),
+        ({**good, "a": np.zeros((5, 2))}, r"do not fit together: 'a' is a batch, 'b' is one"),
+    ]:
+        with pytest.raises(ConfigurationError, match=told):
+            agent.predict(bad)
+
+
+def test_normalised_observations():
+    spec = where(VECTORS["box"], ACTIONS["unequal"])
+    agent = tiny("ppo", spec, normalize_observations=True)
+    with agents.Trainer(agent) as trainer:
+        trainer.train(env_steps=64)
+    assert_predict_is_play(agent, spec)
+
+
+def test_stacked_frames_of_a_loaded_agent(tmp_path):
+    spec = EnvironmentSpec("Pendulum-v1", {}, "sync", ["FrameStackObservation:stack_size=3"], 5)
+    agent = tiny("sac", spec)
+    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=8)]) as trainer:
+        trainer.train(env_steps=24)
+    loaded = agents.load_agent(tmp_path)
+    environment = gym.wrappers.FrameStackObservation(gym.make("Pendulum-v1", max_episode_steps=5), 3)
+    observation, _ = environment.reset(seed=3)
+    action = loaded.predict(observation)
+    assert environment.action_space.contains(action)
+    np.testing.assert_allclose(action, 2.0 * agent.act(observation[None])[0], rtol=1e-6)  # [-1, 1] spans [-2, 2]
+
+
+def test_a_checkpoint_of_before_looks_at_the_environment(tmp_path, monkeypatch):
+    agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
+    with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=16)]) as trainer:
+        trainer.train(env_steps=16)
+    path, read = agents.checkpoint_file.find(tmp_path), agents.state_file.read
+    monkeypatch.setattr(
+        agents.state_file, "read", lambda *where: {k: v for k, v in read(*where).items() if k != "interface"}
+    )
+    assert agents.load_agent(path).predict(2) in (1, 2)
+
+
+def test_an_agent_without_an_environment_speaks_its_own_spaces():
+    agent = agents.algorithms.registry.agent_class("ppo")(spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    assert agent.predict(np.zeros(3, np.float32)) in (0, 1)
+    assert agent.predict(np.zeros((4, 3), np.float32)).shape == (4,)
+
+
+@pytest.mark.parametrize("made_for", [None, where(VECTORS["box"], ACTIONS["box"])], ids=["nothing", "another"])
+def test_an_agent_speaks_as_the_environment_that_it_is_trained_in(made_for, tmp_path):
+    spec = where(VECTORS["dict"], ACTIONS["unequal"])
+    like = tiny("ppo", spec)
+    agent = type(like)(like.observation_space, like.action_space, like.config, environment=made_for)
+    with agents.Trainer(agent, spec, callbacks=[agents.Checkpoints(tmp_path)]) as trainer:
+        trainer.train(env_steps=16)
+    assert_predict_is_play(agent, spec)
+    assert_predict_is_play(agents.load_agent(tmp_path), spec)

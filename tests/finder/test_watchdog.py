@@ -1,0 +1,122 @@
+"""The watchdog: how long what hangs is waited for, and what is told of it. Its clock's ticks are made by hand."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agents.hanging import HungError, UnderWay, under_way
+from finder.watchdog import Watchdog
+
+TICKS = 30  # of a limit
+
+
+@pytest.fixture(autouse=True)
+def _nothing_under_way() -> Iterator[None]:
+    yield
+    under_way.end()
+
+
+def ticks_until_hung(watchdog: Watchdog, most: int = 1_000) -> tuple[int, str]:
+    for n in range(1, most + 1):
+        try:
+            watchdog._tick(signal.SIGALRM, None)
+        except HungError as error:
+            return n, str(error)
+    return most, ""
+
+
+def asked(copy: int | None, n_copies: int = 8, of_member: int = 2) -> None:
+    under_way.environment, under_way.n_copies, under_way.of_member = "Arm-v0", n_copies, of_member
+    under_way.begin("step", copy)
+
+
+def test_what_hangs_is_named():
+    watchdog = Watchdog(3.0)
+    asked(5)
+    n, told = ticks_until_hung(watchdog)
+    assert n == TICKS
+    assert told.startswith("step() of 'Arm-v0' (copy 1) did not return for 3 s. If it is only slow")
+    under_way.end()
+    watchdog.feed()
+    assert ticks_until_hung(watchdog)[1].startswith("Nothing came back for 3 s: the environment or the agent hangs.")
+
+
+def test_every_copy_has_the_limit_for_itself():
+    watchdog = Watchdog(3.0)
+    for copy in range(8):
+        asked(copy)
+        assert ticks_until_hung(watchdog, TICKS - 1)[1] == ""
+
+
+@pytest.mark.parametrize("n_members", [1, 2, 4, 8, 15])
+def test_a_step_in_which_all_members_hang_takes_twice_the_limit(n_members: int):
+    watchdog, waited = Watchdog(3.0), 0
+    for member in range(n_members):
+        asked(2 * member, 2 * n_members)
+        waited += ticks_until_hung(watchdog)[0]
+    assert TICKS <= waited <= 2 * TICKS
+
+
+def test_after_a_step_the_limit_is_whole_again():
+    watchdog = Watchdog(3.0)
+    asked(0)
+    ticks_until_hung(watchdog)
+    watchdog.feed()
+    asked(0)
+    assert ticks_until_hung(watchdog)[0] == TICKS
+
+
+def test_the_first_update_may_take_longer():
+    watchdog = Watchdog(3.0)
+    asked(0)
+    under_way.end()
+    watchdog.feed(12.0)
+    assert ticks_until_hung(watchdog)[0] == 4 * TICKS
+    watchdog.feed(1.0)
+    assert ticks_until_hung(watchdog)[0] == TICKS
+
+
+def test_where_the_main_thread_hears_nothing_another_one_tells():
+    told, heard = [], threading.Event()
+
+    def deaf(reason: str) -> None:
+        told.append(reason)
+        heard.set()
+
+    watchdog = Watchdog(0.5, deaf)
+    with watchdog.watching():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        try:
+            asked(0)
+            time.sleep(0)  # as in compiled code: signals wait until it is back
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            assert heard.wait(60)
+        finally:
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    watchdog.close()
+    assert told[0].startswith("step() of 'Arm-v0' (copy 0) did not return for 0.5 s.")
+
+
+def test_outside_of_the_main_thread_it_does_nothing():
+    def watch() -> None:
+        with Watchdog(0.001).watching():
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+
+
+def test_all_copies_at_once_have_no_number():
+    state = UnderWay()
+    state.environment = "Arm-v0"
+    state.begin("reset")
+    assert state.position is None
+    assert state.members_left == 0
+    assert state.why(2.0).startswith("reset() of 'Arm-v0' did not return for 2 s.")

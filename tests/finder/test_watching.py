@@ -1,0 +1,159 @@
+"""Who watches a search that is called from Python, and what a notebook shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+from finder import LRFinder, OptFinder, run_file, run_search, tune, work
+from finder.cli.progress import PlainProgress
+from finder.cli.tracker import Tracker
+from finder.notebook_progress import NotebookProgress
+from finder.watching import make_display
+from studies import StudySpec
+
+ENV = "fakes:TwoStep-v0"
+QUICK: dict[str, Any] = {
+    **{"seeds": 1, "storage": None, "executor": "inline", "params": SMALL_PPO, "env_steps": 64, "confirm": 0},
+}
+SPEC: dict[str, Any] = {
+    **{"name": "x", "storage": "memory", "agents": ("ppo",), "env": ENV, "env_steps": 64, "seeds": (0,)},
+    **{"executor": "inline", "fixed": SMALL_PPO, "trials": ({"learning_rate": 1e-3},), "confirm": 0},
+}
+FILE = f"""
+name = "x"
+storage = "memory"
+agents = ["ppo"]
+env = "{ENV}"
+env_steps = 64
+seeds = [0]
+n_trials = 1
+executor = "inline"
+confirm = 0
+[params]
+learning_rate = "1e-4:1e-2:log"
+[fixed]
+n_envs = 2
+n_steps = 16
+batch_size = 16
+hidden_sizes = [8]
+jit_compile = false
+"""
+CALLS: dict[str, Callable[..., Any]] = {
+    "grid": lambda **options: LRFinder("ppo", ENV).grid(rates=[1e-3], **QUICK, **options),
+    "opt": lambda **options: OptFinder("ppo", ["sgd"], ENV).find(learning_rates=[1e-3], **QUICK, **options),
+    "tune": lambda **options: tune("ppo", ENV, {"learning_rate": None}, n_trials=1, **QUICK, **options),
+    "run_search": lambda **options: run_search(StudySpec(**SPEC), **options),
+}
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress as it is outside of tests."""
+    monkeypatch.delenv("FINDER_PROGRESS")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.usefixtures("shown")
+def test_searches_are_shown_unless_told_otherwise(call: str, capsys: pytest.CaptureFixture[str]):
+    CALLS[call]()
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert re.search(r"^✓ #0 .*learning_rate 1e-3|^✓ #0 ", told.err, re.M)
+    assert "\x1b" not in told.err  # plain lines, since this is no terminal
+    CALLS[call](progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "study.toml").write_text(FILE)
+    run_file(tmp_path / "study.toml")
+    assert "✓ #0" in capsys.readouterr().err
+    run_file(tmp_path / "study.toml", progress=False)
+    assert capsys.readouterr().err == ""
+    storage = f"sqlite:///{tmp_path}/finder.db"
+    run_search(StudySpec(**{**SPEC, "storage": storage}), progress=False)
+    work("x", storage).close()
+    assert "Nothing left to run" in capsys.readouterr().err
+    work("x", storage, progress=False).close()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["progress", "observer"])
+@pytest.mark.usefixtures("shown")
+def test_an_observer_watches_in_place_of_the_display(name: str, capsys: pytest.CaptureFixture[str]):
+    tracker = Tracker()
+    for call in CALLS.values():
+        before = tracker.states["complete"]
+        call(**{name: tracker})
+        assert tracker.states["complete"] == before + 1
+    assert capsys.readouterr().err == ""
+
+
+def test_the_environment_switches_it_off(capsys: pytest.CaptureFixture[str]):
+    assert os.environ["FINDER_PROGRESS"] == "0"  # as all tests have it
+    CALLS["grid"]()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_import_of_the_package_does_not_import_what_draws():
+    script = "import sys, finder, finder.watching\nassert 'rich' not in sys.modules and 'IPython' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert type(make_display()) is PlainProgress
+    shells = [SimpleNamespace(kernel=object()), SimpleNamespace(), None]
+    displays = []
+    for shell in shells:
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda own=shell: own))  # type: ignore[misc]
+        displays.append(type(make_display()))
+    assert displays == [NotebookProgress, PlainProgress, PlainProgress]
+
+
+class TestNotebook:
+    def test_one_output_is_replaced_and_ends_with_the_lines(self):
+        pages: list[str] = []
+        display = NotebookProgress(show=pages.append)
+        with display:
+            assert "starting" in pages[0]
+            CALLS["grid"](progress=display)
+        last = pages[-1]
+        assert last.startswith("<pre")
+        assert "starting" not in last
+        text = re.sub("<[^>]+>", "", last)
+        assert "Study lr-ppo-" in text
+        assert re.search(r"^✓ #0 learning_rate 1e-3 ", text, re.M)
+        assert "steps/s" not in text  # what was redrawn is gone
+        assert display._output._thread is not None
+        assert not display._output._thread.is_alive()
+
+    def test_a_drawing_that_fails_ends_no_search(self):
+        def fail(page: str) -> None:
+            pages.append(page)
+            if len(pages) > 1:
+                raise ConnectionError("the page is closed")
+
+        pages: list[str] = []
+        display = NotebookProgress(show=fail)
+        with display:
+            result = CALLS["grid"](progress=display)
+        assert list(result.table()["state"]) == ["COMPLETE"]
+
+    def test_text_is_no_html(self):
+        pages: list[str] = []
+        display = NotebookProgress(show=pages.append)
+        with display:
+            display.console.print("<b>&")
+        assert "&lt;b&gt;&amp;" in pages[-1]
