@@ -95,12 +95,8 @@ class Pick:
             return f"{params_text(self.params)}: suggested by the range test {where}"
         value = f"{self.metric} {spread_text(self.value, self.spread)} over {self.seeds_text}"
         interval = interval_text(self.low, self.high)
-        sure = [f"expected {interval} (95%)"] if interval else []
-        if self.tied:
-            sure.append(f"tie with {counted(len(self.tied), 'other trial')}")
-        if self.rate is not None and self.rate.why_unsafe:
-            sure.append("no safe suggestion of a rate")
-        return f"{params_text(self.params)}: {'; '.join([value, *sure])} {where}"
+        expected = f"; expected {interval} (95%)" if interval else ""
+        return f"{params_text(self.params)}: {value}{expected} {where}"  # how sure it is, its study's conclusion says
 
     @property
     def seeds_text(self) -> str:
