@@ -219,6 +219,17 @@ class ActorCritic(KerasAgent):
         return {name: part for name, part in parts.items() if part is not None}
 
 
+def approximate_kl(log_ratio: Any) -> Any:
+    """Estimate the divergence of a new policy from the old one, whose actions these are: never negative.
+
+    Schulman, "Approximating KL divergence" (2020): the estimator k3, which is unbiased and of small variance.
+
+    Args:
+        log_ratio: Log-probability of each action under the new policy less that under the old one, [B].
+    """
+    return ops.mean(ops.exp(log_ratio) - 1.0 - log_ratio)
+
+
 def _distribution_over(space: Any) -> Any:
     """The distribution over the actions of a space, as agents see it."""
     if isinstance(space, spaces.MultiDiscrete):

@@ -42,6 +42,7 @@ class DistributedSteps(GradientSteps):
                 summed = context.all_reduce(tf.distribute.ReduceOp.SUM, parts)
                 norms = self._apply(name, summed, copies=n_replicas)
                 losses |= {norm: value / n_replicas for norm, value in norms.items()}  # summed up again below
+            losses |= self._after(self._turn, own, weight)
             self.names = tuple(losses)
             return tf.stack(list(losses.values()))
 

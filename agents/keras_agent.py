@@ -236,7 +236,10 @@ class KerasAgent(LiveAgent):
         config: Any = self.config
         opening = guarded(self, self.opening)()
         return Learnable(
-            turns=[replace(turn, loss=guarded(self, turn.loss)) for turn in guarded(self, self.turns)()],
+            turns=[
+                replace(turn, loss=guarded(self, turn.loss), after=turn.after and guarded(self, turn.after))
+                for turn in guarded(self, self.turns)()
+            ],
             variables=self._variables,
             optimizers=self._optimizers,
             numbers=self._numbers,

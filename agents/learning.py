@@ -33,11 +33,14 @@ class Turn:
         optimizers: Their names.
         loss: minibatch -> {name: scalar}; one scalar for each of them, others are metrics; and perhaps `PRIORITIES`.
         every: Gradient steps between their steps; the losses are computed all the same. Defaults to 1.
+        after: minibatch -> {name: scalar}, with the weights as they are after the step: metrics that are not gradients'
+            business, such as how far a policy has moved. NaN where no step is due. Defaults to none.
     """
 
     optimizers: Sequence[str]
     loss: Callable[[dict[str, Any]], Losses]
     every: int = 1
+    after: Callable[[dict[str, Any]], Losses] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +178,7 @@ class GradientSteps:
             told, gradients = self._gradients(turn, minibatch)
             for name, own in gradients.items():
                 told |= self._apply(name, own)
+            told |= self._after(turn, minibatch)
             if self._parts.losses_after:
                 after = self._losses(turn, minibatch)
                 told |= {LOSS_AFTER + name: after[name] for name in turn.optimizers}
@@ -183,7 +187,7 @@ class GradientSteps:
 
         def wait() -> list[Any]:
             losses = list(self._losses(turn, minibatch).values())
-            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no step, so no norms
+            return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no step: nothing after it
 
         if turn.every == 1:
             values = step()
@@ -191,6 +195,12 @@ class GradientSteps:
             is_due = tf.equal((self._parts.gradient_steps.value + 1) % turn.every, 0)
             values = tf.cond(is_due, step, wait)
         return dict(zip(names, values, strict=True))
+
+    def _after(self, turn: Turn, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
+        """Return the metrics that a turn has of the weights after its step, times `weight`."""
+        if turn.after is None:
+            return {}
+        return {name: weight * _scalar(name, value) for name, value in _mapping(turn.after(minibatch)).items()}
 
     def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
         """What a turn's loss names: scalars, and perhaps priorities."""

@@ -78,10 +78,13 @@ class ServedUpdate(GradientSteps):
     def __init__(self, servers: Servers, agent: KerasAgent, watched: Sequence[Any]) -> None:
         super().__init__(agent.learnable())
         self._servers, self._watched = servers, watched
-        gradients = functools.partial(self._gradients, self._parts.only_turn())
+        turn = self._parts.only_turn()
+        gradients = functools.partial(self._gradients, turn)
         self._gradients_of_part = tf.function(gradients, autograph=False, reduce_retracing=True)
         self._whole = tf.function(self._parts.whole, autograph=False, reduce_retracing=True)
         self._move = tf.function(self._with_sum, autograph=False, reduce_retracing=True)
+        after = functools.partial(self._after, turn)
+        self._after_step = tf.function(after, autograph=False, reduce_retracing=True)
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Any], Any]:
         """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
@@ -111,8 +114,10 @@ class ServedUpdate(GradientSteps):
         ]
         told = [each.fetch() for each in asked]
         self._move([gradients for _, gradients in told])
-        self.names = tuple(told[0][0])
-        return np.sum([list(losses.values()) for losses, _ in told], axis=0)
+        losses = np.sum([list(losses.values()) for losses, _ in told], axis=0)
+        after = self._after_step(minibatch)
+        self.names = (*told[0][0], *after)
+        return np.concatenate([losses, np.array(list(after.values()), losses.dtype)])
 
     def _with_sum(self, parts: list[dict[str, list[Any]]]) -> None:
         for name in parts[0]:

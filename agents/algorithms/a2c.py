@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, OneLossConfig
+from agents.actor_critic import ActorCritic, OneLossConfig, approximate_kl
 from agents.backend import ops
 from agents.config import hyperparameter
+from agents.learning import Turn
 from agents.replay import RolloutMemory
 
 
@@ -43,6 +44,9 @@ class A2C(ActorCritic):
     def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
         return RolloutMemory(n_steps=self.config.n_steps, rng=rng)
 
+    def turns(self) -> Sequence[Turn]:
+        return [Turn(list(self.optimizers), self.loss, after=self.divergence)]
+
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]
         values = self.networks["critic"](batch["observations"], training=True)[:, 0]  # [B]
@@ -51,3 +55,10 @@ class A2C(ActorCritic):
         value_loss = ops.mean(ops.square(values - batch["returns"]))
         entropy = ops.mean(self.distribution.entropy(parameters))
         return {**self.losses(policy_loss, value_loss, entropy), "value_mean": ops.mean(values)}
+
+    def divergence(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """How far the step has moved the policy; before it, the policy is the one that acted."""
+        parameters = self.networks["actor"](batch["observations"], training=False)  # [B, A]
+        return {
+            "approx_kl": approximate_kl(self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"])
+        }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, OneLossConfig
+from agents.actor_critic import ActorCritic, OneLossConfig, approximate_kl
 from agents.backend import ops
 from agents.config import hyperparameter
 from agents.errors import ConfigurationError
@@ -72,7 +72,6 @@ class PPO(ActorCritic):
         return {
             **self.losses(policy_loss, value_loss, entropy),
             "value_mean": ops.mean(values),
-            # Schulman's estimator of the divergence between old and new policy: small variance, never negative.
-            "approx_kl": ops.mean(ratio - 1.0 - log_ratio),
+            "approx_kl": approximate_kl(log_ratio),
             "clip_fraction": ops.mean(ops.cast(ops.abs(ratio - 1.0) > clip, "float32")),
         }

@@ -31,6 +31,7 @@ CASES = {
     "dqn-parts": (dict(SMALL, batch_size=17, learning_starts=20, train_freq=4, buffer_size=200, double=True,
                        dueling=True, noisy=True, n_atoms=11, v_max=20.0), "CartPole-v1", 200),
     "dqn-few": (dict(SMALL, batch_size=2, learning_starts=20), "CartPole-v1", 100),  # fewer rows than replicas
+    "a2c": (dict(SMALL, n_envs=2, n_steps=5), "CartPole-v1", 200),
     "acer": (dict(SMALL, n_envs=2, n_steps=5, replay_ratio=2, learning_starts=20), "CartPole-v1", 100),
 }
 told = {}
@@ -66,7 +67,7 @@ def differences() -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn", "dqn-parts", "dqn-few", "acer"])
+@pytest.mark.parametrize("case", ["ppo", "ppo-continuous", "dqn", "dqn-parts", "dqn-few", "a2c", "acer"])
 @pytest.mark.parametrize("strategy", ["one-device", "mirrored", "mirrored:3"])
 def test_the_same_minibatches_give_the_same_weights(differences: Any, case: str, strategy: str) -> None:
     told = differences[case]
