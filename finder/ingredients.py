@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from agents.strategies import StrategySpec
+from finder.recorded_defaults import ChangedDefaults
 from studies.spec import StudySpec
 
 
@@ -64,6 +65,11 @@ class Ingredients:
             for label, agent in self.agents.items()
         }
         return replace(self, agents=agents, environment=environment)
+
+    def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> Ingredients:
+        """The same with agents whose defaults are those of a study's earlier trials."""
+        agents = {each.label: self.agents[each.label].with_params(each.recorded) for each in changed}
+        return replace(self, agents={**self.agents, **agents})
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
         """The agent that a trial's parameters describe."""

@@ -17,6 +17,7 @@ from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.guarded_observer import GuardedObserver
 from finder.ingredients import Ingredients, check_plan
+from finder.recorded_defaults import changed_defaults
 from finder.trial import Outcome, TrialSpec
 from finder.watching import is_script, watched
 from studies.attributes import LEARNED_ATTR
@@ -102,7 +103,10 @@ class Search:
     ) -> None:
         self.study = study
         self.recorder = Recorder(study)
-        self._ingredients = ingredients.stepped_by(study.stepped_by)
+        changed = changed_defaults(study, ingredients.agents)
+        self._ingredients = ingredients.stepped_by(study.stepped_by).with_recorded_defaults(changed)
+        if changed:
+            executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor
         self._observer = None if observer is None else GuardedObserver(observer)
         self._further = further
