@@ -18,6 +18,7 @@ from typing import TypeVar
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
 from studies.owner import Owner
+from studies.patience import StorageAwayError
 
 log = logging.getLogger(__name__)
 
@@ -232,6 +233,8 @@ class Claims:
             for number in list(self._held):
                 try:
                     self.give_back(number)
+                except StorageAwayError:  # and so it is for all the others, each of which would be waited for
+                    break
                 except Exception as error:  # noqa: BLE001 - it is free by itself, in a while
                     log.debug("what is held of %s could not be given back: %s", self._study, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -34,10 +35,20 @@ PATIENCE_VARIABLE = "FINDER_STORAGE_SECONDS"
 PATIENCE_SECONDS = 300.0
 """How long it waits where nobody says otherwise."""
 
+CALL_SECONDS = 60.0
+"""How long one call of a server may take before it is made again."""
+
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
+_SHORTEST_CALL, _CALL_WHEN_OVER = 0.1, 1.0
 
 _FOR_EVER = ("readonly database", "read-only", "no such table", "no such column", "authentication", "does not exist")
 """In what databases say where waiting is of no use."""
+
+_PASSING = ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "INTERNAL")
+"""gRPC's codes of calls that may be answered when they are made again."""
+
+_ANSWERS = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION")
+"""gRPC's codes with which a storage answers: there is no such trial, or it has ended."""
 
 _TOKEN = "finder:token"
 """System attribute of a trial: what a trial is found by again, whose creation nobody confirmed."""
@@ -59,6 +70,10 @@ class Trouble(NamedTuple):
     may_pass: bool
 
 
+class Refusal(Trouble):
+    """A server refuses a call for good: it wants a token, or knows no such call."""
+
+
 class Patience:
     """Calls a storage again while it is away.
 
@@ -73,12 +88,31 @@ class Patience:
     def __init__(self, label: str) -> None:
         self._label = label
         self._is_running = False
+        self._silent_since: float | None = None
+        self._own = threading.local()  # when the call of each thread was first made
         self.seconds = 0.0
         self.is_over = False
 
     def begin(self, seconds: float) -> None:
         """From now on a study is run in the storage, and it is waited for."""
-        self._is_running, self.seconds, self.is_over = True, seconds, False
+        self._is_running, self.seconds, self.is_over, self._silent_since = True, seconds, False, None
+
+    @property
+    def call_seconds(self) -> float:
+        """How long a call of a server may take that this thread makes now, so that it ends within the patience."""
+        if self.is_over:
+            return _CALL_WHEN_OVER
+        if not self._is_running:
+            return min(CALL_SECONDS, patience_seconds() or CALL_SECONDS)
+        if self.seconds <= 0:
+            return CALL_SECONDS
+        began = getattr(self._own, "began", None) or time.monotonic()
+        return min(CALL_SECONDS, max(self._left(began), _SHORTEST_CALL))
+
+    def silent_for(self, seconds: float) -> None:
+        """Notes that a call of so long ago was not answered. The patience of all threads is counted from there."""
+        since = time.monotonic() - seconds
+        self._silent_since = since if self._silent_since is None else min(self._silent_since, since)
 
     def __call__(self, call: Callable[[], _T], after_failure: Callable[[], _T] | None = None) -> _T:
         """Returns what a call returns.
@@ -88,42 +122,68 @@ class Patience:
             after_failure: What to call instead when it was cut short before, so that nobody knows whether it was heard.
 
         Raises:
-            StorageAwayError: If the storage stays away.
+            StorageAwayError: If the storage stays away, or a server refuses the call.
             Exception: What the call raises where the storage is there, or nobody runs a study in it.
         """
+        began = time.monotonic()
         try:
-            return call()
+            return self._made(call, began)
         except Exception as error:
             trouble = trouble_of(error)
-            if not self._is_running or trouble is None:
+            if trouble is None or not (self._is_running or _is_of_server(error)):
                 raise
-            if self.is_over or not trouble.may_pass or self.seconds <= 0:
+            if self.is_over or not self._is_running or not trouble.may_pass or self._left(began) <= 0:
                 raise self._given_up(trouble) from error
-            return self._wait(after_failure or call, trouble)
+            return self._wait(after_failure or call, trouble, began)
 
-    def _wait(self, call: Callable[[], _T], trouble: Trouble) -> _T:
-        began, wait = time.monotonic(), _FIRST_WAIT
+    def once(self, call: Callable[[], _T]) -> _T:
+        """Returns what a call returns that is made again by others."""
+        return self._made(call, time.monotonic())
+
+    def _made(self, call: Callable[[], _T], began: float) -> _T:
+        """Makes a call that was first made at a time."""
+        before, self._own.began = getattr(self._own, "began", None), began
+        try:
+            result = call()
+        except Exception as error:
+            if trouble_of(error) is not None:
+                self.silent_for(time.monotonic() - began)
+            raise
+        finally:
+            self._own.began = before
+        self._silent_since = None
+        return result
+
+    def _left(self, began: float) -> float:
+        """How long is still waited for a call that was first made at a time."""
+        silent = self._silent_since
+        return self.seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
+
+    def _wait(self, call: Callable[[], _T], trouble: Trouble, began: float) -> _T:
+        wait = _FIRST_WAIT
         log.warning("%s does not answer (%s): trying again for %g s.", self._label, trouble.told, self.seconds)
         while True:
-            time.sleep(wait)
+            time.sleep(min(wait, max(self._left(began), 0.0)))
             wait = min(2 * wait, _LONGEST_WAIT)
             try:
-                result = call()
+                result = self._made(call, began)
             except Exception as error:
                 now = trouble_of(error)
                 if now is None:
                     raise
-                if not now.may_pass or time.monotonic() - began > self.seconds:
+                if not now.may_pass or self._left(began) <= 0:
                     raise self._given_up(now) from error
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
                 return result
 
     def _given_up(self, trouble: Trouble) -> StorageAwayError:
-        self.is_over = True
-        if not trouble.may_pass:
-            return StorageAwayError(f"{self._label} cannot be written ({trouble.told}).")
-        return StorageAwayError(f"{self._label} has not answered for {self.seconds:g} s ({trouble.told}).")
+        self.is_over = self._is_running
+        if trouble.may_pass:
+            seconds = self.seconds if self._is_running else self.call_seconds
+            return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({trouble.told}).")
+        what = "refuses the call" if isinstance(trouble, Refusal) else "cannot be written"
+        return StorageAwayError(f"{self._label} {what} ({trouble.told}).")
 
 
 def patience_seconds() -> float:
@@ -154,20 +214,35 @@ def trouble_of(error: BaseException) -> Trouble | None:
             return None
         if isinstance(each, PoolTimeoutError):
             return Trouble(told, may_pass=True)
-        if type(each).__module__.startswith("grpc"):
-            return _trouble_behind(each)
+        if _is_of_grpc(each):
+            return _trouble_behind(each, is_whole=each is error)
         if isinstance(each, OSError):
             return Trouble(told, not isinstance(each, FileNotFoundError | PermissionError))
     return None
 
 
-def _trouble_behind(error: Any) -> Trouble | None:
-    """The same for an error of a gRPC proxy: it is away itself, or its own storage is."""
+def _trouble_behind(error: Any, is_whole: bool) -> Trouble | None:
+    """The same for an error of a gRPC proxy: it is away itself, or its own storage is, or it refuses the call.
+
+    Args:
+        error: The error.
+        is_whole: Whether nobody has made another error of it. Optuna's client does so of answers.
+    """
     code = error.code().name if callable(getattr(error, "code", None)) else ""
-    if code in ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL"):
-        told = " ".join(str(error.details()).split())[:160]
-        return Trouble(f"{code}: {told}", not any(words in told.lower() for words in _FOR_EVER))
-    return None
+    told = f"{code}: {' '.join(str(error.details()).split())[:160]}" if code else ""
+    if code in _PASSING:
+        return Trouble(told, not any(words in told.lower() for words in _FOR_EVER))
+    if not code or not is_whole or code in _ANSWERS:
+        return None
+    return Refusal(told, may_pass=False)
+
+
+def _is_of_grpc(error: BaseException) -> bool:
+    return type(error).__module__.startswith("grpc")
+
+
+def _is_of_server(error: BaseException) -> bool:
+    return any(_is_of_grpc(each) for each in _causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -257,8 +332,8 @@ class PatientTable(_Patient):
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         """See `studies.leases.LeaseTable`; whoever renews tries again by itself."""
-        renewed: set[int] = self._target.renew(study, owner, seconds)
-        return renewed
+        table: LeaseTable = self._target
+        return self._patience.once(lambda: table.renew(study, owner, seconds))
 
     def release(self, study: str, number: int, owner: str) -> bool:
         """See `studies.leases.LeaseTable`: what is gone after a call that was cut short was ours."""

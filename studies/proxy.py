@@ -6,35 +6,20 @@ Workers need neither a driver nor the password of the database, and a SQLite fil
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from optuna.exceptions import ExperimentalWarning
-
-from studies.episodes import EpisodeTable
 from studies.errors import StudyError
-from studies.leases import Lease, LeaseTable
-from studies.records import EpisodeRecord
+from studies.patience import trouble_of
+from studies.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 if TYPE_CHECKING:
     import grpc
-    from optuna.storages import GrpcStorageProxy
 
     from studies.storage import StudyStorage
 
-READY_SECONDS = 10.0
-"""How long a server may take to answer for the first time."""
-
 _THREADS = 32
-_PATH = "/finder.Tables/Call"
-_CALLS = {
-    "episodes": ("add", "curve", "curves", "count", "delete"),
-    "leases": ("take", "renew", "release", "held", "delete"),
-}
-_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 def make_proxy(storage: StudyStorage, host: str, port: int) -> tuple[grpc.Server, int]:
@@ -58,7 +43,11 @@ def make_proxy(storage: StudyStorage, host: str, port: int) -> tuple[grpc.Server
             f"a storage of the kind {kind!r} cannot be served: use sqlite:///finder.db or a database server."
         )
     # Without this, a second server on the same port takes half of the calls.
-    server = grpc.server(ThreadPoolExecutor(_THREADS), options=[*_UNLIMITED, ("grpc.so_reuseport", 0)])
+    server = grpc.server(
+        ThreadPoolExecutor(_THREADS),
+        options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
+        interceptors=(_answering(),),
+    )
     service = OptunaStorageProxyService(storage.optuna)
     api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     server.add_generic_rpc_handlers((_handler(storage),))
@@ -74,132 +63,44 @@ def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
 
     def call(request: bytes, _context: Any) -> bytes:
         table, method, arguments = json.loads(request)
-        if method not in _CALLS[table]:
-            raise ValueError(f"there is no call {table}.{method}")
-        result = getattr(getattr(storage, table), method)(*_decoded(arguments))
-        return json.dumps(_encoded(result)).encode()
+        if method not in CALLS.get(table, ()):
+            raise StudyError(f"there is no call {table}.{method}: use the same version of Finder on both sides.")
+        result = getattr(getattr(storage, table), method)(*decoded(arguments))
+        return json.dumps(encoded(result)).encode()
 
-    service, _, name = _PATH[1:].rpartition("/")
+    service, _, name = PATH[1:].rpartition("/")
     return grpc.method_handlers_generic_handler(service, {name: grpc.unary_unary_rpc_method_handler(call)})
 
 
-class Proxy:
-    """A server of `make_proxy`, as its clients see it.
+def _answering() -> grpc.ServerInterceptor:
+    """An interceptor that tells clients of every error whether calling again is of use.
 
-    Args:
-        host: Its host.
-        port: Its port.
-
-    Raises:
-        StudyError: Nothing answers there.
+    gRPC itself answers UNKNOWN for all of them.
     """
+    import grpc
 
-    def __init__(self, host: str, port: int) -> None:
-        import grpc
-        from optuna.storages import GrpcStorageProxy
+    class Answering(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+            handler = continuation(details)
+            if handler is None or handler.unary_unary is None:
+                return handler
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            self.optuna: GrpcStorageProxy = GrpcStorageProxy(host=host, port=port)
-        try:
-            self.optuna.wait_server_ready(timeout=READY_SECONDS)
-        except ConnectionError:
-            self.optuna.close()
-            raise StudyError(
-                f"nothing answers at grpc://{host}:{port}: start it with finder serve --host {host} --port {port}."
-            ) from None
-        self._channel = grpc.insecure_channel(f"{host}:{port}", options=_UNLIMITED)
-        self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(_PATH)
+            def answer(request: Any, context: Any) -> Any:
+                try:
+                    return handler.unary_unary(request, context)
+                except Exception as error:
+                    if context.code() is not None:  # it was answered already: of a trial that is not there, say
+                        raise
+                    trouble = trouble_of(error)
+                    if trouble is not None:
+                        context.abort(grpc.StatusCode.UNAVAILABLE, trouble.told)
+                    told = " ".join(str(error).split())[:200]
+                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {told}")
 
-    @property
-    def episodes(self) -> EpisodeTable:
-        """The episodes."""
-        return _RemoteEpisodes(self._call)
+            return grpc.unary_unary_rpc_method_handler(
+                answer,
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
 
-    @property
-    def leases(self) -> LeaseTable:
-        """Who holds which trial."""
-        return _RemoteLeases(self._call)
-
-    def _call(self, table: str, method: str, *arguments: Any) -> Any:
-        return _decoded(json.loads(self._channel_call(json.dumps([table, method, _encoded(arguments)]).encode())))
-
-    def close(self) -> None:
-        """Ends the connections."""
-        self._channel.close()
-        self.optuna.close()
-
-
-class _RemoteEpisodes(EpisodeTable):
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        if batch:
-            self._call("episodes", "add", study_name, batch)
-
-    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        found: list[EpisodeRecord] = self._call("episodes", "curve", study_name, trial_number)
-        return found
-
-    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
-        found: dict[int, list[EpisodeRecord]] = self._call("episodes", "curves", study_name)
-        return found
-
-    def count(self, study_name: str) -> int:
-        return int(self._call("episodes", "count", study_name))
-
-    def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        self._call("episodes", "delete", study_name, trial_number)
-
-
-class _RemoteLeases:
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> bool:
-        return bool(self._call("leases", "take", study, number, owner, seconds, instead_of))
-
-    def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        renewed: set[int] = self._call("leases", "renew", study, owner, seconds)
-        return renewed
-
-    def release(self, study: str, number: int, owner: str) -> bool:
-        return bool(self._call("leases", "release", study, number, owner))
-
-    def held(self, study: str) -> dict[int, Lease]:
-        held: dict[int, Lease] = self._call("leases", "held", study)
-        return held
-
-    def delete(self, study: str) -> None:
-        self._call("leases", "delete", study)
-
-
-def _encoded(value: Any) -> Any:
-    """As JSON, with a mark where JSON has no word for it."""
-    if isinstance(value, EpisodeRecord):
-        return {"episode": list(asdict(value).values())}
-    if isinstance(value, Lease):
-        return {"lease": list(value)}
-    if isinstance(value, Mapping):
-        return {"mapping": [[_encoded(key), _encoded(each)] for key, each in value.items()]}
-    if isinstance(value, set | frozenset):
-        return {"set": [_encoded(each) for each in value]}
-    if isinstance(value, list | tuple):
-        return [_encoded(each) for each in value]
-    return value
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    [(mark, content)] = value.items()
-    if mark == "episode":
-        return EpisodeRecord(**dict(zip(EpisodeRecord.__dataclass_fields__, content, strict=True)))
-    if mark == "lease":
-        return Lease(*content)
-    if mark == "set":
-        return {_decoded(each) for each in content}
-    return {_decoded(key): _decoded(each) for key, each in content}
+    return Answering()

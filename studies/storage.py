@@ -137,11 +137,12 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
 
 
 def _open_proxy(address: StorageAddress) -> StudyStorage:
-    from studies.proxy import Proxy
+    from studies.proxy_client import Proxy
 
     host, _, port = address.url.removeprefix("grpc://").rpartition(":")
-    proxy = Proxy(host, int(port))
-    return _patient(address, proxy.optuna, proxy.episodes, proxy.leases, [proxy.close])
+    patience = Patience(address.label)
+    proxy = Proxy(host, int(port), lambda: patience.call_seconds)
+    return _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
 
 
 def _storage(
@@ -149,17 +150,18 @@ def _storage(
 ) -> StudyStorage:
     """A storage whose own tables are in a database."""
     prepare(engine, address.label)
-    return _patient(address, optuna_storage, SqlEpisodes(engine), SqlLeases(engine), closers)
+    tables = SqlEpisodes(engine), SqlLeases(engine)
+    return _patient(address, Patience(address.label), optuna_storage, tables, closers)
 
 
 def _patient(
     address: StorageAddress,
+    patience: Patience,
     optuna_storage: BaseStorage,
-    episodes: EpisodeTable,
-    leases: LeaseTable,
+    tables: tuple[EpisodeTable, LeaseTable],
     closers: list[Callable[[], None]],
 ) -> StudyStorage:
-    patience = Patience(address.label)
+    episodes, leases = tables
     return StudyStorage(
         url=address.url,
         label=address.label,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from processes import session_members, wait_until_alone
 
 from agents.addresses import reachable
+from studies.patience import PATIENCE_VARIABLE
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 DEADLINE_SECONDS = 120
@@ -151,7 +153,7 @@ def test_what_listens_everywhere_is_reached_somewhere() -> None:
     ],
 )
 def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
-    monkeypatch.setattr("studies.proxy.READY_SECONDS", 0.5)
+    monkeypatch.setattr("studies.proxy_client.READY_SECONDS", 0.5)
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
     ran = finder(*words)
@@ -203,3 +205,31 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=30) == 0
         assert session_members(server.pid) == []
+
+
+@pytest.mark.real
+def test_a_server_that_is_stopped_ends_a_worker_within_its_patience(
+    finder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 3.0
+    write(finder.folder, "cli_envs:Slow-v0", n_trials=50)
+    (finder.folder / "slow").touch()
+    with served(finder) as (address, server):
+        assert finder("submit", "study.toml", "--storage", address).code == 0
+        monkeypatch.setenv(PATIENCE_VARIABLE, str(seconds))
+        monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
+        worker = start(finder, "worker", "shared", "--storage", address)
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (finder.folder / "running").exists():
+            assert worker.poll() is None, worker.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(server.pid, signal.SIGSTOP)
+        (finder.folder / "slow").unlink()
+        try:
+            _, told = worker.communicate(timeout=DEADLINE_SECONDS)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert worker.returncode == 2
+        assert f"{address} has not answered for {seconds:g} s" in " ".join(told.split())
+        assert "Traceback" not in told

@@ -1,0 +1,206 @@
+"""The gRPC proxy: servers that do not answer, and calls that are refused for good."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from studies import proxy_client
+from studies.listing import list_studies
+from studies.patience import PATIENCE_VARIABLE, StorageAwayError
+from studies.proxy import make_proxy
+from studies.proxy_messages import PATH
+from studies.storage import StudyStorage, open_storage
+
+DEADLINE_SECONDS = 60
+"""After so long a call that should have ended hangs."""
+
+
+class Stopping:
+    """A served storage whose tables can be stopped: calls reach it and are not answered."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self._goes_on = threading.Event()
+        self._goes_on.set()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+
+        def call(*args: Any) -> Any:
+            assert self._goes_on.wait(DEADLINE_SECONDS)
+            return found(*args)
+
+        return call
+
+    def stop(self) -> None:
+        self._goes_on.clear()
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+
+
+@pytest.fixture
+def stopping(tmp_path: Path) -> Iterator[tuple[str, Stopping]]:
+    with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
+        tables = Stopping(opened.episodes)
+        opened.episodes = tables  # type: ignore[assignment]
+        server, port = make_proxy(opened, "127.0.0.1", 0)
+        server.start()
+        yield f"grpc://127.0.0.1:{port}", tables
+        tables.go_on()
+        server.stop(grace=1).wait()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, StudyStorage]]:
+    with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
+        server, port = make_proxy(opened, "127.0.0.1", 0)
+        server.start()
+        yield f"grpc://127.0.0.1:{port}", opened
+        server.stop(grace=1).wait()
+
+
+def refusing(code: grpc.StatusCode, details: str) -> tuple[grpc.Server, int]:
+    """A server that answers the first call, and refuses all others."""
+    calls: list[bytes] = []
+
+    class Refusing(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, _details: Any) -> Any:
+            def call(request: bytes, context: Any) -> bytes:
+                calls.append(request)
+                if len(calls) > 1:
+                    context.abort(code, details)
+                return b"0"
+
+            return grpc.unary_unary_rpc_method_handler(call)
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((Refusing(),))
+    return server, server.add_insecure_port("127.0.0.1:0")
+
+
+class TestServersThatHang:
+    def test_a_running_study_gives_up_within_its_patience(
+        self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(PATIENCE_VARIABLE, "0.5")
+        url, tables = stopping
+        with open_storage(url) as opened:
+            opened.patience.begin(0.5)
+            tables.stop()
+            with pytest.raises(StorageAwayError, match=r"127\.0\.0\.1:\d+ has not answered for 0\.5 s"):
+                opened.episodes.count("a study")
+            assert opened.patience.is_over
+            assert opened.patience.call_seconds <= 1  # what is tried while it ends costs little
+
+    def test_readers_get_one_clear_line(self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
+        url, tables = stopping
+        with open_storage(url) as opened:
+            tables.stop()
+            with pytest.raises(StorageAwayError, match=r"has not answered") as caught:
+                opened.episodes.count("a study")
+            assert "\n" not in str(caught.value)
+            tables.go_on()
+            assert opened.episodes.count("a study") == 0
+
+    def test_a_server_that_goes_on_is_waited_for(
+        self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("studies.patience.CALL_SECONDS", 0.2)
+        url, tables = stopping
+        with open_storage(url) as opened:
+            opened.patience.begin(DEADLINE_SECONDS)
+            tables.stop()
+            with ThreadPoolExecutor(1) as threads:
+                waiting = threads.submit(opened.episodes.count, "a study")
+                time.sleep(0.5)
+                assert not waiting.done()
+                tables.go_on()
+                assert waiting.result(DEADLINE_SECONDS) == 0
+
+    def test_renewing_counts_as_silence(self, served: tuple[str, StudyStorage]) -> None:
+        """The time in which another thread was not answered is part of the patience."""
+        url, _ = served
+        with open_storage(url) as opened:
+            opened.patience.begin(30.0)
+            opened.patience.silent_for(29.0)
+            assert opened.patience.call_seconds < 2
+            assert opened.leases.renew("a study", "me", 60.0) == set()
+            assert opened.patience.call_seconds > 29
+
+
+class TestRefusedForGood:
+    @pytest.mark.parametrize(
+        "code", ["UNAUTHENTICATED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "PERMISSION_DENIED", "OUT_OF_RANGE"]
+    )
+    @pytest.mark.parametrize("running", [True, False])
+    def test_is_told_at_once_in_one_line(self, code: str, running: bool) -> None:
+        server, port = refusing(grpc.StatusCode[code], "not for you")
+        server.start()
+        try:
+            with open_storage(f"grpc://127.0.0.1:{port}") as opened:
+                if running:
+                    opened.patience.begin(DEADLINE_SECONDS)
+                began = time.monotonic()
+                with pytest.raises(StorageAwayError, match=f"refuses the call.*{code}: not for you") as caught:
+                    opened.episodes.count("a study")
+                assert time.monotonic() - began < DEADLINE_SECONDS / 2
+                assert "\n" not in str(caught.value)
+        finally:
+            server.stop(grace=0).wait()
+
+    def test_what_the_tables_cannot_do_is_refused_by_the_server(self, served: tuple[str, StudyStorage]) -> None:
+        url, _ = served
+        with grpc.insecure_channel(url.removeprefix("grpc://")) as channel:
+            call = channel.unary_unary(PATH)
+            for request in (
+                json.dumps(["episodes", "engine", []]).encode(),
+                json.dumps(["storage", "close", []]).encode(),
+                json.dumps(["episodes", "count", []]).encode(),
+                b"no JSON",
+            ):
+                with pytest.raises(grpc.RpcError) as caught:
+                    call(request, timeout=DEADLINE_SECONDS)
+                assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, request
+
+    def test_a_database_that_is_away_behind_the_server_is_waited_for(self, served: tuple[str, StudyStorage]) -> None:
+        url, behind = served
+        table, failures = behind.episodes, iter([True, True])
+
+        class Flaky:
+            def count(self, name: str) -> int:
+                if next(failures, False):
+                    raise OSError(28, "No space left on device")
+                return table.count(name)
+
+        with open_storage(url) as opened:
+            opened.patience.begin(DEADLINE_SECONDS)
+            behind.episodes = Flaky()  # type: ignore[assignment]
+            assert opened.episodes.count("a study") == 0
+            assert next(failures, None) is None
+
+    def test_another_grpc_server_is_no_storage(self) -> None:
+        """Optuna's own server has none of our tables."""
+        server = grpc.server(ThreadPoolExecutor(2))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            with pytest.raises(StorageAwayError, match=r"UNIMPLEMENTED.*finder serve"):
+                list_studies(f"grpc://127.0.0.1:{port}")
+        finally:
+            server.stop(grace=0).wait()
+
+    def test_nothing_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(proxy_client, "READY_SECONDS", 0.3)
+        with pytest.raises(Exception, match=r"nothing answers at grpc://127\.0\.0\.1:1"):
+            open_storage("grpc://127.0.0.1:1")
