@@ -6,6 +6,7 @@ import errno
 import logging
 import shlex
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from studies.access import Access
 from studies.conclusion import conclusion
+from studies.dashboard_gate import DashboardGate, without_tokens
 from studies.dashboard_page import DashboardPage, PickShown
 from studies.errors import StudyError
 from studies.listing import StudySummary, list_studies
@@ -160,23 +163,29 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8080,
     on_ready: Callable[[str], None] | None = None,
+    access: Access | None = None,
 ) -> None:
     """Serves optuna-dashboard until Ctrl-C, with our figures on every study, drawn again while studies run.
 
     Args:
         storage_url: The URL of an existing storage. Not `memory`, which nobody else can see.
-        host: Interface to listen on. Defaults to `127.0.0.1`: only this machine, because the dashboard has no password
-            and can delete studies.
+        host: Interface to listen on. Defaults to `127.0.0.1`: only this machine, because the dashboard can delete
+            studies.
         port: Port to listen on, from 0 to 65535; 0 takes a free one. Defaults to `8080`.
         on_ready: Called with the address, such as `http://127.0.0.1:8080/dashboard`, once requests are answered.
             Defaults to `None`.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
 
     Raises:
-        StudyError: If the storage cannot be opened, or the port is taken or not allowed.
+        StudyError: If the storage cannot be opened, the port is taken or not allowed, or anybody would be let in.
     """
-    with open_storage(storage_url, create=False) as storage, make_dashboard(storage, host, port) as server:
+    access = access or Access.of(host)
+    with (
+        open_storage(storage_url, create=False) as storage,
+        make_dashboard(storage, host, port, access=access) as server,
+    ):
         if on_ready is not None:
-            on_ready(f"http://{host}:{server.server_port}/dashboard")
+            on_ready(f"{'https' if access.has_tls else 'http'}://{host}:{server.server_port}/dashboard")
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
@@ -184,7 +193,12 @@ def serve(
 
 
 def make_dashboard(
-    storage: StudyStorage, host: str = "127.0.0.1", port: int = 8080, *, flag: str = "--port"
+    storage: StudyStorage,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    *,
+    flag: str = "--port",
+    access: Access | None = None,
 ) -> WSGIServer:
     """Attaches our figures and returns a server that is bound but does not serve yet.
 
@@ -195,9 +209,10 @@ def make_dashboard(
         host: Interface to listen on. Defaults to `127.0.0.1`.
         port: Port to listen on, 0 for a free one. Defaults to `8080`.
         flag: What says the port on the command line, for errors. Defaults to `--port`.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
 
     Raises:
-        StudyError: If the storage is in memory, or the port is taken or not allowed.
+        StudyError: If the storage is in memory, the port is taken or not allowed, or anybody would be let in.
     """
     if storage.url == "memory":
         raise StudyError(
@@ -206,11 +221,13 @@ def make_dashboard(
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: a mistake there should not cost the time of drawing all figures.
+    access = access or Access.of(host)
     server = _bind(host, port, flag)
     try:
+        server.use_tls(access.ssl_context())
         server.keeper = FigureKeeper(storage)
         server.keeper.look()
-        server.set_app(_application(storage, server.keeper))
+        server.set_app(DashboardGate(_application(storage, server.keeper), access))
     except BaseException:
         server.server_close()
         raise
@@ -233,6 +250,16 @@ class _ThreadedServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     keeper: FigureKeeper
 
+    def use_tls(self, context: ssl.SSLContext | None) -> None:
+        """Encrypts every connection. The handshake is made in the connection's own thread: a client may be slow."""
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.base_environ["HTTPS"] = "on"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Leaves a line in the log of a connection that broke, or that speaks no TLS."""
+        _logger.debug("a connection from %s was cut", client_address, exc_info=True)
+
     def serve_forever(self, poll_interval: float = 0.5) -> None:
         self.keeper.start()
         try:
@@ -244,8 +271,10 @@ class _ThreadedServer(ThreadingMixIn, WSGIServer):
 class _QuietHandler(WSGIRequestHandler):
     """Does not print a line for every request; the dashboard polls."""
 
+    timeout = 60.0  # a client that says nothing must not keep a thread
+
     def log_message(self, format: str, *args: Any) -> None:
-        _logger.debug(format, *args)
+        _logger.debug("%s", without_tokens(format % args))
 
 
 def _bind(host: str, port: int, flag: str) -> _ThreadedServer:

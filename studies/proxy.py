@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from studies.access import TOKEN_VARIABLE, Access
 from studies.errors import StudyError
 from studies.patience import trouble_of
 from studies.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 _THREADS = 32
 
 
-def make_proxy(storage: StudyStorage, host: str, port: int) -> tuple[grpc.Server, int]:
+def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | None = None) -> tuple[grpc.Server, int]:
     """Returns a server for a storage, bound but not started, and its port.
 
     Args:
         storage: An open storage in a database; it must stay open while the server runs.
-        host: Interface to listen on. There is no password: whoever reaches it may read and change every study.
+        host: Interface to listen on. Who is let in may read and change every study.
         port: Port to listen on, 0 for a free one.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
 
     Raises:
-        StudyError: If the storage cannot be served, or the port is taken or not allowed.
+        StudyError: If the storage cannot be served, the port is taken or not allowed, or anybody would be let in.
     """
     import grpc
     from optuna.storages._grpc.auto_generated import api_pb2_grpc
@@ -42,17 +44,22 @@ def make_proxy(storage: StudyStorage, host: str, port: int) -> tuple[grpc.Server
         raise StudyError(
             f"a storage of the kind {kind!r} cannot be served: use sqlite:///finder.db or a database server."
         )
+    access = access or Access.of(host)
     # Without this, a second server on the same port takes half of the calls.
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
-        interceptors=(_answering(),),
+        interceptors=(_letting_in(access), _answering()),
     )
     service = OptunaStorageProxyService(storage.optuna)
     api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     server.add_generic_rpc_handlers((_handler(storage),))
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        if access.certificate is None or access.key is None:
+            bound = server.add_insecure_port(f"{host}:{port}")
+        else:
+            pair = access.key.read_bytes(), access.certificate.read_bytes()
+            bound = server.add_secure_port(f"{host}:{port}", grpc.ssl_server_credentials([pair]))
     except RuntimeError:
         raise StudyError(f"port {port} on {host} is taken or not allowed: choose another --port or --host.") from None
     return server, bound
@@ -70,6 +77,26 @@ def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
 
     service, _, name = PATH[1:].rpartition("/")
     return grpc.method_handlers_generic_handler(service, {name: grpc.unary_unary_rpc_method_handler(call)})
+
+
+def _letting_in(access: Access) -> grpc.ServerInterceptor:
+    """An interceptor that refuses every call without the token, whatever it calls, before its message is read."""
+    import grpc
+
+    def refuse(_messages: Any, context: Any) -> None:
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            f"the token is missing or wrong: set {TOKEN_VARIABLE} to the server's token",
+        )
+
+    class LettingIn(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+            sent = dict(details.invocation_metadata or ()).get("authorization", "")
+            if access.admits(sent if isinstance(sent, str) else ""):
+                return continuation(details)
+            return grpc.stream_unary_rpc_method_handler(refuse)
+
+    return LettingIn()
 
 
 def _answering() -> grpc.ServerInterceptor:

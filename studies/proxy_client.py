@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from optuna.storages import GrpcStorageProxy
 from optuna.storages._grpc.auto_generated import api_pb2_grpc
 from optuna.storages._grpc.client import GrpcClientCache
 
+from studies.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
 from studies.episodes import EpisodeTable
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
@@ -34,16 +36,22 @@ class Proxy:
         host: Its host.
         port: Its port.
         call_seconds: Returns how long a call may take at this moment.
+        tls: Whether to speak TLS with it (``grpcs://``). Defaults to `False`.
 
     Raises:
-        StudyError: Nothing answers there, or it is no such server.
+        StudyError: Nothing answers there, it is no such server, or it refuses the token of `FINDER_TOKEN`.
     """
 
-    def __init__(self, host: str, port: int, call_seconds: Callable[[], float]) -> None:
-        label = f"grpc://{host}:{port}"
+    def __init__(self, host: str, port: int, call_seconds: Callable[[], float], *, tls: bool = False) -> None:
+        label = f"{'grpcs' if tls else 'grpc'}://{host}:{port}"
+        token = token_of_environment()
         options = [*UNLIMITED, ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS)]
-        bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        self._channel = grpc.intercept_channel(bare, _Deadlines(call_seconds))
+        if tls:
+            credentials = grpc.ssl_channel_credentials(authority_of_environment())
+            bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
+        else:
+            bare = grpc.insecure_channel(f"{host}:{port}", options=options)
+        self._channel = grpc.intercept_channel(bare, _Sent(call_seconds, token))
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
             grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
@@ -51,9 +59,7 @@ class Proxy:
             self.optuna: GrpcStorageProxy = _OptunaProxy(host, port, self._channel)
         except grpc.FutureTimeoutError:
             self.close()
-            raise StudyError(
-                f"nothing answers at {label}: start it with finder serve --host {host} --port {port}."
-            ) from None
+            raise StudyError(_why_silent(label, host, port, tls)) from None
         except BaseException:
             self.close()
             raise
@@ -115,23 +121,41 @@ class _Details(NamedTuple):
     compression: Any
 
 
-class _Deadlines(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Gives every call a deadline: without one, a server that is stopped blocks it for ever."""
+class _Sent(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Sends every call with the token and a deadline: without one, a server that is stopped blocks it for ever."""
 
-    def __init__(self, call_seconds: Callable[[], float]) -> None:
+    def __init__(self, call_seconds: Callable[[], float], token: str) -> None:
         self._call_seconds = call_seconds
+        self._token = [("authorization", bearer(token))] if token else []
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         """See `grpc.UnaryUnaryClientInterceptor`."""
-        timed = _Details(
+        sent = _Details(
             details.method,
             self._call_seconds(),
-            details.metadata,
+            [*(details.metadata or ()), *self._token],
             details.credentials,
             details.wait_for_ready,
             details.compression,
         )
-        return continuation(timed, request)
+        return continuation(sent, request)
+
+
+def _why_silent(label: str, host: str, port: int, tls: bool) -> str:
+    """Why a server did not answer the first call, and what to do."""
+    try:
+        socket.create_connection((host, port), timeout=1.0).close()
+    except OSError:
+        return f"nothing answers at {label}: start it with finder serve --host {host} --port {port}."
+    if tls:
+        return (
+            f"what listens at {host}:{port} does not answer over TLS: if finder serve runs there without --tls-cert, "
+            f"write grpc://; if its certificate is of your own making, set {AUTHORITY_VARIABLE} to that file."
+        )
+    return (
+        f"what listens at {host}:{port} does not answer: if finder serve runs there with --tls-cert, write grpcs://; "
+        f"if it was stopped, start it again."
+    )
 
 
 class _RemoteEpisodes(EpisodeTable):

@@ -139,9 +139,10 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
 def _open_proxy(address: StorageAddress) -> StudyStorage:
     from studies.proxy_client import Proxy
 
-    host, _, port = address.url.removeprefix("grpc://").rpartition(":")
+    scheme, _, place = address.url.partition("://")
+    host, _, port = place.rpartition(":")
     patience = Patience(address.label)
-    proxy = Proxy(host, int(port), lambda: patience.call_seconds)
+    proxy = Proxy(host, int(port), lambda: patience.call_seconds, tls=scheme == "grpcs")
     return _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
 
 

@@ -22,7 +22,7 @@ _JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
 _EXAMPLES = (
     "finder.db or sqlite:///finder.db (a file), memory, journal:///finder.log, "
     "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database, "
-    "grpc://host:13000 (finder serve)"
+    "grpc://host:13000 (finder serve; grpcs:// with --tls-cert)"
 )
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -34,7 +34,7 @@ _DRIVERS = {
 DEFAULT_PORT = 13_000
 """The port of Optuna's gRPC proxy."""
 
-_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb", "grpc")
+_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb", "grpc", "grpcs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ def parse_storage_url(url: str) -> StorageAddress:
     Args:
         url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL); `journal:///file.log` (four
             slashes for an absolute path, as SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite)
-            or in .log, .jsonl or .journal (journal); `grpc://host:port` of a server that `finder serve` started.
+            or in .log, .jsonl or .journal (journal); `grpc://host:port` of a server that `finder serve` started
+            (`grpcs://` where it has a certificate).
 
     Raises:
         StudyError: If it is none of these.
@@ -85,8 +86,8 @@ def _url_address(url: str) -> StorageAddress:
         if not location:
             raise StudyError(f"the storage {url!r} names no file: write journal:///finder.log.")
         return StorageAddress("journal", url, Path(location), url)
-    if scheme == "grpc":
-        return _proxy_address(url, location)
+    if scheme in ("grpc", "grpcs"):
+        return _proxy_address(scheme, location)
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -111,13 +112,17 @@ def _path_address(url: str) -> StorageAddress:
     raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
 
 
-def _proxy_address(url: str, location: str) -> StorageAddress:
+def _proxy_address(scheme: str, location: str) -> StorageAddress:
     """The address of a gRPC proxy; one without a port means the usual one."""
+    if "@" in location:  # what stands before it may be a secret, which every process list would show
+        raise StudyError(f"an address of a proxy holds no token: set FINDER_TOKEN, and write {scheme}://host:port.")
     host, _, port = location.rstrip("/").partition(":")
     port = port or str(DEFAULT_PORT)
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise StudyError(f"the storage {url!r} is no address of a proxy: write grpc://host:{DEFAULT_PORT}.")
-    address = f"grpc://{host}:{port}"
+        raise StudyError(
+            f"the storage '{scheme}://{location}' is no address of a proxy: write {scheme}://host:{DEFAULT_PORT}."
+        )
+    address = f"{scheme}://{host}:{port}"
     return StorageAddress("proxy", address, None, address)
 
 

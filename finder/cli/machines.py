@@ -9,6 +9,16 @@ import typer
 
 from agents.addresses import reachable
 from agents.errors import ConfigurationError
+from finder.cli.access import (
+    Host,
+    Insecure,
+    NewToken,
+    TlsCert,
+    TlsKey,
+    page_commands,
+    say_who_is_let_in,
+    token_commands,
+)
 from finder.cli.console import errors, print_json, results, say_commands, storage_flag, storage_for_file
 from finder.cli.parameters import (
     Executor,
@@ -98,39 +108,46 @@ def worker(
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 lets everybody in.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the proxy; 0 takes a free one.")] = 13000,
     dashboard_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
     ] = 8080,
     storage: Storage = None,
+    *,
+    new_token: NewToken = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    insecure: Insecure = False,
 ) -> int:
     """Let workers on other machines use a storage through this one, and show it in optuna-dashboard, until Ctrl-C.
 
-    There is no password: whoever reaches the ports can read and change every study.
+    Other machines need the token: set FINDER_TOKEN to the same one here and there.
     """
     import optuna
 
+    from studies.access import Access
     from studies.dashboard import make_dashboard
     from studies.proxy import make_proxy
     from studies.storage import open_storage
 
+    access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # what workers do is shown by them, and by the dashboard
     with open_storage(storage or DEFAULT_STORAGE) as opened:
-        proxy, bound = make_proxy(opened, host, port)
+        proxy, bound = make_proxy(opened, host, port, access)
         if opened.optuna.get_all_studies():
             errors().print("Drawing the figures of the studies ...", style="dim")
         else:
             errors().print(f"There is no study in {opened.label} yet.")
-        with make_dashboard(opened, host, dashboard_port, flag="--dashboard-port") as dashboard:
+        with make_dashboard(opened, host, dashboard_port, flag="--dashboard-port", access=access) as dashboard:
             proxy.start()
-            told = reachable(host)
-            address = f"grpc://{told}:{bound}"
+            told, s = reachable(host), "s" if access.has_tls else ""
+            address, page = f"grpc{s}://{told}:{bound}", f"http{s}://{told}:{dashboard.server_port}/dashboard"
             results().print(address, soft_wrap=True)
-            results().print(f"http://{told}:{dashboard.server_port}/dashboard", soft_wrap=True)
-            say_commands(
-                "Then", [(f"finder worker STUDY --storage {address}", "from any machine that reaches this one")]
-            )
+            results().print(page, soft_wrap=True)
+            say_who_is_let_in(access, host)
+            worker_command = (f"finder worker STUDY --storage {address}", "from any machine that reaches this one")
+            say_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])
             errors().print("Ctrl-C ends it.", style="dim")
             try:
                 dashboard.serve_forever(poll_interval=0.2)

@@ -12,8 +12,9 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
+from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, say_who_is_let_in
 from finder.cli.conclusion import pick_of, print_conclusion, say_next
-from finder.cli.console import errors, print_json, results, say_error, storage_flag, table
+from finder.cli.console import errors, print_json, results, say_commands, say_error, storage_flag, table
 from finder.cli.parameters import Json, Storage, StudyName
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
@@ -125,19 +126,30 @@ def report(
 
 
 def dashboard(
-    host: Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 lets everybody in.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
     storage: Storage = None,
+    *,
+    new_token: NewToken = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    insecure: Insecure = False,
 ) -> int:
     """Open the studies in optuna-dashboard, with Finder's figures, until Ctrl-C."""
+    from studies.access import Access
     from studies.dashboard import serve
+
+    access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
 
     def say_ready(address: str) -> None:
         results().print(address, soft_wrap=True)
+        say_who_is_let_in(access, host)
+        if access.is_new:
+            say_commands("Then", page_commands(access, address))
         errors().print("Ctrl-C ends it.", style="dim")
 
     errors().print("Drawing the figures of the studies ...", style="dim")
-    serve(storage or DEFAULT_STORAGE, host, port, say_ready)
+    serve(storage or DEFAULT_STORAGE, host, port, say_ready, access)
     return 0
 
 

@@ -91,8 +91,8 @@ def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
 
 def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
-    monkeypatch.setattr("finder.cli.machines.reachable", {"0.0.0.0": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get)
-    for host, told in (("0.0.0.0", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
+    monkeypatch.setattr("finder.cli.machines.reachable", {"127.0.0.2": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get)
+    for host, told in (("127.0.0.2", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
         ran = finder("serve", "--storage", "kept.db", "--host", host, "--port", "0", "--dashboard-port", "0")
         assert ran.code == 0, ran.err
         proxy, dashboard = ran.out.split()

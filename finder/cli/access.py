@@ -1,0 +1,52 @@
+"""The options of commands that serve, and what they say of who is let in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from finder.cli.console import errors
+
+if TYPE_CHECKING:
+    from studies.access import Access
+
+Host = Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 for other machines, which need a token.")]
+NewToken = Annotated[bool, typer.Option("--new-token", help="Make a token and print it, instead of FINDER_TOKEN.")]
+TlsCert = Annotated[
+    Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Certificate (PEM): encrypt with TLS.")
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Key of the certificate (PEM).")
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Let other machines in without a token: everybody may change every study.")
+]
+
+
+def say_who_is_let_in(access: Access, host: str) -> None:
+    """Warns of what other machines may do, or read, where a server is open to them."""
+    from studies.access import is_loopback
+
+    if is_loopback(host) or (access.token and access.has_tls):
+        return
+    if access.token:
+        errors().print("Token and studies travel unencrypted: give --tls-cert and --tls-key, or trust the network.")
+    else:
+        errors().print("Everybody who reaches this machine can read and change every study (--insecure).")
+
+
+def token_commands(access: Access) -> list[tuple[str, str]]:
+    """Returns what a worker's machine needs; the token itself only where it is new."""
+    from studies.access import TOKEN_VARIABLE
+
+    if not access.token:
+        return []
+    shown = access.token if access.is_new else f"${TOKEN_VARIABLE}"
+    return [(f"export {TOKEN_VARIABLE}={shown}", "on every machine with a worker, the same token")]
+
+
+def page_commands(access: Access, page: str) -> list[tuple[str, str]]:
+    """Returns the address with a new token, which a browser needs once; it asks for one that was there before."""
+    return [(f"{page}?token={access.token}", "in a browser, once")] if access.is_new else []

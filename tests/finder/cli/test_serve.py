@@ -1,0 +1,133 @@
+"""Who is let in by `finder serve` and `finder dashboard`: with real processes, TLS and a token."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import make_certificate
+
+RUN = "import sys; from finder.cli import main; sys.exit(main())"
+DEADLINE_SECONDS = 240
+TOKEN = "the-token-of-this-test"
+STUDY = """
+name = "shared"
+agents = ["ppo"]
+env = "CartPole-v1"
+env_steps = 200
+seeds = 1
+n_trials = 2
+sampler = "random"
+pruner = "none"
+confirm = 0
+executor = "inline"
+
+[fixed]
+jit_compile = false
+n_envs = 1
+n_steps = 16
+n_epochs = 1
+batch_size = 16
+
+[params]
+learning_rate = "1e-4:1e-2:log"
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_token_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FINDER_TOKEN", raising=False)
+    monkeypatch.delenv("FINDER_TLS_CA", raising=False)
+
+
+@pytest.mark.parametrize("command", ["serve", "dashboard"])
+def test_other_machines_are_not_let_in_without_a_token(finder: Any, command: str) -> None:
+    ran = finder(command, "--storage", "kept.db", "--host", "0.0.0.0")
+    assert ran.code == 2
+    assert ran.out == ""
+    told = " ".join(ran.err.split())
+    assert told.startswith("Error: 0.0.0.0 is open to other machines, and there is no token: set FINDER_TOKEN")
+    assert "--insecure" in told
+    assert not (finder.folder / "kept.db").exists()
+
+
+def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    words = ("serve", "--storage", "kept.db", "--port", "0", "--dashboard-port", "0")
+    made = finder(*words, "--new-token")
+    assert made.code == 0, made.err
+    [token] = [line.split("FINDER_TOKEN=")[1].split()[0] for line in made.err.splitlines() if "FINDER_TOKEN=" in line]
+    assert len(token) > 40
+    assert f"/dashboard?token={token}" in made.err
+    monkeypatch.setenv("FINDER_TOKEN", TOKEN)
+    given = finder(*words)
+    assert given.code == 0, given.err
+    assert TOKEN not in given.out + given.err
+
+
+def run(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, *words], cwd=folder, env={**os.environ, **changes}, capture_output=True, text=True,
+        timeout=DEADLINE_SECONDS, check=False,
+    )  # fmt: skip
+
+
+def page(address: str, authority: Path, token: str) -> tuple[int, str]:
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    context = ssl.create_default_context(cafile=authority)
+    try:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(finder: Any) -> None:
+    folder = finder.folder
+    (folder / "study.toml").write_text(STUDY)
+    certificate, key = make_certificate(folder)
+    right = {"FINDER_TOKEN": TOKEN, "FINDER_TLS_CA": str(certificate)}
+    wrong = {**right, "FINDER_TOKEN": "another-token-of-this-length"}
+    served = ("--storage", "served.db", "--port", "0", "--dashboard-port", "0")
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, "serve", *served, "--tls-cert", str(certificate), "--tls-key", str(key)],
+        cwd=folder, env={**os.environ, **right}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            storage, dashboard = server.stdout.readline().strip(), server.stdout.readline().strip()
+            assert storage.startswith("grpcs://127.0.0.1:")
+            assert dashboard.startswith("https://127.0.0.1:")
+            submitted = run(folder, "submit", "study.toml", "--storage", storage, **right)
+            assert submitted.returncode == 0, submitted.stderr
+            for command in (("worker", "shared"), ("studies",), ("delete", "shared", "--yes")):
+                refused = run(folder, *command, "--storage", storage, **wrong)
+                assert refused.returncode == 2
+                assert "UNAUTHENTICATED" in refused.stderr
+                assert "shared" not in refused.stdout
+            worked = run(folder, "worker", "shared", "--storage", storage, "--json", **right)
+            assert worked.returncode in (0, 1), worked.stderr  # so short a study may have no pick
+            listed = run(folder, "studies", "--storage", storage, **right)
+            assert "2/2" in listed.stdout, worked.stderr
+            assert TOKEN not in submitted.stderr + worked.stderr + worked.stdout
+            studies = dashboard.removesuffix("/dashboard") + "/api/studies"
+            status, body = page(studies, certificate, TOKEN)
+            assert (status, '"study_name": "shared"' in body) == (200, True)
+            for token in ("", "another-token-of-this-length"):
+                status, body = page(studies, certificate, token)
+                assert (status, "shared" in body) == (401, False)
+        finally:
+            server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
