@@ -120,7 +120,7 @@ CASES = {
     "sac-mountaincar": Case("sac", "MountainCarContinuous-v0", 50_000, 90, 94.7, SAC_MOUNTAINCAR),
     "td3-mountaincar": Case("td3", "MountainCarContinuous-v0", 60_000, 90, 93.5, TD3_MOUNTAINCAR),
 }
-# 10 bits. The discounts and rates of the paper on hindsight; FetchReach needs gymnasium-robotics and MuJoCo.
+# 10 bits. The discounts and rates of the paper on hindsight; FetchReach needs gymnasium-robotics and a MuJoCo below 4.
 _BITS, _REACH = "agents.environments.bit_flip:BitFlip-v0", "gymnasium_robotics:FetchReach-v4"
 CASES |= {
     "dqn-bitflip": Case("dqn", _BITS, 20_000, 95, "-", BIT_FLIP, goals=True),
