@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,7 @@ class Found(NamedTuple):
         alone: Whether it is an agent alone, and no population.
         crc: Checksum of the state in it.
         size: Its size in bytes.
+        epochs: Number of a trial, as text -> in which of its epochs it was written (`TrialSpec.epoch`).
     """
 
     path: Path
@@ -56,6 +57,11 @@ class Found(NamedTuple):
     alone: bool
     crc: int
     size: int
+    epochs: Mapping[str, int] = {}
+
+    def progress(self, number: int) -> tuple[int, int]:
+        """Returns how far a trial is in it; what a later epoch has written is newer, however many steps it made."""
+        return self.epochs.get(str(number), 0), self.env_steps
 
 
 class Checkpoints:
@@ -94,8 +100,9 @@ class Checkpoints:
         self._cost = self._written - began
 
     def _keep(self, group: Group) -> None:
-        # Called after the runs that are there: what went on from one file in two processes goes to two.
-        path = self._folder / _name([group.keys[member] for member in group.runs])
+        # Named after the runs that are there and the epochs of their trials: what went on from one file in two
+        # processes goes to two, and a process that comes back from a pause replaces no file of its successor.
+        path = self._folder / _name([group.keys[member] for member in group.runs], _epochs(group))
         if group.error is not None or not group.can_be_kept or self._steps.get(path) == group.trainer.env_steps:
             return
         try:
@@ -104,7 +111,18 @@ class Checkpoints:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's agent raises when it is pickled
             log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+        else:
+            if path not in self._steps:
+                self._remove_older(group)
         self._steps[path] = group.trainer.env_steps
+
+    def _remove_older(self, group: Group) -> None:
+        """Removes the files that this group replaces: all of their runs are in it, in later epochs."""
+        runs, epochs = set(group.keys), _epochs(group)
+        for found in all_in(self._folder):
+            older = (key in runs and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
+            if found.runs and all(older):
+                remove(found.path)
 
     def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:
         """Returns the newest checkpoints of runs, each with the runs that go on from it.
@@ -118,7 +136,7 @@ class Checkpoints:
         for found in all_in(self._folder):
             for key in set(wanted).intersection(found.runs):
                 same = found.identities.get(str(key[0])) == identities[key[0]]
-                if same and (key not in newest or newest[key].env_steps < found.env_steps):
+                if same and (key not in newest or newest[key].progress(key[0]) < found.progress(key[0])):
                     newest[key] = found
         by_path = {found.path: found for found in newest.values()}
         return [(found, {key for key in newest if newest[key].path == path}) for path, found in by_path.items()]
@@ -198,6 +216,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
         "keys": group.keys,
         "runs": [group.keys[member] for member in group.going_on],
         "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
+        "epochs": _epochs(group),
         "env_steps": group.trainer.env_steps,
         "alone": group.alone,
     }
@@ -216,6 +235,10 @@ def _found(path: Path) -> Found | None:
     return Found(path=path, keys=keys, runs=runs, **told)
 
 
-def _name(keys: Sequence[Key]) -> str:
-    digest = hashlib.sha256(repr(keys).encode()).hexdigest()[:12]
+def _epochs(group: Group) -> dict[str, int]:
+    return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
+
+
+def _name(keys: Sequence[Key], epochs: Mapping[str, int]) -> str:
+    digest = hashlib.sha256(repr((keys, sorted(epochs.items()))).encode()).hexdigest()[:12]
     return f"{keys[0][0]}-{digest}{SUFFIX}"

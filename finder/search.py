@@ -223,6 +223,7 @@ class Search:
                 metric=self.spec.metric,
                 name=ask.params.get("agent", ""),
                 confirms=ask.confirms,
+                epoch=ask.epoch,
                 checkpoints=self._checkpoints,
                 checkpoint_seconds=self.spec.checkpoint_seconds,
                 hang_seconds=self.spec.hang_seconds,

@@ -48,6 +48,7 @@ class TrialSpec:
         metric: What is reported: the mean return of episodes, or the mean loss.
         name: What the study calls the agent, where it is not the agent's own label.
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
+        epoch: How often it was begun or resumed, by whichever process: checkpoints of the newest are the ones to load.
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
         strategy: On how many devices its agents learn (`agents.strategies`).
@@ -66,6 +67,7 @@ class TrialSpec:
     metric: Metric = "return"
     name: str = ""
     confirms: int | None = None
+    epoch: int = 1
     checkpoints: str | None = None
     checkpoint_seconds: float = 60.0
     hang_seconds: float = 0.0

@@ -12,10 +12,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from studies.errors import StudyError
+from studies.fencing import Fence, LostError
 from studies.leases import Lease, LeaseTable
 from studies.owner import Owner
 from studies.patience import StorageAwayError
@@ -49,10 +49,6 @@ _RETRY_SECONDS = (0.01, 0.1)
 """Between two tries to plan, at random between these."""
 
 
-class LostError(StudyError):
-    """What was held was taken by another process, because this one was away for too long."""
-
-
 class Claims:
     """What this process holds of a study. A context manager; see `close`. May be called from any thread.
 
@@ -68,6 +64,7 @@ class Claims:
         _OPEN.add(self._own.token)
         self._lock = threading.RLock()
         self._held: set[int] = set()
+        self._epochs: dict[int, int] = {}  # of what is held, and of what was lost
         self._lost: set[int] = set()
         self._overdue: dict[tuple[int, str, float], float] = {}
         self._closed = threading.Event()
@@ -78,21 +75,21 @@ class Claims:
         with self._lock:
             if number in self._held:
                 return None
-            if self._table.take(self._study, number, str(self._own), LEASE_SECONDS):
-                self._begin_to_hold(number)
+            if epoch := self._table.take(self._study, number, str(self._own), LEASE_SECONDS):
+                self._begin_to_hold(number, epoch)
                 return None
             lease = self._table.held(self._study).get(number)
             if lease is None:
                 return self.take(number)
             # What was opened in this process before, and never closed, does not keep it from opening it again.
             again = number == STUDY and Owner.read(lease.owner).is_this_process
-            if lease.owner == str(self._own) or (
-                (again or self._is_over(number, lease))
-                and self._table.take(self._study, number, str(self._own), LEASE_SECONDS, instead_of=lease)
-            ):
-                self._begin_to_hold(number)
-                return None
-            return Owner.read(lease.owner)
+            epoch = lease.epoch if lease.owner == str(self._own) else 0
+            if not epoch and (again or self._is_over(number, lease)):
+                epoch = self._table.take(self._study, number, str(self._own), LEASE_SECONDS, instead_of=lease)
+            if not epoch:
+                return Owner.read(lease.owner)
+            self._begin_to_hold(number, epoch)
+            return None
 
     def take_in_time(self, number: int) -> Owner | None:
         """Does the same; watches a holder whose deadline has passed for as long as it takes."""
@@ -127,8 +124,9 @@ class Claims:
             told = told or _say_watched(holders[newest])
             time.sleep(_LOOK_SECONDS)
 
-    def _begin_to_hold(self, number: int) -> None:
+    def _begin_to_hold(self, number: int, epoch: int) -> None:
         self._held.add(number)
+        self._epochs[number] = epoch
         self._lost.discard(number)
 
     def keep(self) -> None:
@@ -143,11 +141,33 @@ class Claims:
             if number not in self._held:
                 return False
             self._held.discard(number)
-            return self._table.release(self._study, number, str(self._own))
+            given = self._table.release(self._study, number, str(self._own))
+            if given:  # writes of what was lost are refused from now on
+                del self._epochs[number]
+            return given
 
     def holds(self, number: int) -> bool:
         """Returns whether something is ours, as far as was heard."""
         return number in self._held
+
+    def epoch(self, number: int) -> int:
+        """Returns in which epoch something was taken that is held, or was until it was lost."""
+        return self._epochs[number]
+
+    def fence(self, numbers: Iterable[int]) -> Fence | None:
+        """Returns the leases that a write of these trials needs; None where none was ever taken."""
+        with self._lock:
+            epochs = {number: self._epochs[number] for number in numbers if number in self._epochs}
+            return Fence(self._study, str(self._own), epochs) if epochs else None
+
+    def fence_of(self, number: int | None) -> Fence | None:
+        """Returns the lease that a write of Optuna's needs: while planning that, else the trial's, else the study's.
+
+        Args:
+            number: The trial that is written; None for the study.
+        """
+        asked = (PLANNING, STUDY) if number is None else (PLANNING, number, STUDY)
+        return next((fence for each in asked if (fence := self.fence((each,))) is not None), None)
 
     def take_lost(self) -> set[int]:
         """Returns what others took since the last call: this process was away for longer than it may be (asleep)."""
@@ -185,8 +205,11 @@ class Claims:
             with contextlib.suppress(Exception):  # it has failed already, perhaps because the database is away
                 self.give_back(PLANNING)
             raise
-        if not self.give_back(PLANNING):
-            raise LostError("another process planned trials of this study while this one was away.")
+        else:
+            if not self.give_back(PLANNING):
+                raise LostError("another process planned trials of this study while this one was away.")
+        finally:
+            self._epochs.pop(PLANNING, None)
 
     def plan(self, call: Callable[[], _T]) -> _T:
         """Returns what a call returns that may be made twice: again, where another process has planned meanwhile."""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial
 
 from studies.errors import StudyError
+from studies.fencing import LostError
+
+log = logging.getLogger(__name__)
+
+_TAKEN = "Trial %d goes on in another process, as this one was away for too long."
+_ENDED = "Trial %d was ended by another program: what it does here is not recorded."
 
 
 class HandedOut:
@@ -13,11 +24,15 @@ class HandedOut:
     A trial that another process takes is over here, and yet something runs it until it is heard how that ended. Until
     then it is not begun here again: two that run one trial would tell what happens to it both.
 
+    Args:
+        forget: Called with the number of a trial of which nothing more is to be recorded.
+
     Attributes:
         running: Number -> trial, of those that this process runs and nobody else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, forget: Callable[[int], None]) -> None:
+        self._forget = forget
         self.running: dict[int, Trial] = {}
         self._over: set[int] = set()  # have ended, or were taken
         self._taken: set[int] = set()  # of these, those that were taken and are still run here
@@ -53,10 +68,22 @@ class HandedOut:
         """A trial waits."""
         del self.running[number]
 
-    def take_away(self, number: int) -> None:
-        """A trial is another process's from now on."""
+    def drop(self, number: int, why: str = _TAKEN) -> None:
+        """Records nothing more of a trial that is another process's from now on, or was ended by another program."""
+        log.warning(why, number)
         self.end(number)
         self._taken.add(number)
+        self._forget(number)
+
+    @contextlib.contextmanager
+    def unless_lost(self, trial: Trial) -> Iterator[None]:
+        """Drops a trial where a write in the block is refused, as it is not this process's any more."""
+        try:
+            yield
+        except LostError:
+            self.drop(trial.number)
+        except UpdateFinishedTrialError:
+            self.drop(trial.number, _ENDED)
 
     def is_over(self, number: int) -> bool:
         """Returns whether a trial has ended, or is another process's."""

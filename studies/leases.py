@@ -21,6 +21,10 @@ _NOW = {
 """Dialect -> its time now, in seconds since 1970."""
 
 
+_NOBODY = ""
+"""The owner of what was given back: the row stays, so that its epoch goes on."""
+
+
 class Lease(NamedTuple):
     """Who holds something.
 
@@ -28,18 +32,20 @@ class Lease(NamedTuple):
         owner: The process, as `studies.owner` writes it.
         deadline: Until when, in seconds since 1970 by the database's clock.
         seconds_left: Until then; below 0 when it has passed.
+        epoch: How often it was taken; see `studies.fencing`.
     """
 
     owner: str
     deadline: float
     seconds_left: float
+    epoch: int
 
 
 class LeaseTable(Protocol):
     """The leases of all studies of a storage. Each call is one transaction, and may come from any thread."""
 
-    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> bool:
-        """Takes what nobody holds, or takes it over; returns whether that was so.
+    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
+        """Takes what nobody holds, or takes it over; returns its epoch from then on, 0 where it is not taken.
 
         Args:
             study: The study's key.
@@ -58,6 +64,9 @@ class LeaseTable(Protocol):
     def held(self, study: str) -> dict[int, Lease]:
         """Returns what is held of a study, also where the deadline has passed."""
 
+    def epochs(self, study: str) -> dict[int, int]:
+        """Returns how often each thing of a study was taken, held or not."""
+
     def delete(self, study: str) -> None:
         """Forgets everything that is held of a study."""
 
@@ -73,21 +82,24 @@ class SqlLeases:
         self._engine = engine
         self._now: sa.ColumnElement[float] = sa.literal_column(_NOW[engine.dialect.name], sa.Double())
 
-    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> bool:
+    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
         """See `LeaseTable`."""
-        deadline = self._now + seconds
+        before = leases.c.owner == _NOBODY
         if instead_of is not None:
-            same = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
-            takeover = leases.update().where(_is(study, number), same).values(owner=owner, deadline=deadline)
-            with self._engine.begin() as connection:
-                return connection.execute(takeover).rowcount == 1
+            before = (leases.c.owner == instead_of.owner) & (leases.c.deadline == instead_of.deadline)
+        new = {"owner": owner, "deadline": self._now + seconds}
+        takeover = leases.update().where(_is(study, number), before).values(**new, epoch=leases.c.epoch + 1)
         try:
             with self._engine.begin() as connection:
-                row = {"study_name": study, "number": number, "owner": owner, "deadline": deadline}
-                connection.execute(leases.insert().values(**row))
+                if connection.execute(takeover).rowcount == 1:
+                    epoch = connection.execute(sa.select(leases.c.epoch).where(_is(study, number))).scalar_one()
+                    return int(epoch)
+                if instead_of is not None:
+                    return 0
+                connection.execute(leases.insert().values(study_name=study, number=number, epoch=1, **new))
         except IntegrityError:  # somebody holds it
-            return False
-        return True
+            return 0
+        return 1
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         """See `LeaseTable`."""
@@ -99,15 +111,22 @@ class SqlLeases:
     def release(self, study: str, number: int, owner: str) -> bool:
         """See `LeaseTable`."""
         with self._engine.begin() as connection:
-            given = connection.execute(leases.delete().where(_is(study, number), leases.c.owner == owner))
-            return given.rowcount == 1
+            own = leases.update().where(_is(study, number), leases.c.owner == owner)
+            return connection.execute(own.values(owner=_NOBODY)).rowcount == 1
 
     def held(self, study: str) -> dict[int, Lease]:
         """See `LeaseTable`."""
-        columns = (leases.c.number, leases.c.owner, leases.c.deadline, leases.c.deadline - self._now)
+        columns = (leases.c.number, leases.c.owner, leases.c.deadline, leases.c.deadline - self._now, leases.c.epoch)
+        are_held = (leases.c.study_name == study, leases.c.owner != _NOBODY)
         with self._engine.connect() as connection:
-            rows = connection.execute(sa.select(*columns).where(leases.c.study_name == study)).all()
-        return {number: Lease(owner, deadline, seconds) for number, owner, deadline, seconds in rows}
+            rows = connection.execute(sa.select(*columns).where(*are_held)).all()
+        return {number: Lease(*of_number) for number, *of_number in rows}
+
+    def epochs(self, study: str) -> dict[int, int]:
+        """See `LeaseTable`."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(leases.c.number, leases.c.epoch).where(leases.c.study_name == study))
+            return {row.number: row.epoch for row in rows}
 
     def delete(self, study: str) -> None:
         """See `LeaseTable`."""

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import optuna
 from optuna.exceptions import DuplicatedStudyError
@@ -20,6 +20,7 @@ from studies.checkpoint_folder import checkpoint_folder
 from studies.claims import STUDY, Claims
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.errors import StudyError
+from studies.fencing import FencedStorage
 from studies.owner import Owner
 from studies.patience import patience_seconds
 from studies.pruners import make_pruner
@@ -41,7 +42,9 @@ from studies.unwritten import Unwritten
 from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
 
 
 def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
@@ -86,10 +89,9 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         sampler = _sampler_of(spec)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
-            study = _create(spec, opened, sampler, pruner)
-            claims = on_error.enter_context(_lead(opened, study._study_id, spec.name))
-        else:
-            study = optuna.load_study(study_name=spec.name, storage=opened.optuna, sampler=sampler, pruner=pruner)
+            study_id = _create(spec, opened)
+            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
+        study = _study_of(opened, spec.name, claims, sampler, pruner)
         key = _episodes_key(opened, study._study_id, spec.name)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
         keep_spec(made)
@@ -118,7 +120,7 @@ def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
         claims = Claims(opened.leases, key) if opened.shared else _lead(opened, study_id, name)
         on_error.enter_context(claims)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
-        study = optuna.load_study(study_name=name, storage=opened.optuna, sampler=_sampler_of(spec), pruner=pruner)
+        study = _study_of(opened, name, claims, _sampler_of(spec), pruner)
         on_error.pop_all()
         return OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims)
 
@@ -180,20 +182,25 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
         raise _is_run_by(name, storage, holder)
 
 
-def _create(
-    spec: StudySpec, storage: StudyStorage, sampler: optuna.samplers.BaseSampler, pruner: optuna.pruners.BasePruner
+def _study_of(
+    opened: StudyStorage, name: str, claims: Claims, sampler: BaseSampler, pruner: BasePruner
 ) -> optuna.Study:
+    """Returns a study for being run: what is written needs what this process holds of it."""
+    storage = cast("BaseStorage", FencedStorage(opened.optuna, claims.fence_of))
+    return optuna.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
+
+
+def _create(spec: StudySpec, storage: StudyStorage) -> int:
+    """Creates a study and returns its id."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
     try:
-        study = optuna.create_study(
-            study_name=spec.name, storage=storage.optuna, direction=spec.direction, sampler=sampler, pruner=pruner
-        )
+        study = optuna.create_study(study_name=spec.name, storage=storage.optuna, direction=spec.direction)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             # The dashboard's axes say this instead of "Objective 0".
             study.set_metric_names([f"{spec.metric} in the search, {over_seeds_text(len(spec.seeds))}"])
-        return study
+        return study._study_id
     finally:
         optuna.logging.set_verbosity(verbosity)
 

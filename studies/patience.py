@@ -134,7 +134,8 @@ class Patience:
                 raise
             if self.is_over or not self._is_running or not trouble.may_pass or self._left(began) <= 0:
                 raise self._given_up(trouble) from error
-            return self._wait(after_failure or call, trouble, began)
+        # Not in the handler: errors of further calls would have this one as their context, and be taken for it.
+        return self._wait(after_failure or call, trouble, began)
 
     def once(self, call: Callable[[], _T]) -> _T:
         """Returns what a call returns that is made again by others."""

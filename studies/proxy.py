@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from studies.access import TOKEN_VARIABLE, Access
 from studies.errors import StudyError
 from studies.patience import trouble_of
+from studies.proxy_fences import server_fences
 from studies.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
-        interceptors=(_letting_in(access), _answering()),
+        interceptors=(_letting_in(access), _answering(), server_fences()),
     )
     service = OptunaStorageProxyService(storage.optuna)
     api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]

@@ -19,6 +19,7 @@ from studies.episodes import EpisodeTable
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
 from studies.patience import StorageAwayError, trouble_of
+from studies.proxy_fences import client_fences
 from studies.proxy_messages import PATH, UNLIMITED, decoded, encoded
 from studies.records import EpisodeRecord
 
@@ -51,7 +52,7 @@ class Proxy:
             bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
         else:
             bare = grpc.insecure_channel(f"{host}:{port}", options=options)
-        self._channel = grpc.intercept_channel(bare, _Sent(call_seconds, token))
+        self._channel = grpc.intercept_channel(bare, _Sent(call_seconds, token), client_fences())
         self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
         try:
             grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
@@ -185,8 +186,8 @@ class _RemoteLeases:
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
 
-    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> bool:
-        return bool(self._call("leases", "take", study, number, owner, seconds, instead_of))
+    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
+        return int(self._call("leases", "take", study, number, owner, seconds, instead_of))
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
         renewed: set[int] = self._call("leases", "renew", study, owner, seconds)
@@ -198,6 +199,10 @@ class _RemoteLeases:
     def held(self, study: str) -> dict[int, Lease]:
         held: dict[int, Lease] = self._call("leases", "held", study)
         return held
+
+    def epochs(self, study: str) -> dict[int, int]:
+        epochs: dict[int, int] = self._call("leases", "epochs", study)
+        return epochs
 
     def delete(self, study: str) -> None:
         self._call("leases", "delete", study)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,20 +10,19 @@ from pathlib import Path
 from types import TracebackType
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from studies.attributes import REASON_ATTR, is_open
-from studies.beginning import put_back, take_up
+from studies.beginning import put_back
 from studies.endings import Ending, completion, failure, pruning
 from studies.errors import StudyError
+from studies.fencing import LostError
 from studies.handed_out import HandedOut
 from studies.records import Ask, EpisodeRecord
 from studies.spaces import Json, check_json
 from studies.study import OpenStudy
 from studies.trial_queue import Taken, TrialQueue
 from studies.writer import Writer
-
-log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -46,8 +44,8 @@ class Recorder:
         self._claims = study.claims
         self._lock = threading.RLock()
         self._study = study
-        self._trials = HandedOut()
-        self._writer = Writer(study)
+        self._writer = Writer(study, study.claims)
+        self._trials = HandedOut(self._writer.drop)
         self._failures = 0
         self._stop_reason: str | None = None
         self._closed = False
@@ -55,7 +53,7 @@ class Recorder:
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
         self._claims.keep()
         with self._entered():
-            self._claims.plan(lambda: self._writer.catch_up(self._take_up))
+            self._claims.plan(self._writer.catch_up)
             self._queue = TrialQueue(study, self._claims, retry_failed=retry_failed)
 
     def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
@@ -138,20 +136,17 @@ class Recorder:
             return self._begin(self._queue.take_confirmation)
 
     def _begin(self, take: Callable[[], Taken | None]) -> Ask | None:
-        taken = None if self._closed or self._stop_reason is not None or self.is_cut_off else take()
+        if self._closed or self._stop_reason is not None or self.is_cut_off:
+            return None
+        if self.unwritten is not None:  # it may be free by now
+            self._claims.plan(self._writer.catch_up)
+        taken = take()
         if taken is None:
             return None
         self._trials.begin(taken.trial)
         self._writer.begin(taken.trial, again=taken.again)
-        return Ask(taken.trial.number, self._queue.params(taken.trial), taken.seeds, taken.confirms)
-
-    def _take_up(self, frozen: FrozenTrial) -> Trial | None:
-        """Takes a trial that has ended without its storage hearing of it, as nobody else has it."""
-        if self._claims.take(frozen.number) is not None:
-            return None
-        if frozen.state == TrialState.WAITING:
-            return take_up(self._study.study, frozen, {})
-        return Trial(self._study.study, frozen._trial_id)
+        number, params = taken.trial.number, self._queue.params(taken.trial)
+        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._claims.epoch(number))
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
@@ -164,7 +159,9 @@ class Recorder:
         check_json(dict(configuration))
         with self._entered():
             if not self._trials.is_taken(number):
-                self._writer.started(self._trials.running_trial(number), configuration)
+                trial = self._trials.running_trial(number)
+                with self._trials.unless_lost(trial):
+                    self._writer.started(trial, configuration)
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
         """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
@@ -220,9 +217,13 @@ class Recorder:
             asked: list[Trial] = []
             for number in values.keys() - stopped:
                 trial, is_judged = self._trials.running_trial(number), not self._queue.is_confirmation(number)
-                if self._writer.report(trial, env_steps, values[number], by_seed=is_judged) and is_judged:
-                    asked.append(trial)
-            return stopped | {trial.number for trial in asked if trial.should_prune()}
+                with self._trials.unless_lost(trial):
+                    if self._writer.report(trial, env_steps, values[number], by_seed=is_judged) and is_judged:
+                        asked.append(trial)
+            for trial in asked:
+                with self._trials.unless_lost(trial):
+                    stopped |= {trial.number} if trial.should_prune() else set()
+            return stopped | {number for number in values if self._trials.is_taken(number)}
 
     def completed(
         self,
@@ -271,7 +272,9 @@ class Recorder:
         with self._entered():
             try:
                 if not self._trials.is_taken(number):
-                    self._writer.last_report(self._trials.running_trial(number), env_steps, value)
+                    trial = self._trials.running_trial(number)
+                    with self._trials.unless_lost(trial):
+                        self._writer.last_report(trial, env_steps, value)
             finally:
                 self._end(number, pruning(self._study.spec.pruner, env_steps, value, seed_values, extra))
 
@@ -319,7 +322,7 @@ class Recorder:
         if not self.is_cut_off:
             self._writer.flush()
             # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
-            with contextlib.suppress(UpdateFinishedTrialError):
+            with contextlib.suppress(UpdateFinishedTrialError, LostError):
                 put_back(self._study.study, trial._trial_id)
             self._claims.give_back(trial.number)
         self._queue.waits(trial.number)
@@ -360,21 +363,17 @@ class Recorder:
             begun = time.perf_counter()
             try:
                 for number in self._claims.take_lost() & self._trials.running.keys():
-                    self._drop(number)
+                    self._trials.drop(number)
                 yield
             finally:
                 self.seconds += time.perf_counter() - begun
-
-    def _drop(self, number: int) -> None:
-        """Another process has taken a trial, because this one was away for so long: what it says is not heard."""
-        log.warning("Trial %d goes on in another process, as this one was away for too long.", number)
-        self._trials.take_away(number)
-        self._writer.drop(number)
 
     def _let_go(self, number: int) -> bool:
         """Whether a trial that comes to its end here is another process's; if it waits, it may go on here again."""
         if not self._trials.let_go(number):
             return False
+        if not self.is_cut_off:
+            self._claims.give_back(number)
         self._queue.waits(number)
         return True
 
@@ -383,12 +382,16 @@ class Recorder:
             return
         trial = self._trials.running_trial(number)
         try:
-            self._writer.end(trial, ending)
+            with self._trials.unless_lost(trial):
+                self._writer.end(trial, ending)
+            if self._let_go(number):
+                return
             if not self.is_cut_off:
                 self._claims.give_back(number)
         finally:
-            self._trials.end(number)
-            self._writer.forget(number)
+            if number in self._trials.running:
+                self._trials.end(number)
+                self._writer.forget(number)
         if ending.state != TrialState.FAIL:
             self._failures = 0
             return

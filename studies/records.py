@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from studies.spaces import Json
 
@@ -39,9 +39,11 @@ class Ask:
         params: What it sets: the spec's fixed parameters and the proposed ones.
         seeds: The seeds to train with.
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
+        epoch: How often it was begun or resumed; its checkpoints are told apart by that.
     """
 
     number: int
     params: dict[str, Json]
     seeds: tuple[int, ...]
     confirms: int | None = None
+    epoch: int = field(default=1, compare=False)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from studies.errors import StudyError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of our tables. Raised whenever they or their meaning change."""
 
 _metadata = sa.MetaData()
@@ -40,11 +40,19 @@ leases = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("owner", sa.String(255), nullable=False),
     sa.Column("deadline", sa.Double, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="1"),
 )
-"""Who holds which trial of a study (`studies.leases`); from version 2."""
+"""Who holds which trial of a study (`studies.leases`); from version 2, with epochs from version 3."""
+
+
+def _add_epochs(connection: sa.Connection) -> None:
+    if "epoch" not in (column["name"] for column in sa.inspect(connection).get_columns(leases.name)):
+        connection.exec_driver_sql(f"ALTER TABLE {leases.name} ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1")
+
 
 _MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: lambda connection: leases.create(connection, checkfirst=True),
+    3: _add_epochs,
 }
 """Version -> what makes it from the one before. May be run again over itself, as MySQL keeps half of what fails."""
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, 
 
 from studies.episodes import EpisodeTable, SqlEpisodes
 from studies.errors import StudyError
+from studies.fencing import LockedStorage, check_transactions
 from studies.leases import LeaseTable, SqlLeases
 from studies.patience import Patience, PatientStorage, PatientTable
 from studies.schema import prepare
@@ -133,7 +134,7 @@ def _open_memory(address: StorageAddress) -> StudyStorage:
 
     # One shared connection: every new one would see its own empty database.
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
-    return _storage(address, InMemoryStorage(), engine, [engine.dispose])
+    return _storage(address, cast("BaseStorage", LockedStorage(InMemoryStorage(), engine)), engine, [engine.dispose])
 
 
 def _open_proxy(address: StorageAddress) -> StudyStorage:
@@ -151,6 +152,7 @@ def _storage(
 ) -> StudyStorage:
     """A storage whose own tables are in a database."""
     prepare(engine, address.label)
+    check_transactions(engine)
     tables = SqlEpisodes(engine), SqlLeases(engine)
     return _patient(address, Patience(address.label), optuna_storage, tables, closers)
 
@@ -186,7 +188,7 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     check_file(StorageAddress("sqlite", f"sqlite:///{beside}", beside, str(beside)), create=True)
     engine = sa.create_engine(f"sqlite:///{beside}", connect_args={"timeout": _BUSY_SECONDS})
     _tune_sqlite(engine)
-    return _storage(address, optuna_storage, engine, [engine.dispose])
+    return _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:

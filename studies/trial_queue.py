@@ -11,8 +11,9 @@ from optuna.trial import Trial, TrialState
 
 from studies.attributes import REASON_ATTR
 from studies.beginning import put_back_abandoned
-from studies.claims import STUDY, Claims, LostError
+from studies.claims import STUDY, Claims
 from studies.confirming import Confirmations
+from studies.fencing import LostError
 from studies.study import OpenStudy, planned_further, refreshed
 from studies.trial_source import TrialSource
 

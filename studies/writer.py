@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from studies.beginning import take_up
+from studies.fencing import LostError, fenced
 from studies.patience import StorageAwayError
 from studies.reported import Reported
 from studies.unwritten import EndedTrial, Report, Unwritten
 from studies.values import iqm
 
 if TYPE_CHECKING:
+    from studies.claims import Claims
     from studies.endings import Ending
     from studies.records import EpisodeRecord
     from studies.spaces import Json
     from studies.study import OpenStudy
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -31,10 +38,11 @@ class Writer:
 
     Args:
         study: Their study.
+        claims: What this process holds of it.
     """
 
-    def __init__(self, study: OpenStudy) -> None:
-        self._study = study
+    def __init__(self, study: OpenStudy, claims: Claims) -> None:
+        self._study, self._claims = study, claims
         self._patience = study.storage.patience
         self._episodes = study.storage.episodes
         self._reported = Reported(study)
@@ -67,7 +75,8 @@ class Writer:
             return
         if trial.number in self._told:
             self.flush()
-            self._episodes.delete(self._study.episodes_key, trial.number)
+            with fenced(self._claims.fence((trial.number,))):
+                self._episodes.delete(self._study.episodes_key, trial.number)
             self._reported.begin(trial)
         self._told.add(trial.number)  # its process may die, and another one go on with it
         trial.set_user_attr("configuration", dict(configuration))
@@ -79,11 +88,15 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the episodes that are waiting."""
-        if self.is_cut_off:
-            return
-        self._episodes.add(self._study.episodes_key, self._buffer)
-        self._buffer = []  # after the write: rows that are written twice replace themselves, lost ones stay lost
+        """Writes the episodes that are waiting, but for those of trials that another process has taken."""
+        while self._buffer and not self.is_cut_off:
+            try:
+                with fenced(self._claims.fence({number for number, _ in self._buffer})):
+                    self._episodes.add(self._study.episodes_key, self._buffer)
+            except LostError as error:
+                self._buffer = [each for each in self._buffer if each[0] not in error.numbers]
+            else:
+                self._buffer = []  # after the write: rows that are written twice replace themselves
         self._flushed_at = time.monotonic()
 
     def report(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float], *, by_seed: bool) -> bool:
@@ -143,7 +156,8 @@ class Writer:
     def _keep(self, number: int, ending: Ending) -> None:
         episodes = [record for each, record in self._buffer if each == number]
         reports = self._missed.get(number, {})
-        self._unwritten.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes))
+        epoch = self._claims.epoch(number)
+        self._unwritten.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes, epoch=epoch))
 
     def forget(self, number: int) -> None:
         """A trial is not run here any more."""
@@ -154,23 +168,52 @@ class Writer:
         self._buffer = [(each, record) for each, record in self._buffer if each != number]
         self.forget(number)
 
-    def catch_up(self, take: Callable[[FrozenTrial], Trial | None]) -> None:
-        """Writes what an earlier run could not.
+    def catch_up(self) -> None:
+        """Writes what an earlier run could not, and keeps what still cannot be: another process may hold its trial.
 
-        Args:
-            take: Takes up a trial that waits or was abandoned; None if it is somebody else's by now.
+        Call it while planning.
         """
+        if self.unwritten is None:
+            return
         by_number = {trial.number: trial for trial in self._study.all_trials()}
+        epochs = self._study.storage.leases.epochs(self._study.episodes_key)
         for kept in self._unwritten.read():
             frozen = by_number.get(kept.number)
-            trial = None if frozen is None or frozen.state.is_finished() else take(frozen)
-            if trial is None:
+            if frozen is None or frozen.state.is_finished() or not self._is_newest(kept, epochs):
+                self._unwritten.change(kept.number)
                 continue
-            self._reported.begin(trial)
+            if (trial := self._take_up(frozen)) is None:
+                continue
+            self._unwritten.change(kept.number, replace(kept, epoch=self._claims.epoch(kept.number)))
+            self._write_kept(trial, kept)
+            self._unwritten.change(kept.number)
+            self._claims.give_back(kept.number)
+        self._unwritten.change(None)
+
+    def _take_up(self, frozen: FrozenTrial) -> Trial | None:
+        """Takes a trial that has ended without its storage being told; None while another process holds it."""
+        if self._claims.take(frozen.number) is not None:
+            return None
+        if frozen.state == TrialState.WAITING:
+            return take_up(self._study.study, frozen, {})
+        return Trial(self._study.study, frozen._trial_id)
+
+    def _is_newest(self, kept: EndedTrial, epochs: Mapping[int, int]) -> bool:
+        """Returns whether no process has begun a trial again since it was kept."""
+        if kept.epoch is None or epochs.get(kept.number, kept.epoch) == kept.epoch:
+            return True
+        log.warning(
+            "Trial %d was begun again by another process: what %s has of it is not recorded.",
+            kept.number, self._unwritten.path,
+        )  # fmt: skip
+        return False
+
+    def _write_kept(self, trial: Trial, kept: EndedTrial) -> None:
+        self._reported.begin(trial)
+        with fenced(self._claims.fence((kept.number,))):
             self._episodes.add(self._study.episodes_key, [(kept.number, record) for record in kept.episodes])
-            for env_steps, (value, seed_values) in kept.reports.items():
-                if self._reported.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
-                    self._reported.keep_seeds(trial, env_steps, seed_values)
-            self._write_ending(trial, kept.ending)
-            self._reported.end(kept.number)
-        self._unwritten.forget()
+        for env_steps, (value, seed_values) in kept.reports.items():
+            if self._reported.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
+                self._reported.keep_seeds(trial, env_steps, seed_values)
+        self._write_ending(trial, kept.ending)
+        self._reported.end(kept.number)

@@ -186,6 +186,30 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
     assert second.trainer.env_steps == 0
 
 
+def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_path: Path) -> None:
+    def group_of(epoch: int, n_steps: int) -> Group:
+        run = TrialRun(make_trial(tmp_path, epoch=epoch))
+        [group] = each_alone([(run, 0)])
+        for _ in range(n_steps):
+            group.step()
+        return group
+
+    away, successor = group_of(1, 2), group_of(2, 1)
+    kept = Checkpoints(str(tmp_path), 1.0)
+    kept.save([away])
+    [first] = all_in(tmp_path)
+    Checkpoints(str(tmp_path), 1.0).save([successor])
+    [own] = all_in(tmp_path)
+    assert own.path != first.path, "the file of the first epoch is replaced by that of the second"
+    before = own.path.read_bytes()
+    away.step()
+    kept.save([away])
+    assert own.path.read_bytes() == before
+    [(found, _)] = kept.find([make_trial(tmp_path, epoch=3)], [(0, 0)])
+    assert (found.path, found.env_steps) == (own.path, successor.trainer.env_steps)
+    assert max(each.env_steps for each in all_in(tmp_path)) == away.trainer.env_steps > found.env_steps
+
+
 def test_a_checkpoint_belongs_to_a_trial_whichever_name_its_vectorization_has(tmp_path: Path) -> None:
     trials = [
         make_trial(tmp_path, environment=EnvironmentSpec("CartPole-v1", vectorization=name))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from optuna.trial import TrialState
 
 from studies import claims as claims_module
 from studies import trial_source
-from studies.beginning import put_back
 from studies.claims import PLANNING
 from studies.opening import open_study
 from studies.owner import Owner
@@ -61,9 +61,15 @@ def heard(recorder: Recorder, number: int) -> None:
         time.sleep(0.05)
 
 
+def another_puts_back(study: OpenStudy, number: int) -> None:
+    """A trial waits because of another process."""
+    trial_id = study.all_trials()[number]._trial_id
+    study.storage.optuna.set_trial_state_values(trial_id, TrialState.WAITING)
+
+
 def another_stops(study: OpenStudy, number: int) -> None:
     """By Ctrl-C: the trial waits."""
-    put_back(study.study, study.all_trials()[number]._trial_id)
+    another_puts_back(study, number)
     assert study.storage.leases.release(study.episodes_key, number, ANOTHER)
 
 
@@ -163,7 +169,7 @@ class TestWhileAnotherOnePlans:
                 found = take(*args)
                 another_plans(study)
                 if by == "a process that waits":
-                    put_back(study.study, study.trials()[0]._trial_id)
+                    another_puts_back(study, 0)
                 else:
                     assert storage.leases.take(study.episodes_key, 0, ANOTHER, 60.0)
                 return found

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from death import NO_PROCESS, die
 
 from studies import claims as claims_module
-from studies.claims import LEASE_SECONDS, PLANNING, STUDY, Claims, LostError
+from studies.claims import LEASE_SECONDS, PLANNING, STUDY, Claims
+from studies.fencing import LostError
 from studies.opening import join_study, open_study
 from studies.owner import Owner
 from studies.recorder import Recorder

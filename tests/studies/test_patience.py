@@ -18,8 +18,10 @@ from optuna.trial import TrialState, create_trial
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from studies import patience as patience_module
+from studies.claims import STUDY
 from studies.errors import StudyError
 from studies.opening import delete_study, open_study
+from studies.owner import Owner
 from studies.patience import (
     PATIENCE_SECONDS,
     PATIENCE_VARIABLE,
@@ -32,6 +34,7 @@ from studies.patience import (
 )
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
+from studies.schema import leases as lease_rows
 from studies.spec import StudySpec
 from studies.storage import open_storage
 from studies.study import OpenStudy
@@ -283,6 +286,63 @@ class TestNothingIsLost:
         with open_study(spec) as study, Recorder(study) as recorder:
             assert study.trials()[0].value == 2.0
             assert recorder.unwritten is None
+
+    def test_what_another_process_may_still_hold_stays_in_the_file(self, tmp_path: Path, make_spec: Make) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        spec = make_spec(n_trials=3, storage=url)
+        with open_study(spec) as study:
+            recorder = Recorder(study)
+            for _ in range(2):
+                recorder.ask()
+            with fault(study, "disk I/O error"):
+                with pytest.raises(StorageAwayError):
+                    recorder.completed(0, 6.0, {0: 6.0})
+                recorder.completed(1, 7.0, {0: 7.0})
+                recorder.close()
+            key = study.episodes_key
+        unwritten = Unwritten(url, key)
+        with open_storage(url) as storage:
+            held = storage.leases.held(key)[0]
+            far = str(Owner.read(held.owner)._replace(machine="another"))
+            with storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
+                connection.execute(sa.update(lease_rows).where(lease_rows.c.number == 0).values(owner=far))
+        with open_study(spec) as study, Recorder(study) as recorder:
+            assert [trial.value for trial in study.trials()] == [None, 7.0]
+            assert [kept.number for kept in unwritten.read()] == [0]
+            assert recorder.unwritten == unwritten.path
+            assert (ask := recorder.ask()) is not None
+            assert ask.number == 2
+            assert study.storage.leases.release(key, 0, far)
+            assert recorder.ask() is None, "nothing is left to run: what was kept of the first one is written"
+            assert [trial.value for trial in study.trials()] == [6.0, 7.0, None]
+            assert recorder.unwritten is None
+            assert study.storage.leases.held(key).keys() == {STUDY, 2}
+
+    def test_what_was_begun_again_elsewhere_is_not_written_over(
+        self, tmp_path: Path, make_spec: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        url = f"sqlite:///{tmp_path}/finder.db"
+        spec = make_spec(n_trials=1, storage=url)
+        with open_study(spec) as study:
+            recorder = Recorder(study)
+            recorder.ask()
+            with fault(study, "disk I/O error"):
+                with pytest.raises(StorageAwayError):
+                    recorder.completed(0, 9.0)
+                recorder.close()
+        unwritten = Unwritten(url, study.episodes_key)
+        assert unwritten.path is not None
+        aside = unwritten.path.rename(tmp_path / "aside")
+        with open_study(spec) as study, Recorder(study) as recorder:
+            recorder.ask()
+            recorder.started(0, {"of": "the second one"})
+        aside.rename(unwritten.path)
+        with open_study(spec) as study, Recorder(study) as recorder:
+            (trial,) = study.trials()
+            assert (trial.state, trial.user_attrs["configuration"]) == (TrialState.WAITING, {"of": "the second one"})
+            assert recorder.unwritten is None
+            assert recorder.ask() is not None
+        assert "Trial 0 was begun again by another process" in caplog.text
 
     def test_a_line_that_was_cut_short_is_left_out(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         unwritten = Unwritten(f"sqlite:///{tmp_path}/finder.db", "s")

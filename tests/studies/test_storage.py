@@ -201,9 +201,22 @@ class TestOlderVersions:
             assert storage.leases.take("s", 0, "somebody", 1.0)
             assert storage.episodes.count("s") == 1
         with contextlib.closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("SELECT version FROM finder_schema ORDER BY 1").fetchall() == [(1,), (2,)]
+            assert connection.execute("SELECT version FROM finder_schema ORDER BY 1").fetchall() == [(1,), (2,), (3,)]
         with open_storage(str(path)):
             pass
+
+    def test_leases_of_the_second_version_are_held_on_and_have_epochs(self, tmp_path: Path) -> None:
+        path = made_otherwise(
+            tmp_path,
+            "ALTER TABLE finder_leases DROP COLUMN epoch",
+            "DELETE FROM finder_schema",
+            "INSERT INTO finder_schema VALUES (2)",
+            "INSERT INTO finder_leases VALUES ('s', 0, 'somebody', 0.5)",
+        )
+        with open_storage(str(path)) as storage:
+            lease = storage.leases.held("s")[0]
+            assert (lease.owner, lease.epoch) == ("somebody", 1)
+            assert storage.leases.take("s", 0, "another", 1.0, instead_of=lease) == 2
 
     def test_tables_that_were_cut_short_are_finished(self, tmp_path: Path) -> None:
         path = tmp_path / "finder.db"

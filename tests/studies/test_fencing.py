@@ -1,0 +1,166 @@
+"""A process that lost a lease while it was away, and does not know it yet: none of its writes reach the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from optuna.trial import TrialState
+
+from studies import claims as claims_module
+from studies.claims import PLANNING, Claims
+from studies.fencing import LostError
+from studies.opening import join_study, open_study
+from studies.owner import Owner
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.study import OpenStudy
+from studies.writer import FLUSH_ROWS
+
+Make = Callable[..., StudySpec]
+MakeEpisode = Callable[..., EpisodeRecord]
+ANOTHER = str(Owner.new()._replace(machine="another", host="far"))
+
+WRITES: dict[str, Callable[[Recorder, EpisodeRecord], Any]] = {
+    "configuration": lambda recorder, _: recorder.started(0, {"of": "the one that was away"}),
+    "report": lambda recorder, _: recorder.rung(100, {0: {0: 9.0}}),
+    "episodes": lambda recorder, record: recorder.episodes(0, [record] * FLUSH_ROWS),
+    "completed": lambda recorder, _: recorder.completed(0, 9.0, {0: 9.0}),
+    "pruned": lambda recorder, _: recorder.pruned(0, 100, 9.0),
+    "failed": lambda recorder, _: recorder.failed(0, "it broke"),
+    "interrupted": lambda recorder, _: recorder.interrupted(0),
+    "closed": lambda recorder, _: recorder.close(),
+}
+
+
+@pytest.fixture(autouse=True)
+def nobody_renews(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was lost is found out by no thread before the write."""
+    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 3600.0)
+
+
+def taken_over(study: OpenStudy, number: int) -> None:
+    leases, key = study.storage.leases, study.episodes_key
+    assert leases.take(key, number, ANOTHER, 60.0, instead_of=leases.held(key)[number])
+
+
+def kept(study: OpenStudy) -> Any:
+    (trial,) = study.all_trials()
+    whole = (trial.state, trial.values, trial.params, trial.user_attrs, trial.system_attrs, trial.intermediate_values)
+    return repr((*whole, study.storage.episodes.curve(study.episodes_key, 0)))
+
+
+class TestEveryStorage:
+    @pytest.mark.parametrize("write", WRITES)
+    def test_a_trial_that_was_taken_over_is_not_written(
+        self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode, write: str
+    ) -> None:
+        study = open_study(make_spec(n_trials=2), storage)
+        recorder = Recorder(study)
+        assert recorder.ask() is not None
+        recorder.started(0, {"of": "the first one"})
+        recorder.rung(50, {0: {0: 1.0}})
+        recorder.episodes(0, [episode()])
+        recorder.flush()
+        taken_over(study, 0)
+        before = kept(study)
+        WRITES[write](recorder, episode(episode_return=9.0))
+        assert kept(study) == before
+        assert storage.leases.held(study.episodes_key)[0].owner == ANOTHER
+        recorder.close()
+        assert kept(study) == before
+
+    def test_the_others_of_its_trials_are_written(
+        self, storage: StudyStorage, make_spec: Make, episode: MakeEpisode
+    ) -> None:
+        study = open_study(make_spec(n_trials=2), storage)
+        with Recorder(study) as recorder:
+            recorder.ask(), recorder.ask()
+            taken_over(study, 0)
+            recorder.episodes(0, [episode()])
+            recorder.episodes(1, [episode()])
+            recorder.flush()
+            assert recorder.rung(100, {0: {0: 1.0}, 1: {0: 1.0}}) == {0}
+            recorder.completed(1, 2.0)
+        assert storage.episodes.curves(study.episodes_key).keys() == {1}
+        assert study.trials()[1].value == 2.0
+        assert study.trials()[0].intermediate_values == {}
+
+    def test_no_trial_is_begun_by_a_process_that_lost_the_right_to_plan(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        study = open_study(make_spec(n_trials=2), storage)
+        assert study.claims is not None
+
+        def plan(claims: Claims) -> None:
+            with claims.planning():
+                taken_over(study, PLANNING)
+                study.study.ask()
+
+        with pytest.raises(LostError):
+            plan(study.claims)
+        assert study.all_trials() == []
+
+    def test_a_lease_that_was_held_again_meanwhile_is_another_one(self, storage: StudyStorage, make_spec: Make) -> None:
+        study = open_study(make_spec(n_trials=2), storage)
+        leases, key, recorder = storage.leases, study.episodes_key, Recorder(study)
+        assert recorder.ask() is not None
+        first = leases.held(key)[0]
+        taken_over(study, 0)
+        assert leases.take(key, 0, first.owner, 60.0, instead_of=leases.held(key)[0]) > first.epoch
+        before = kept(study)
+        recorder.completed(0, 9.0)
+        recorder.close()
+        assert kept(study) == before
+
+    def test_epochs_go_on_where_something_was_given_back(self, storage: StudyStorage) -> None:
+        leases = storage.leases
+        assert leases.take("s", 0, "one", 60.0) == 1
+        assert leases.take("s", 0, "another", 60.0) == 0, "it is held"
+        assert leases.release("s", 0, "one")
+        assert leases.held("s") == {}
+        assert leases.take("s", 0, "another", 60.0) == 2
+        assert leases.take("s", 0, "one", 60.0, instead_of=leases.held("s")[0]) == 3
+        assert leases.held("s")[0].epoch == 3
+        assert leases.epochs("s") == {0: 3}
+
+    def test_the_successor_writes_as_if_nothing_had_been(
+        self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if storage.url == "memory":
+            pytest.skip("no second process")
+        monkeypatch.setattr(claims_module.Claims, "_is_over", lambda *_: True)
+        first = open_study(make_spec(n_trials=1), storage)
+        away = Recorder(first)
+        assert away.ask() is not None
+        monkeypatch.setattr(Owner, "is_this_process", property(lambda _: False))
+        with Recorder(open_study(make_spec(n_trials=1), storage)) as successor:
+            assert successor.ask() is not None
+            successor.started(0, {"of": "the successor"})
+            away.completed(0, 9.0, {0: 9.0})
+            successor.completed(0, 2.0, {0: 2.0})
+        (trial,) = first.trials()
+        assert (trial.value, trial.user_attrs["configuration"]) == (2.0, {"of": "the successor"})
+        assert trial.user_attrs["seed_values"] == {"0": 2.0}
+
+
+def test_a_trial_that_another_program_ended_is_no_error(storage: StudyStorage, make_spec: Make) -> None:
+    study = open_study(make_spec(n_trials=2), storage)
+    with Recorder(study) as recorder:
+        assert recorder.ask() is not None
+        storage.optuna.set_trial_state_values(study.all_trials()[0]._trial_id, TrialState.FAIL)
+        assert recorder.rung(100, {0: {0: 1.0}}) == {0}
+        recorder.completed(0, 9.0)
+        assert recorder.ask() is not None
+        recorder.completed(1, 2.0)
+    assert [trial.value for trial in study.trials()] == [None, 2.0]
+
+
+def test_a_reader_of_a_study_needs_no_lease(storage: StudyStorage, make_spec: Make) -> None:
+    with open_study(make_spec(), storage) as study:
+        pass
+    study.study.set_user_attr("a note", "of a person")
+    assert join_study(storage, "a study").study.user_attrs["a note"] == "of a person"

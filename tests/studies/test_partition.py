@@ -1,0 +1,203 @@
+"""Processes that are really cut off for longer than their leases, and come back: stopped, and without network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies import claims as claims_module
+from studies.errors import StudyError
+from studies.opening import join_study, open_study
+from studies.proxy import make_proxy
+from studies.recorder import Recorder
+from studies.records import Ask, EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+from studies.study import OpenStudy
+
+Make = Callable[..., StudySpec]
+ROOT = Path(__file__).parents[2]
+
+HOLD = """
+import sys
+from studies import claims
+claims.LEASE_SECONDS, claims.RENEW_SECONDS = 1.0, 3600.0  # no thread tells it what it lost
+from studies.opening import join_study
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+url, write = sys.argv[1:]
+recorder = Recorder(join_study(url, "a study"))
+number = recorder.ask().number
+recorder.started(number, {"of": "the one that was stopped"})
+print("holding", flush=True)
+sys.stdin.readline()
+episode = EpisodeRecord(seed=0, episode=0, env_steps=1, episode_return=9.0, length=1, loss=9.0, wall_seconds=9.0)
+if write == "everything":
+    recorder.started(number, {"of": "the one that was stopped"})
+    recorder.episodes(number, [episode])
+    recorder.flush()
+    recorder.rung(100, {number: {0: 9.0}})
+    recorder.completed(number, 9.0, {0: 9.0}, {"env_steps": 9})
+elif write == "value":
+    recorder.completed(number, 9.0, {0: 9.0}, {"env_steps": 9})
+recorder.close()
+print("closed", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.2)
+
+
+def asked(recorder: Recorder) -> Ask:
+    """Waits until a lease is over."""
+    deadline = time.monotonic() + 60
+    while (ask := recorder.ask()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return ask
+
+
+def joined(storage: StudyStorage) -> OpenStudy:
+    """Joins a study; one in a file when the lease of the process that had it is over."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return join_study(storage, "a study")
+        except StudyError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def rows(study: OpenStudy, number: int) -> Any:
+    """Everything that is stored of a trial, as it is stored."""
+    trial = study.all_trials()[number]
+    parts = (trial.state, trial.values, trial.params, trial.user_attrs, trial.system_attrs, trial.intermediate_values)
+    times = (trial.datetime_start, trial.datetime_complete)
+    return repr((*parts, *times, study.storage.episodes.curve(study.episodes_key, number)))
+
+
+def run_half(recorder: Recorder, number: int) -> None:
+    recorder.started(number, {"of": "the successor"})
+    record = EpisodeRecord(seed=0, episode=0, env_steps=2, episode_return=2.0, length=2, loss=2.0, wall_seconds=2.0)
+    recorder.episodes(number, [record])
+    recorder.flush()
+    recorder.rung(50, {number: {0: 2.0}})
+
+
+@contextlib.contextmanager
+def held(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a trial."""
+    command = [sys.executable, "-c", HOLD, url, write]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, cwd=ROOT, **pipes) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "holding\n"
+            yield process
+        finally:
+            process.kill()  # a stopped one too
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("write", ["everything", "value", "nothing"])
+@pytest.mark.parametrize(
+    "storage_url",
+    [
+        "sqlite",
+        "journal",
+        pytest.param("postgresql", marks=pytest.mark.real),
+        pytest.param("grpc", marks=pytest.mark.real),
+    ],
+    indirect=True,
+)
+def test_a_process_that_was_stopped_overwrites_nothing(
+    storage_url: str, make_spec: Make, write: str, request: pytest.FixtureRequest
+) -> None:
+    storage = request.getfixturevalue("storage")
+    with open_study(make_spec(n_trials=1), storage):
+        pass
+    with held(storage_url, write) as stopped:
+        os.kill(stopped.pid, signal.SIGSTOP)
+        study = joined(storage)
+        with Recorder(study) as successor:
+            number = asked(successor).number
+            run_half(successor, number)
+            before = rows(study, number)
+            os.kill(stopped.pid, signal.SIGCONT)
+            out, told = stopped.communicate("\n", timeout=120)
+            assert (stopped.returncode, out) == (0, "closed\n"), told
+            assert ("goes on in another process" in told) == (write != "nothing")
+            assert rows(study, number) == before
+            successor.completed(number, 2.0, {0: 2.0})
+    (trial,) = study.trials()
+    assert (trial.state.name, trial.value, trial.intermediate_values) == ("COMPLETE", 2.0, {50: 2.0})
+    assert trial.user_attrs == {"configuration": {"of": "the successor"}, "seed_values": {"0": 2.0}}
+    assert [each.episode_return for each in storage.episodes.curve(study.episodes_key, number)] == [2.0]
+
+
+class Server:
+    """A proxy that can be away, and come back at the same port."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+        self._server, self._port = make_proxy(storage, "127.0.0.1", 0)
+        self._server.start()
+        self.url = f"grpc://127.0.0.1:{self._port}"
+
+    def stop(self) -> None:
+        self._server.stop(grace=0).wait()
+
+    def start(self) -> None:
+        self._server, _ = make_proxy(self._storage, "127.0.0.1", self._port)
+        self._server.start()
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+    with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:
+        two = Server(opened), Server(opened)
+        yield two
+        for server in two:
+            server.stop()
+
+
+@pytest.mark.real
+def test_a_write_that_waited_for_the_network_is_refused_when_another_process_has_the_trial(
+    servers: tuple[Server, Server], make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims_module, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 3600.0)
+    own, theirs = servers
+    with open_storage(own.url) as cut_off, open_storage(theirs.url) as storage:
+        first = Recorder(open_study(make_spec(n_trials=1), cut_off))
+        number = asked(first).number
+        first.started(number, {"of": "the one that was cut off"})
+        own.stop()
+        late = threading.Thread(target=first.completed, args=(number, 9.0, {0: 9.0}))
+        late.start()
+        study = join_study(storage, "a study")
+        with Recorder(study) as successor:
+            assert asked(successor).number == number
+            run_half(successor, number)
+            before = rows(study, number)
+            assert late.is_alive(), "it waits for its storage"
+            own.start()
+            late.join(timeout=60)
+            assert not late.is_alive()
+            assert rows(study, number) == before
+            successor.completed(number, 2.0, {0: 2.0})
+        first.close()
+        (trial,) = study.trials()
+        assert (trial.value, trial.user_attrs["configuration"]) == (2.0, {"of": "the successor"})
