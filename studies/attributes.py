@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from optuna.trial import FrozenTrial, TrialState
 
 CONFIRMS_ATTR = "confirms"
@@ -13,6 +15,12 @@ NO_CANDIDATE = {"constraints": [1.0]}
 A constraint that is violated is how Optuna leaves a trial out of `Study.best_trial` and `Study.best_trials`. It is
 written as a list, which every version of Optuna reads and optuna-dashboard too.
 """
+
+HELD_ATTR = "finder:held"
+"""System attribute of a trial: true from before a process of ours runs it until it waits again or has ended."""
+
+TOKEN_ATTR = "finder:token"
+"""System attribute of a trial: what a trial is found by again, whose creation nobody confirmed."""
 
 RUNG_ATTR = "values at rungs"
 """Environment steps of a rung -> seed -> value there; kept where a pruner judges by single seeds (`studies.rungs`)."""
@@ -33,6 +41,31 @@ TRACEBACK_ATTR = "traceback"
 def is_confirmation(trial: FrozenTrial) -> bool:
     """Returns whether a trial only ran another one again, on further seeds."""
     return CONFIRMS_ATTR in trial.user_attrs
+
+
+def is_run_by_others(trial: FrozenTrial) -> bool:
+    """Returns whether another Optuna program runs a trial, which is none of ours."""
+    if trial.state != TrialState.RUNNING:
+        return False
+    held = trial.system_attrs.get(HELD_ATTR)
+    if held is None:  # as earlier versions began them
+        return TOKEN_ATTR not in trial.system_attrs and "configuration" not in trial.user_attrs
+    return not held
+
+
+def why_not_ours(trial: FrozenTrial, names: Collection[str]) -> str:
+    """Returns why a trial is none of a study's search, "" for one that is.
+
+    Args:
+        trial: The trial.
+        names: The parameters that the study searches.
+    """
+    if is_run_by_others(trial):
+        return "another Optuna program runs it"
+    if unknown := sorted(set(trial.params).difference(names)):
+        searched = ", ".join(sorted(names)) or "none"
+        return f"it has the parameter {', '.join(unknown)}, which is not searched here (searched: {searched})"
+    return ""
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:

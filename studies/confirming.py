@@ -7,15 +7,18 @@ candidates (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Our sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from studies.attributes import CONFIRMS_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
+from studies.attributes import CONFIRMS_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 from studies.beginning import created, take_up
 from studies.confirmation import unconfirmed
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
     from studies.study import OpenStudy
 
 
@@ -27,12 +30,14 @@ class Begun(NamedTuple):
         finalist: Number of the finalist that it runs again.
         seeds: On which seeds.
         again: Whether it had begun before, and goes on.
+        wanted: The parameters that it sets.
     """
 
-    trial: Trial
+    trial: FrozenTrial
     finalist: int
     seeds: tuple[int, ...]
     again: bool
+    wanted: Mapping[str, BaseDistribution]
 
 
 class Confirmations:
@@ -89,13 +94,12 @@ class Confirmations:
             return None
         finalist, seeds = left[0]
         waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
-        trial = take_up(self._study.study, waiting[0], finalist.distributions) if waiting else None
-        again = trial is not None
-        if trial is not None:
+        again = bool(waiting) and take_up(self._study.study, waiting[0])
+        if again:
             self._leave_out(waiting[0])
-        trial = trial or self._begin_new(finalist)
+        trial = waiting[0] if again else self._begin_new(finalist)
         self._begun[trial.number] = finalist.number
-        return Begun(trial, finalist.number, seeds, again)
+        return Begun(trial, finalist.number, seeds, again, finalist.distributions)
 
     def _leave_out(self, trial: FrozenTrial) -> None:
         """Marks a confirmation that an earlier version began, when Optuna still took them for ordinary trials."""
@@ -110,13 +114,13 @@ class Confirmations:
     def _waiting(self) -> list[FrozenTrial]:
         return [trial for trial in self._study.confirmation_trials() if is_interrupted(trial)]
 
-    def _begin_new(self, finalist: FrozenTrial) -> Trial:
+    def _begin_new(self, finalist: FrozenTrial) -> FrozenTrial:
         """A running trial with a finalist's parameters."""
         template = create_trial(
             state=TrialState.RUNNING,
             params=finalist.params,
             distributions=finalist.distributions,
             user_attrs={CONFIRMS_ATTR: finalist.number},
-            system_attrs=dict(NO_CANDIDATE),
+            system_attrs={**NO_CANDIDATE, HELD_ATTR: True},
         )
         return created(self._study.study, template)

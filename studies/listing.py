@@ -8,7 +8,7 @@ from datetime import datetime
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation
+from studies.attributes import is_confirmation, why_not_ours
 from studies.spaces import Json
 from studies.spec import StudySpec
 from studies.standing import standing_of
@@ -80,7 +80,8 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
 def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
     spec = StudySpec.from_json_dict(spec_json)
     n_confirmed = sum(is_confirmation(trial) and trial.state.is_finished() for trial in trials)
-    trials = [trial for trial in trials if not is_confirmation(trial)]
+    names = spec.parameter_names
+    trials = [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
     standing = standing_of(spec, trials)
     counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
     values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]

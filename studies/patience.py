@@ -15,6 +15,7 @@ from optuna.trial import TrialState
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from studies.attributes import TOKEN_ATTR
 from studies.errors import StudyError
 
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ _PASSING = ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED
 
 _ANSWERS = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION")
 """gRPC's codes with which a storage answers: there is no such trial, or it has ended."""
-
-_TOKEN = "finder:token"
-"""System attribute of a trial: what a trial is found by again, whose creation nobody confirmed."""
 
 
 class StorageAwayError(StudyError):
@@ -300,11 +298,11 @@ class PatientStorage(_Patient):
             return self._patience(lambda: self._target.create_new_trial(study_id))
         token = os.urandom(8).hex()
         if self._patience.seconds > 0:
-            template_trial.system_attrs = {**template_trial.system_attrs, _TOKEN: token}
+            template_trial.system_attrs = {**template_trial.system_attrs, TOKEN_ATTR: token}
 
         def again() -> int:
             for trial in self._target.get_all_trials(study_id, deepcopy=False):
-                if trial.system_attrs.get(_TOKEN) == token:
+                if trial.system_attrs.get(TOKEN_ATTR) == token:
                     return trial._trial_id
             return self._target.create_new_trial(study_id, template_trial)
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.attributes import REASON_ATTR, is_open
+from studies.attributes import REASON_ATTR, is_open, is_run_by_others
 from studies.beginning import put_back
 from studies.endings import Ending, completion, failure, pruning
 from studies.errors import StudyError
@@ -100,7 +100,7 @@ class Recorder:
     def n_elsewhere(self) -> int:
         """Trials that other processes run, or ran when they were killed."""
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
-        return sum(trial.number not in self._trials.running for trial in running)
+        return sum(trial.number not in self._trials.running and not is_run_by_others(trial) for trial in running)
 
     @property
     def is_led_elsewhere(self) -> bool:

@@ -282,6 +282,12 @@ class StudySpec(CheckedModel):
             spaces.setdefault("agent", Choice(values=self.agents))
         return {**spaces, **inferred_spaces(self.trials, known=spaces)}
 
+    @property
+    def parameter_names(self) -> set[str]:
+        """The names of all searched parameters: the keys of `search_space`."""
+        several = ["agent"] if len(self.agents) > 1 else []
+        return {*self.params, *several, *(name for row in self.trials for name in row)}
+
     def plan(self) -> tuple[dict[str, Json], ...]:
         """Returns the parameter sets to run in order: the explicit ones or a grid's; empty for any other sampler."""
         if self.trials or canonical_sampler_name(self.sampler) not in GRID_SAMPLERS:

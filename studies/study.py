@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_confirmation
+from studies.attributes import is_confirmation, why_not_ours
 from studies.errors import StudyError, nearest
 from studies.spaces import Json, decode_params
 from studies.spec import StudySpec
@@ -66,10 +66,18 @@ class OpenStudy:
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """Returns the trials of the search in these states (all if none is given), by number.
 
-        They are not copied: do not change them. Trials that only confirm others are `confirmation_trials`.
+        They are not copied: do not change them. Trials that only confirm others are `confirmation_trials`, and those of
+        other programs `trials_of_others`.
         """
         trials = self.study.get_trials(deepcopy=False, states=states or None)
-        return [trial for trial in trials if not is_confirmation(trial)]
+        names = self.spec.parameter_names
+        return [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
+
+    def trials_of_others(self) -> list[FrozenTrial]:
+        """Returns the trials that other Optuna programs run, or ended with other parameters, by number, not copied."""
+        names = self.spec.parameter_names
+        trials = self.study.get_trials(deepcopy=False)
+        return [trial for trial in trials if not is_confirmation(trial) and why_not_ours(trial, names)]
 
     def confirmation_trials(self) -> list[FrozenTrial]:
         """Returns the trials that ran others again on further seeds, by number, not copied."""

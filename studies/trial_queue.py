@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.attributes import REASON_ATTR
-from studies.beginning import put_back_abandoned
+from studies.attributes import REASON_ATTR, why_not_ours
+from studies.beginning import put_back_abandoned, with_parameters
 from studies.claims import STUDY, Claims
 from studies.confirming import Confirmations
 from studies.fencing import LostError
@@ -18,9 +19,23 @@ from studies.study import OpenStudy, planned_further, refreshed
 from studies.trial_source import TrialSource
 
 if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
     from studies.spaces import Json
 
+log = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
+
+
+class _Begun(NamedTuple):
+    """A trial that runs from now on, before all of its parameters are set; as `Taken` otherwise."""
+
+    trial: FrozenTrial
+    seeds: tuple[int, ...]
+    confirms: int | None
+    again: bool
+    wanted: Mapping[str, BaseDistribution]
 
 
 class Taken(NamedTuple):
@@ -50,6 +65,7 @@ class TrialQueue:
 
     def __init__(self, study: OpenStudy, claims: Claims, *, retry_failed: bool) -> None:
         self._study, self._claims = study, claims
+        self._left_alone: set[int] = set()
         self._confirmations = Confirmations(study)
 
         def looked() -> TrialSource:
@@ -63,8 +79,17 @@ class TrialQueue:
     def _planning(self) -> Iterator[None]:
         """Nobody else plans in here, and what dead processes ran waits to go on."""
         with self._claims.planning():
+            self._say_left_alone()
             put_back_abandoned(self._study.study, self._claims)
             yield
+
+    def _say_left_alone(self) -> None:
+        for trial in self._study.trials_of_others():
+            if trial.number not in self._left_alone:
+                self._left_alone.add(trial.number)
+                log.warning(
+                    "Trial %d is left alone: %s.", trial.number, why_not_ours(trial, self._study.spec.parameter_names)
+                )
 
     def _planned(self, call: Callable[[], _T]) -> _T:
         """Returns what a call returns in there; it may be made again."""
@@ -111,51 +136,62 @@ class TrialQueue:
             busy: Numbers of trials that this process may not begin.
         """
 
-        def take() -> Taken | None:
+        def begin() -> _Begun | None:
             found = self._source.take(busy)
-            return None if found is None else Taken(found.trial, self._study.spec.seeds, None, found.again)
+            return None if found is None else _Begun(found.trial, self._study.spec.seeds, None, *found[1:])
 
-        return self._take(take)
+        return self._take(begin)
 
     def take_confirmation(self) -> Taken | None:
         """Returns the next confirmation; None if nothing is left to confirm."""
 
-        def take() -> Taken | None:
+        def begin() -> _Begun | None:
             found = self._confirmations.begin()
-            return None if found is None else Taken(found.trial, found.seeds, found.finalist, found.again)
+            if found is None:
+                return None
+            return _Begun(found.trial, found.seeds, found.finalist, found.again, found.wanted)
 
-        return self._take(take)
+        return self._take(begin)
 
-    def _take(self, take: Callable[[], Taken | None]) -> Taken | None:
+    def _take(self, begin: Callable[[], _Begun | None]) -> Taken | None:
         while True:
-            taken = None
+            begun = self._begin(begin)
+            if begun is None:
+                return None
+            # Nobody waits for a sampler: it is asked when others may plan again.
+            with contextlib.suppress(LostError):
+                trial = with_parameters(self._study.study, begun.trial, begun.wanted)
+                return Taken(trial, begun.seeds, begun.confirms, begun.again)
+            self._claims.give_back(begun.trial.number)
+            self.waits(begun.trial.number)
+
+    def _begin(self, begin: Callable[[], _Begun | None]) -> _Begun | None:
+        while True:
+            begun = None
             try:
                 with self._planning():
-                    taken = take()
-                    if taken is None or self._claims.take(taken.trial.number) is None:
-                        return taken
+                    begun = begin()
+                    if begun is None or self._claims.take(begun.trial.number) is None:
+                        return begun
             except LostError as error:
-                if taken is not None and self._is_ours(taken, error):
-                    return taken
-            if taken is not None:
-                self.waits(taken.trial.number)
+                if begun is not None and self._is_ours(begun, error):
+                    return begun
+            if begun is not None:
+                self.waits(begun.trial.number)
 
-    def _is_ours(self, taken: Taken, error: LostError) -> bool:
+    def _is_ours(self, begun: _Begun, error: LostError) -> bool:
         """Whether this process runs a trial that it has begun while another one planned."""
-        if not self._claims.holds(taken.trial.number):
+        number, storage = begun.trial.number, self._study.study._storage
+        if not self._claims.holds(number):
             return False
-        if not taken.again:  # the other one may have begun the same
-            self._give_up(taken.trial, f"given up as it began: {error}")
-            return False
-        if taken.trial.storage.get_trial(taken.trial._trial_id).state == TrialState.RUNNING:
+        if begun.again and storage.get_trial(begun.trial._trial_id).state == TrialState.RUNNING:
             return True
-        self._claims.give_back(taken.trial.number)  # the other one has put it back before it was held
+        if not begun.again:  # the other one may have begun the same
+            with contextlib.suppress(LostError):
+                storage.set_trial_user_attr(begun.trial._trial_id, REASON_ATTR, f"given up as it began: {error}")
+                storage.set_trial_state_values(begun.trial._trial_id, TrialState.FAIL)
+        self._claims.give_back(number)  # where it is to go on, the other one has put it back before it was held
         return False
-
-    def _give_up(self, trial: Trial, reason: str) -> None:
-        trial.set_user_attr(REASON_ATTR, reason)
-        trial.storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-        self._claims.give_back(trial.number)
 
     def waits(self, number: int) -> None:
         """A trial that was handed out waits again."""

@@ -26,10 +26,12 @@ class Taken(NamedTuple):
     Attributes:
         trial: The trial.
         again: Whether it had begun before, and goes on.
+        wanted: The parameters that it sets.
     """
 
-    trial: Trial
+    trial: FrozenTrial
     again: bool
+    wanted: Mapping[str, BaseDistribution]
 
 
 class TrialSource:
@@ -79,15 +81,14 @@ class TrialSource:
             again = is_interrupted(each)  # before it runs: some storages hand out their own trials
             if is_full and not again:
                 break
-            trial = take_up(self._study.study, each, self._wanted(planned_row(each)))
-            if trial is not None:
-                return Taken(trial, again=again)
+            if take_up(self._study.study, each):
+                return Taken(each, again, self._wanted(planned_row(each)))
         if is_full or (self._planned and not self._pending):
             return None
         row: Mapping[str, Json] = self._pending.pop(0) if self._pending else {}
-        trial = begin(self._study.study, row, self._wanted(row))
+        trial = begin(self._study.study, row)
         self._begun.add(trial.number)
-        return Taken(trial, again=False)
+        return Taken(trial, False, self._wanted(row))
 
     def _look(self) -> list[FrozenTrial]:
         """The trials as they are now. What others have begun or queued since, this one need not begin."""

@@ -194,8 +194,8 @@ class Writer:
         """Takes a trial that has ended without its storage being told; None while another process holds it."""
         if self._claims.take(frozen.number) is not None:
             return None
-        if frozen.state == TrialState.WAITING:
-            return take_up(self._study.study, frozen, {})
+        if frozen.state == TrialState.WAITING and not take_up(self._study.study, frozen):
+            return None
         return Trial(self._study.study, frozen._trial_id)
 
     def _is_newest(self, kept: EndedTrial, epochs: Mapping[int, int]) -> bool:

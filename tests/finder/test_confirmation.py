@@ -464,7 +464,7 @@ def unmarked(study: OpenStudy, confirms: int) -> Trial:
         state=TrialState.RUNNING, params=finalist.params, distributions=finalist.distributions,
         user_attrs={"confirms": confirms},
     )  # fmt: skip
-    return created(study.study, template)
+    return Trial(study.study, created(study.study, template)._trial_id)
 
 
 def failed_row(row: dict[str, float]) -> FrozenTrial:

@@ -1,0 +1,110 @@
+"""Trials of other Optuna programs in a study of ours: left alone, and said so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.trial import TrialState
+
+from studies.claims import PLANNING
+from studies.listing import list_studies
+from studies.opening import open_study
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.standing import standing
+from studies.storage import StudyStorage
+from studies.study import OpenStudy
+from studies.trial_sampler import TrialSampler
+
+Make = Callable[..., StudySpec]
+ROWS = [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]
+RATE = FloatDistribution(1e-5, 1e-1, log=True)
+
+
+def by_another_program(study: OpenStudy) -> optuna.Study:
+    return optuna.load_study(study_name=study.name, storage=study.storage.optuna)
+
+
+class TestEveryStorage:
+    def test_a_trial_that_another_program_runs_is_left_alone(
+        self, storage: StudyStorage, make_spec: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        study = open_study(make_spec(n_trials=1, confirm=0), storage)
+        theirs = by_another_program(study)
+        trial = theirs.ask({"learning_rate": RATE})
+        with Recorder(study) as recorder:
+            ask = recorder.ask()
+            assert ask is not None
+            assert ask.number != trial.number
+            assert theirs.get_trials()[trial.number].state == TrialState.RUNNING
+            recorder.completed(ask.number, 2.0)
+            assert recorder.ask() is None
+            assert recorder.n_elsewhere == 0
+        assert standing(study).all_ended, "nobody waits for it"
+        assert caplog.text.count(f"Trial {trial.number} is left alone: another Optuna program runs it.") == 1
+        theirs.tell(trial, 5.0)
+        assert theirs.get_trials()[trial.number].value == 5.0
+
+    def test_one_of_ours_that_waits_and_is_taken_by_another_program_is_its_own(
+        self, storage: StudyStorage, make_spec: Make
+    ) -> None:
+        spec = make_spec(n_trials=1)
+        with open_study(spec, storage) as study, Recorder(study) as recorder:
+            recorder.ask()
+        theirs = by_another_program(study)
+        assert theirs.ask().number == 0
+        with open_study(spec, storage) as study, Recorder(study) as recorder:
+            ask = recorder.ask()
+            assert ask is not None
+            assert ask.number == 1
+            theirs.tell(0, 5.0)
+        assert study.all_trials()[0].value == 5.0
+
+    def test_a_trial_with_an_unknown_parameter_is_no_candidate(
+        self, storage: StudyStorage, make_spec: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        study = open_study(
+            make_spec(params={}, trials=[{"learning_rate": 1e-3}, {"learning_rate": 1e-2}], confirm=1), storage
+        )
+        theirs = by_another_program(study)
+        theirs.tell(theirs.ask({"momentum": FloatDistribution(0.0, 1.0)}), 1e9)
+        with Recorder(study) as recorder:
+            asks = [ask for _ in range(2) if (ask := recorder.ask()) is not None]
+            for value, ask in enumerate(asks, start=1):
+                recorder.completed(ask.number, value, dict.fromkeys(ask.seeds, value))
+            confirmation = recorder.ask_confirmation()
+            assert confirmation is not None
+            assert confirmation.confirms == asks[1].number
+            assert confirmation.params == asks[1].params
+            recorder.completed(confirmation.number, 2.0, dict.fromkeys(confirmation.seeds, 2.0))
+            assert recorder.n_to_confirm() == 0
+        assert [trial.number for trial in study.trials()] == [ask.number for ask in asks]
+        assert list_studies(storage)[0].best_value == 2.0
+        told = "it has the parameter momentum, which is not searched here (searched: learning_rate)"
+        assert caplog.text.count(told) == 1
+
+
+def test_a_sampler_is_asked_while_others_may_plan(
+    storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = open_study(make_spec(n_trials=2, sampler="tpe"), storage)
+    held: list[set[int]] = []
+    sample = TrialSampler.sample_independent
+
+    def slow(self: TrialSampler, *arguments: Any) -> Any:
+        held.append(set(storage.leases.held(study.episodes_key)))
+        return sample(self, *arguments)
+
+    monkeypatch.setattr(TrialSampler, "sample_independent", slow)
+    with Recorder(study) as recorder:
+        for number in range(2):
+            ask = recorder.ask()
+            assert ask is not None
+            assert 1e-5 <= ask.params["learning_rate"] <= 1e-1  # type: ignore[operator]
+            assert held[-1] >= {number}
+    assert len(held) == 2
+    assert not any(PLANNING in each for each in held)
