@@ -33,13 +33,13 @@ class SearchResult:
         self.stopped = stopped
 
     def __repr__(self) -> str:
+        from finder.remedy_words import advice
         from studies.conclusion import conclusion
-        from studies.remedies import remedy_text
         from studies.reports.answer import counts_text
 
         found = conclusion(self.study)
         lines = [*found.lines, f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]
-        lines += [f"to be surer: {remedy_text(remedy)} ({remedy.purpose})" for remedy in found.remedies]
+        lines += [f"to be surer: {each.text} ({each.purpose})" for each in advice(self.study, found)]
         return "\n".join(lines if self.stopped is None else [*lines, f"stopped: {self.stopped}"])
 
     def _repr_html_(self) -> str:

@@ -16,6 +16,7 @@ from finder.options import Metrics, StudyOptions, make_spec, watching
 from finder.results import SearchResult
 from finder.search import Observer, run_search
 from finder.study_file import read_study
+from studies.begun import Begun, begun_by
 from studies.errors import StudyError
 from studies.opening import open_study
 from studies.samplers import GRID_SAMPLERS, canonical_sampler_name
@@ -179,7 +180,8 @@ def run_file(
     Raises:
         StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
     """
-    return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
+    with begun_by(Begun("file", ("run", str(path)))):
+        return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
@@ -198,7 +200,8 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
     """
     spec = _read(path, overrides)
     check_plan(spec, Ingredients.of(spec))
-    study = open_study(spec)
+    with begun_by(Begun("file", ("run", str(path)))):
+        study = open_study(spec)
     now = standing(study)
     return study, now.n_total - now.n_ended + now.n_again
 

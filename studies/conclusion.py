@@ -206,7 +206,7 @@ def _defeated(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
 
 
 def _rate(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
-    if pick.rate is None or not pick.rate.why_unsafe:
+    if pick.rate is None or not pick.rate.why_unsafe or (pick.rate.cause == "one seed" and _one_seed(study, found)):
         return None
     name = pick.rate.name
     chosen = next(each for each in found.tuning if each.number == pick.trial)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import check_distribution_compatibility
 
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import storage_flag
 from studies.errors import StudyError
 from studies.plan import pending_rows
 from studies.spaces import Choice, Fixed, FloatRange, IntRange, distribution
@@ -101,8 +100,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 def delete_command(name: str, storage: str) -> str:
     """Returns the command that removes a study."""
-    flag = "" if storage == os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE) else f" --storage {shlex.quote(storage)}"
-    return f"finder delete {shlex.quote(name)}{flag}"
+    return f"finder delete {shlex.quote(name)}{storage_flag(storage)}"
 
 
 def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import DIVERGED_ATTR, REASON_ATTR, TRACEBACK_ATTR
 from studies.pruners import canonical_pruner_name
@@ -85,6 +86,14 @@ def why_pruned(pruner: str, env_steps: int, value: float) -> str:
     if canonical_pruner_name(pruner) == "race":  # it judges by neighbours too, and by where rates will have moved
         return f"others were expected to end better; it was stopped{when}"
     return f"it had fallen behind{when}"
+
+
+def short_reason(trial: FrozenTrial) -> str:
+    """Returns why a trial was pruned, without its value and steps; "" if it was not pruned."""
+    if trial.state != TrialState.PRUNED:
+        return ""
+    reason = str(trial.user_attrs.get(REASON_ATTR, ""))
+    return re.sub(r"(; it was stopped)?( with \S+)? after [\d,]+ environment steps(?= \(pruner)", "", reason)
 
 
 def end_of(traceback: str) -> str:

@@ -16,6 +16,7 @@ from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_open
+from studies.begun import keep_begun
 from studies.checkpoint_folder import checkpoint_folder
 from studies.claims import STUDY, Claims
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
@@ -94,6 +95,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         study = _study_of(opened, spec.name, claims, sampler, pruner)
         key = _episodes_key(opened, study._study_id, spec.name)
         made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
+        keep_begun(made)
         keep_spec(made)
         on_error.pop_all()
         return made

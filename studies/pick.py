@@ -226,11 +226,8 @@ def why_no_pick(study: OpenStudy) -> str:
     if study.spec.kind == "range-test":
         if _suggestions(study):
             return ""
-        return (
-            "the range test suggests no learning rate: its curve does not show one. Search a grid instead (finder lr "
-            "without --range-test)."
-        )
-    more = "raise --env-steps." if study.spec.env_steps is not None else "raise --episodes."
+        return "the range test suggests no learning rate: its curve does not show one. Search a grid instead."
+    more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
     if _nothing_was_learned(study, complete):
         return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
     if _all_went_the_same(study, complete):

@@ -148,9 +148,9 @@ def rate_finding(
         above = math.hypot(math.log10(high / tested), 1.96 * error)
         suggested = float(f"{tested * 10**shift:.3g}")
         low, high = suggested * 10**-below, suggested * 10**above
-        longer = "Train further (--env-steps)"
+        longer = "Train further"
         if horizon < env_steps:
-            longer = f"Train as long as that (--env-steps {horizon})"
+            longer = "Train as long as that"
         if not why and not rates[0] <= suggested <= rates[-1]:
             beyond = "below all" if suggested < rates[0] else "above all"
             cause, why = (
@@ -179,11 +179,11 @@ _ONLY_ONE: _Why = ("one rate", "only one rate came to its end, so there is nothi
 
 def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> _Why:
     if math.isnan(cost):
-        return "one seed", "one seed each cannot tell rates apart. Give more seeds (--seeds)."
+        return "one seed", "one seed each cannot tell rates apart. Give more seeds."
     if not told_apart and cost > LITTLE:
         return "not told apart", (
             "no rate was told from another, neither at the end nor where one was pruned. Train longer, or on more "
-            "seeds (--seeds)."
+            "seeds."
         )
     if edge:
         other = "lower" if edge == "lowest" else "higher"
@@ -192,7 +192,7 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
     if cost > LITTLE and math.log10(high / low) > WIDEST:
         return "wide", (
             f"the best rate lies anywhere between {rate_text(low)} and {rate_text(high)}, and it matters which: "
-            f"{cost_text(cost, 'one of them')}. Give more seeds (--seeds)."
+            f"{cost_text(cost, 'one of them')}. Give more seeds."
         )
     return "", ""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from finder.cli.advice import remember_command, safer_commands, say_doubts, say_remedies
+from finder.cli.advice import safer_commands, say_doubts, say_remedies
 from finder.cli.console import (
     environment_flags,
     errors,
@@ -18,10 +18,9 @@ from finder.cli.console import (
     say_commands,
     say_error,
     say_note,
-    storage_flag,
 )
 from finder.cli.progress import headline
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     from studies.pick import why_no_pick
     from studies.standing import standing
 
-    remember_command(study, output.words)
     pick, counts, why, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
         print_json(

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
@@ -87,11 +87,17 @@ def say_note(message: str) -> None:
     errors().print(Hanging(Text("Note  ", "yellow"), Text(message)))
 
 
-def table(*columns: str, numbers: str = "") -> Table:
-    """Returns an empty table without lines; `numbers` names the columns that are set to the right."""
+def table(*columns: str, numbers: Collection[str] = ()) -> Table:
+    """Returns an empty table without lines, which wraps what does not fit.
+
+    Args:
+        columns: Their names.
+        numbers: Names of those that are set to the right.
+    """
     listed = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
-        listed.add_column(column, justify="right" if column in numbers.split() else "left")
+        least = max(map(len, column.split()))
+        listed.add_column(column, justify="right" if column in numbers else "left", overflow="fold", min_width=least)
     return listed
 
 
@@ -128,13 +134,6 @@ def environment_flags(environment: EnvironmentSpec) -> str:
     if environment.max_episode_steps is not None:
         words += ["--max-episode-steps", str(environment.max_episode_steps)]
     return shlex.join(words)
-
-
-def storage_flag(storage: str) -> str:
-    """Returns the words that a next command needs to find this storage: none if it looks there by itself."""
-    if storage == os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE):
-        return ""
-    return f" --storage {shlex.quote(storage)}"
 
 
 def _finite(data: Any) -> Any:

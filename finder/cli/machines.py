@@ -19,7 +19,7 @@ from finder.cli.access import (
     say_who_is_let_in,
     token_commands,
 )
-from finder.cli.console import errors, print_json, results, say_commands, storage_flag, storage_for_file
+from finder.cli.console import errors, print_json, results, say_commands, storage_for_file
 from finder.cli.parameters import (
     Executor,
     InsteadOfTheFiles,
@@ -36,7 +36,7 @@ from finder.cli.parameters import (
     said,
 )
 from finder.cli.session import run_search
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:

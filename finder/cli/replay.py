@@ -66,7 +66,7 @@ def replay(  # noqa: PLR0917 - a command's flags
         "rate",
         "covered",
         "picks most often",
-        numbers="close regret runs rate covered",
+        numbers=("close", "regret", "runs", "rate", "covered"),
     )
     for row in rows:
         listed.add_row(

@@ -60,4 +60,4 @@ def run(
 
         return run_file(file, observer, **changes)
 
-    return run_search(search, Output(context.obj, json, quiet))
+    return run_search(search, Output(context.obj, json, quiet), file=str(file))

@@ -10,10 +10,10 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.console import environment_flags, say_commands, say_error, storage_flag
+from finder.cli.console import environment_flags, say_commands, say_error
 from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
 from finder.cli.session import run_range_test, run_search
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.errors import StudyError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.status import Status
@@ -17,6 +17,8 @@ from finder.cli.console import errors, say_commands
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Output, SearchOptions
 from finder.cli.progress import Progress, best_line, make_progress
+from finder.remedy_words import without_flags
+from studies.begun import Begun, begun_by
 from studies.defaults import DEFAULT_STORAGE
 from studies.words import counted
 
@@ -28,19 +30,20 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-def run_search(search: Callable[[Observer], SearchResult], output: Output) -> int:
+def run_search(search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None) -> int:
     """Runs a search, shows its progress, prints what it found.
 
     Args:
         search: Runs it, with an observer.
         output: How to speak.
+        file: The file that describes the study, or None.
 
     Returns:
         0 when the job was done, 1 when it was stopped by failures or found nothing, 130 after Ctrl-C.
     """
     progress = make_progress(output.quiet)
     try:
-        with foreign_output_on_stderr(), progress:
+        with foreign_output_on_stderr(), begun_by(_begun(output.words, file)), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -73,7 +76,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
-        with foreign_output_on_stderr():
+        with foreign_output_on_stderr(), begun_by(_begun(options.output.words)):
             result: RangeTestResult = finder.find(
                 **arguments,
                 env_steps=options.env_steps,
@@ -91,6 +94,14 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
     finally:
         status.stop()
     return conclude_range_test(result, spec, finder.study_name, options)
+
+
+def _begun(words: Sequence[str], file: str | None = None) -> Begun:
+    """How a study is kept as begun: the command without its storage, and with its file first where it has one."""
+    kept = without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q"))
+    if file is None:
+        return Begun("command", tuple(kept))
+    return Begun("file", (kept[0], file, *(word for word in kept[1:] if word != file)))
 
 
 def _say_interrupted(progress: Progress, output: Output) -> None:

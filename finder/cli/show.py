@@ -10,10 +10,10 @@ from rich.text import Text
 
 from finder.cli.advice import say_doubts
 from finder.cli.conclusion import pick_of
-from finder.cli.console import budget_of, errors, print_json, results, storage_flag, table
+from finder.cli.console import budget_of, errors, print_json, results, table
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.cli.progress import headline
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import plural
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def show(
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     from studies.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
+    from studies.endings import short_reason
     from studies.words import param_text, spread_text
 
     spec, pick = study.spec, pick_of(study)
@@ -71,7 +72,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
         params_of = {each.number: _suggested(each) for each in trials}
     names = list(dict.fromkeys(name for params in params_of.values() for name in params))
     columns = ("#", *names, spec.metric, "state", "steps", "seconds", "reason")
-    listed = table(*columns, numbers=f"# {spec.metric} steps seconds")
+    listed = table(*columns, numbers=("#", spec.metric, "steps", "seconds"))
     for each in trials:
         params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
         picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
@@ -85,9 +86,11 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
             Text("interrupted", "dim") if is_interrupted(each) else Text(_WORDS[state], _STYLES[state]),
             "" if steps is None else f"{steps:,}",
             "" if seconds is None else f"{seconds:.1f}",
-            confirms if is_interrupted(each) else headline(attrs.get("reason", "")) or confirms,
+            _reason(each) or confirms,
         )
     out.print(listed)
+    for because in dict.fromkeys(why for each in trials if (why := short_reason(each))):
+        errors().print(Text(f"Pruned: {because}.", "dim"))
     if pick is not None:
         say_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
@@ -124,6 +127,11 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
         "configuration": attrs.get("configuration", {}),
         "traceback": attrs.get("traceback", ""),
     }
+
+
+def _reason(trial: FrozenTrial) -> str:
+    """Why a trial failed; why others were pruned is the same for all of them and stands below."""
+    return headline(trial.user_attrs.get("reason", "")) if trial.state.name == "FAIL" else ""
 
 
 def _suggested(trial: FrozenTrial) -> dict[str, Any]:

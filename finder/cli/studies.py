@@ -14,14 +14,17 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, say_who_is_let_in
 from finder.cli.conclusion import pick_of, print_conclusion, say_next
-from finder.cli.console import errors, print_json, results, say_commands, say_error, storage_flag, table
+from finder.cli.console import errors, print_json, results, say_commands, say_error, table
 from finder.cli.parameters import Json, Storage, StudyName
-from studies.defaults import DEFAULT_STORAGE
+from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
     from studies.pick import Pick
     from studies.study import OpenStudy
+
+WIDE = 100
+"""Columns below which a list of studies is without the times at which they were started."""
 
 
 def studies(storage: Storage = None, json: Json = False) -> int:
@@ -39,12 +42,12 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     if not summaries:
         errors().print(f"No studies yet in {storage or DEFAULT_STORAGE}. Begin with: finder lr ppo --env CartPole-v1")
         return 0
-    listed = table(
-        *("study", "agent", "environment", "trials", "pruned", "failed", "best-in-search", "started"),
-        numbers="trials best-in-search",
-    )
+    out = results()
+    best_in_search = ("best in search", "started") if out.width >= WIDE else ("best in\nsearch",)
+    columns = ("study", "agent", "environment", "trials", "pruned", "failed", *best_in_search)
+    listed = table(*columns, numbers=("trials", best_in_search[0]))
     for summary in summaries:
-        listed.add_row(
+        row = (
             Text(summary.name, "bold"),
             ", ".join(summary.agents),
             summary.env,
@@ -54,7 +57,8 @@ def studies(storage: Storage = None, json: Json = False) -> int:
             "" if summary.best_value is None else number_text(summary.best_value),
             "" if summary.started is None else f"{summary.started:%Y-%m-%d %H:%M}",
         )
-    results().print(listed)
+        listed.add_row(*row[: len(columns)])
+    out.print(listed)
     return 0
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from finder.cli.advice import say_doubts
-from finder.cli.console import say_error, storage_flag
+from finder.cli.console import say_error
 from finder.cli.train_words import say_pick
+from studies.defaults import storage_flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

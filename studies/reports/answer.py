@@ -51,7 +51,7 @@ def answer(study: OpenStudy) -> str:
             counts,
             how_sure(found.ranked, study.direction, pick.trial, concluded.status),
             _refuted_sentence(found),
-            which_matters(found.tuning, study.spec.search_space()),
+            which_matters(found.ranked, study.spec.search_space()),
             _luck_sentence(found),
         ]
     )
@@ -113,8 +113,8 @@ def _bias_sentence(found: Verdict) -> str:
         return ""
     confirmation = found.confirmation
     means = (
-        f"On the seeds of the search its mean was {number_text(confirmation.tuning_mean)}, on the further ones "
-        f"{number_text(confirmation.held_out_mean)}"
+        f"Its plain mean was {number_text(confirmation.tuning_mean)} on the seeds of the search and "
+        f"{number_text(confirmation.held_out_mean)} on the further ones"
     )
     if confirmation.beyond_noise:
         return f"{means}: the search flattered it by {number_text(confirmation.bias)}."
@@ -127,11 +127,8 @@ def seeds_sentence(found: Verdict) -> str:
     if found.confirmation is None:
         return ""
     if n == 1:
-        return "These seeds took no part in choosing it."
-    return (
-        f"The finalists were chosen without these seeds; among the {n} finalists, they chose together with those of "
-        "the search."
-    )
+        return "The further seeds took no part in choosing it."
+    return f"The {n} finalists were chosen by the seeds of the search alone, the pick among them by all seeds."
 
 
 def counts_text(study: OpenStudy) -> str:
@@ -167,7 +164,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
     if len(ranked) < 2 or not chosen.tied:  # that another one did better is a reason of the conclusion
         return ""
     if math.isnan(chosen.low):
-        return "One seed each cannot tell trials apart: which is the best is open."
+        return "" if status == "not safe" else "One seed each cannot tell trials apart: which is the best is open."
     if not others:
         return "" if status == "safe" else "No other complete trial may be as good, with 95% confidence."
     first = others[0]

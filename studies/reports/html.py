@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
         f"<td>{_text(params_text(dict(entry.params)))}</td>"
         f'<td class="number">{_text(spread_text(entry.value, entry.spread))}</td>'
         f'<td class="number">{_text(interval_text(entry.low, entry.high))}</td>'
-        f'<td class="number">{entry.probability_best:.0%}</td>'
+        f'<td class="number">{_is_best(entry)}</td>'
         f'<td class="number">{_beats(entry, pick, study.direction)}</td>'
         f'<td class="number">{entry.n_seeds}</td></tr>'
         for place, entry in enumerate(entries[:_TABLE_ROWS], start=1)
@@ -108,9 +109,14 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
     )
 
 
+def _is_best(entry: Ranked) -> str:
+    """How probable it is that a trial is the best; "" of one seed each, which says nothing."""
+    return "" if math.isnan(entry.low) else f"{entry.probability_best:.0%}"
+
+
 def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
-    """How often a run of this trial is better than one of the pick; "" for the pick itself."""
-    if pick is None or entry is pick or not (entry.seed_values and pick.seed_values):
+    """How often a run of this trial is better than one of the pick; "" for the pick, and of one seed each."""
+    if pick is None or entry is pick or not (entry.seed_values and pick.seed_values) or math.isnan(entry.low):
         return ""
     one, other = (entry, pick) if direction == "maximize" else (pick, entry)
     return f"{probability_of_improvement(one.seed_values, other.seed_values):.0%}"
@@ -133,7 +139,7 @@ def _confirmation_table(study: OpenStudy, facts: Ranking) -> str:
     return (
         f'<h2>The best, run again on {seeds}</h2><div class="scroll"><table><tr><th>trial</th><th>parameters</th>'
         f"<th>in the search</th><th>on further seeds</th><th>95% interval</th>"
-        f"<th>the search flattered it by</th></tr>{rows}</table></div>"
+        f"<th>flattered by (plain means)</th></tr>{rows}</table></div>"
     )
 
 

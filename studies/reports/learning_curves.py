@@ -118,7 +118,8 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
         max_curves: How many of the best trials are shown in full. Defaults to `6`.
     """
     data = learning_curves_data(study, max_curves)
-    figure = new_figure("Learning curves", "environment steps", f"{data.metric} in the search<br>mean over seeds")
+    over = "mean over seeds" if len(study.spec.seeds) > 1 else "one seed"
+    figure = new_figure("Learning curves", "environment steps", f"{data.metric} in the search<br>{over}")
     if not data.curves and not data.others:
         return say_empty(figure, "No trial has ended an episode yet.")
     for index, curve in enumerate(data.others):

@@ -141,19 +141,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
         share = (row.best.value - low) / (high - low)
         side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text runs inwards
         _add_row(figure, row, place, ACCENT if row.is_pick else PALETTE[0], side)
-    legend = [
-        (
-            f"in the search, {over_seeds_text(len(study.spec.seeds))}",
-            {"symbol": "diamond", "size": 11, "color": PALETTE[0]},
-        ),
-        ("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}),
-        (
-            "95% interval in the search",
-            {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}},
-        ),
-    ]
-    if any(row.further is not None for row in data.rows):
-        legend.append((CONFIRMED, CONFIRMED_MARKER))
+    legend = _legend(data.rows, len(study.spec.seeds))
     for label, marker in legend:
         figure.add_scatter(x=[None], y=[0], mode="markers", name=label, marker=marker)
     figure.update_yaxes(
@@ -167,6 +155,21 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     )
     figure.update_xaxes(range=[low, high])
     return figure
+
+
+def _legend(rows: tuple[RankingRow, ...], n_seeds: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns what is drawn of these rows, each kind of mark with its name; one seed has no dots and no interval."""
+    marks: list[tuple[str, dict[str, Any]]] = [
+        (f"in the search, {over_seeds_text(n_seeds)}", {"symbol": "diamond", "size": 11, "color": PALETTE[0]})
+    ]
+    if n_seeds > 1:
+        marks.append(("one seed", {"symbol": "circle", "size": 7, "color": faded(PALETTE[0], 0.55)}))
+    if any(interval_text(row.best.low, row.best.high) for row in rows):
+        bar = {"symbol": "line-ew", "size": 16, "line": {"width": 8, "color": faded(PALETTE[0], 0.3)}}
+        marks.append(("95% interval in the search", bar))
+    if any(row.further is not None for row in rows):
+        marks.append((CONFIRMED, CONFIRMED_MARKER))
+    return marks
 
 
 def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: str) -> None:

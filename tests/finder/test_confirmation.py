@@ -29,7 +29,7 @@ SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_si
 def spec_of(**fields: Any) -> StudySpec:
     rows = tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2, 1e-1))
     given = {"name": "s", "storage": "memory", "agents": ("ppo",), "env": "CartPole-v1", "env_steps": 1000, **fields}
-    return StudySpec(trials=rows, pruner="none", **{"seeds": (0, 1), **given})
+    return StudySpec(pruner="none", **{"trials": rows, "seeds": (0, 1), **given})
 
 
 def searched(spec: StudySpec, values: tuple[float, ...] = (10.0, 20.0, 30.0, 25.0)) -> OpenStudy:
@@ -81,12 +81,9 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     assert pick.value == pytest.approx((29 + 29 + 30) / 3)
     assert "over 5 further seeds" in repr(pick)
     assert "confirmed over 5 further seeds" in conclusion(study).value
-    assert "The finalists were chosen without these seeds; among the 3 finalists, they chose together with" in answer(
-        study
-    )
-    assert "On the seeds of the search its mean was 30, on the further ones 29.4, which is within what seeds" in answer(
-        study
-    )
+    told = answer(study)
+    assert "The 3 finalists were chosen by the seeds of the search alone, the pick among them by all seeds." in told
+    assert "Its plain mean was 30 on the seeds of the search and 29.4 on the further ones, which is within" in told
 
 
 def test_all_seeds_choose_among_the_finalists():
@@ -103,9 +100,19 @@ def test_a_flattered_pick_is_told_so():
     study = searched(spec_of(confirm=1, seeds=(0, 1, 2)))
     confirm(study, {2: 20.0})
     assert verdict(study).confirmed[0].bias == pytest.approx(30 - (20 + 21 + 20 + 21 + 21) / 5)
-    assert "On the seeds of the search its mean was 30, on the further ones 20.6: the search flattered it by 9.4." in (
-        answer(study)
+    told = (
+        "Its plain mean was 30 on the seeds of the search and 20.6 on the further ones: the search flattered it by 9.4."
     )
+    assert told in answer(study)
+
+
+def test_optimizers_are_compared_on_all_seeds_as_the_conclusion_compares_trials():
+    rows = tuple({"optimizer": name} for name in ("adam", "adamw", "sgd"))
+    study = searched(spec_of(kind="opt", trials=rows, seeds=(0, 1, 2), confirm=3), (100.0, 99.0, 10.0))
+    assert "adam and adamw" in answer(study)
+    confirm(study, {0: 100.0, 1: 20.0, 2: 10.0})
+    assert conclusion(study).lines[2] == "safe: no other trial may be as good, with 95% confidence"
+    assert "optimizer" not in answer(study)
 
 
 def test_both_sides_of_the_bias_are_means():

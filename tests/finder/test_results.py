@@ -53,7 +53,7 @@ def test_a_result_says_what_became_of_the_trials_and_what_was_found(study: OpenS
     assert second == "return 494 ± 11 in the search, over 2 seeds; expected 390 to 590 (95%)"
     assert third.startswith("not safe: ")
     assert fourth == "lr-ppo-CartPole-v1: 3 trials, 2 complete, 0 pruned, 1 failed, in memory"
-    assert rest[0] == "to be surer: the same search again (confirms them)"
+    assert rest[0] == "to be surer: the same call again (confirms them)"
     assert repr(SearchResult(study, "three failures")).endswith("stopped: three failures")
 
 

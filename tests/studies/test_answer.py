@@ -11,6 +11,8 @@ from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.reports.html import report_html
+from studies.reports.learning_curves import plot_learning_curves
+from studies.reports.optimizers import plot_optimizers
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.words import number_text, param_text, rate_text, spread_text
@@ -60,7 +62,18 @@ def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make
     with Recorder(opened) as recorder:
         for value in (10.0, 9.999):
             recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-    assert "One seed each cannot tell trials apart: which is the best is open." in answer(opened)
+    told = f"{' '.join(conclusion(opened).lines)} {answer(opened)}"
+    assert len(re.findall("one seed", told, re.IGNORECASE)) == 1
+
+
+def test_a_report_of_one_seed_shows_neither_spread_nor_chances(storage: StudyStorage, make_spec: Make) -> None:
+    opened = open_study(make_spec(seeds=(0,), confirm=0), storage)
+    with Recorder(opened) as recorder:
+        for value in (10.0, 8.0):
+            recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
+    assert "0%" not in re.sub(r"<(script|style).*?</\1>", "", report_html(opened), flags=re.DOTALL)
+    assert plot_learning_curves(opened).layout.yaxis.title.text == "return in the search<br>one seed"
+    assert [trace.name for trace in plot_optimizers(opened).data if trace.name] == ["in the search, one seed"]
 
 
 def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec: Make) -> None:

@@ -142,6 +142,8 @@ def test_one_seed_needs_three() -> None:
     found = conclusion(concluded(spec_of(seeds=(0,), confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.status == "not safe"
     assert options(found) == {"seeds": 3, "study_name": "s-3-seeds"}
+    assert sum("one seed" in reason.text for reason in found.reasons) == 1
+    assert not any("--" in reason.text for reason in found.reasons)  # flags are the words of one interface only
 
 
 def test_what_was_not_confirmed_is_not_safe() -> None:
@@ -232,7 +234,7 @@ def test_runs_that_are_long_enough_for_the_horizon() -> None:
 def test_runs_longer_than_the_horizon_are_answered_by_runs_of_its_length() -> None:
     found = conclusion(concluded(spec_of(horizon=10), (0.0, 10.0, 100.0, 20.0, 0.0)))
     assert found.lines[2].startswith("not safe: runs of 1,000 environment steps say too little of one of 10")
-    assert found.lines[2].endswith("Train as long as that (--env-steps 10)")
+    assert found.lines[2].endswith("Train as long as that")
     assert options(found) == {"env_steps": 10, "study_name": "s-10-steps"}
 
 

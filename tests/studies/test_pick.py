@@ -131,10 +131,12 @@ class TestNoPick:
 
     def test_no_gradient_step(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, None])
-        with pytest.raises(StudyError, match=r"no gradient step was made within this budget.*raise --env-steps"):
+        with pytest.raises(
+            StudyError, match=r"no gradient step was made within this budget.*give each run more environment steps"
+        ):
             best(study)
         by_episodes = open_study(make_spec(name="episodes", env_steps=None, episodes=2), storage)
-        assert why_no_pick(self.trials(by_episodes, [(1.0,)], [None])).endswith("raise --episodes.")
+        assert why_no_pick(self.trials(by_episodes, [(1.0,)], [None])).endswith("give each run more episodes.")
 
     def test_one_trial_that_learned_is_enough(self, storage: StudyStorage, make_spec: Make) -> None:
         study = self.trials(open_study(make_spec(), storage), [(1.0, 2.0), (3.0, 4.0)], [None, 0.5])

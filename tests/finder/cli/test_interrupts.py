@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from processes import wait_until_alone
 
+import studies
+from studies.begun import Begun, begun_of
+
 WORDS = (
     "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3,1e-2", "--env-steps", "400", "--seeds", "1",
     "--set", "jit_compile=false", "--set", "n_envs=1", "--set", "n_steps=16", "--set", "n_epochs=1",
@@ -23,7 +26,7 @@ RUN = "import sys; from finder.cli import main; sys.exit(main())"
 DEADLINE_SECONDS = 60
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not path.exists():
         assert process.poll() is None, "it ended before it was interrupted"
@@ -76,3 +79,18 @@ def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
     ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGINT)}}}')
     assert ran.code == 130
     assert "Nothing is kept" in ran.err
+
+
+@pytest.mark.real
+def test_a_killed_search_knows_the_command_that_began_it(finder: Any) -> None:
+    (finder.folder / "slow").touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *WORDS, "--executor", "inline"],
+        cwd=finder.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    wait_for(finder.folder / "running", process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    words = [word for word in WORDS if word not in ("--storage", "kept.db")]
+    with studies.load_study(f"sqlite:///{finder.folder}/kept.db", STUDY) as study:
+        assert begun_of(study) == Begun("command", (*words, "--executor", "inline"))

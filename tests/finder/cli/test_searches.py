@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import studies
-from finder.cli.advice import remember_command
 
 TOML = """
 name = "from-toml"
@@ -22,6 +21,23 @@ sampler = "random"
 
 [params]
 gamma = "0.9:0.99"
+
+[fixed]
+jit_compile = false
+n_steps = 32
+n_epochs = 1
+"""
+
+FROM_A_FILE = """
+name = "from-a-file"
+agents = "ppo"
+env = "CartPole-v1"
+env_steps = 600
+seeds = 1
+confirm = 0
+
+[params]
+learning_rate = "1e-4:1e-2:log"
 
 [fixed]
 jit_compile = false
@@ -157,7 +173,7 @@ class TestNoPick:
         ran = finder("tune", "dqn", "--env", "CartPole-v1", *words)
         assert (ran.code, ran.out) == (1, "")
         assert "Error: there is no pick: no gradient step was made within this budget" in ran.err
-        assert "raise --env-steps" in ran.err
+        assert "give each run more environment steps" in ran.err
 
 
 class TestFailures:
@@ -259,15 +275,25 @@ class TestGoingOn:
             assert "may change" not in told.out + told.err
             assert "1e-2 is the highest rate that was tried: higher ones may be better" in told.out + told.err
         assert (
-            "to settle it: the same search with --rates 1e-1,1 (two rates beyond the edge"
+            "to settle it: the same call with rates=[0.1, 1.0] (two rates beyond the edge"
             in finder("best", spec.name).err
         )
-        with studies.open_study(spec) as study:
-            remember_command(study, ["lr", "ppo", "--n-rates", "3", "--env=X", "--storage=db://me:secret@x", "--json"])
-            remember_command(study, ["lr", "ppo", "--rates", "7", "--env=X"])  # a later one added a rate
-        told = finder("best", spec.name)
-        assert "Next  finder lr ppo --env=X --rates 1e-1,1" in told.err
-        assert "secret" not in told.err
+
+    def test_advice_is_given_in_the_words_of_the_interface_that_began_the_study(self, finder: Any) -> None:
+        storage = f"--storage=sqlite:///{finder.folder}/finder.db"
+        words = ("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-3,1e-2")
+        assert finder.small(*words, storage, "--quiet", "--json").code == 0
+        assert finder.small(*words, "--rates=1e-4").code == 0  # a later one adds a rate
+        best = finder("best", "lr-ppo-CartPole-v1")
+        surer = next(line for line in best.err.splitlines() if "--study-name" in line)
+        assert "finder lr ppo --env CartPole-v1 --rates=1e-3,1e-2 --env-steps=600 " in surer
+        assert "--seeds 3 --study-name lr-ppo-CartPole-v1-3-seeds" in surer
+        assert "storage" not in surer
+        (finder.folder / "study.toml").write_text(FROM_A_FILE)
+        assert finder("run", "--n-trials", "2", "study.toml").code == 0
+        best = finder("best", "from-a-file")
+        assert "finder run study.toml --n-trials 2" in best.err
+        assert 'with seeds = 3, name = "from-a-file-3-seeds" in study.toml: 3 seeds each; another study' in best.err
 
     def test_more_rates_join_and_other_optimizers_do_not(self, finder: Any) -> None:
         assert finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-3").code == 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from terminals import in_terminal
 
 import studies
 
@@ -125,6 +127,36 @@ class TestDeleting:
         assert ran.code == 2
         assert "say --yes" in ran.err
         assert len(finder("studies", "--json").json) == 1
+
+
+def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
+    """Nothing is cut, and what is the same for all pruned trials is said once."""
+    spec = studies.StudySpec(
+        name="lr-ppo-CartPole-v1-30000-steps", storage=f"sqlite:///{finder.folder}/finder.db", kind="lr",
+        agents=("ppo",), env="CartPole-v1", env_steps=20_000, seeds=(0, 1), confirm=0, pruner="race",
+        trials=tuple({"learning_rate": rate} for rate in (1e-4, 1e-3, 1.36e-3)),
+    )  # fmt: skip
+    with studies.open_study(spec) as opened, studies.Recorder(opened) as recorder:
+        recorder.pruned(recorder.ask().number, 2000, 25.25, {0: 25.0, 1: 25.5})  # type: ignore[union-attr]
+        recorder.pruned(recorder.ask().number, 14_000, 201.0, {0: 200.0, 1: 202.0})  # type: ignore[union-attr]
+        recorder.completed(recorder.ask().number, 430.0, {0: 360.0, 1: 500.0})  # type: ignore[union-attr]
+    told = {}
+    for command in (("studies",), ("show", spec.name)):
+        words = [sys.executable, "-c", "import sys; from finder.cli import main; sys.exit(main())", *command]
+        shown = in_terminal(words, finder.folder, columns=80)
+        assert shown.code == 0
+        assert "…" not in shown.text
+        told[command[0]] = shown.lines
+    pruned = [line for line in told["show"] if " pruned" in line]
+    assert [line.split()[-1] for line in pruned] == ["pruned", "pruned"]  # no reason behind it
+    assert told["show"].count("Pruned: others were expected to end better (pruner race).") == 1
+    assert "Note  not safe: only one trial is complete, so there is nothing to compare it" in told["show"]
+    assert told["studies"] == [
+        "                                                                       best in",
+        "study                      agent  environment  trials  pruned  failed   search",
+        "lr-ppo-CartPole-v1-30000-  ppo    CartPole-v1     3/3  2                   430",
+        "steps",
+    ]
 
 
 def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> None:

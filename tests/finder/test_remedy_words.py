@@ -1,0 +1,128 @@
+"""What would make a pick safe, in the words of each interface: commands, keys of a file, arguments of a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from finder.cli.app import app
+from finder.remedy_words import advice_of, call_text, changed_words, file_keys
+from studies.begun import Begun
+from studies.defaults import DEFAULT_STORAGE
+from studies.remedies import Remedy, longer_runs, more_confirmed, more_seeds, same_again
+from studies.spaces import parse_space
+from studies.spec import StudySpec
+
+PLACE = [
+    *("--env", "CartPole-v1", "--env-kwargs", '{"sutton_barto_reward": false}'),
+    *("--wrapper", "NormalizeObservation", "--max-episode-steps", "100", "--set", "n_envs=2"),
+]
+SPEC = StudySpec(
+    name="s", storage="memory", agents=("ppo",), env="CartPole-v1", env_steps=1000, trials=({"learning_rate": 0.1},)
+)
+RATES = Remedy(changes=(("rates", (1e-5, 3e-5)),))
+OWN_RATES = Remedy(changes=(("optimizers", ("sgd(momentum=0.9)",)), ("learning_rates", (1.0, 10.0))))
+WIDER = Remedy(changes=(("space", (("learning_rate", "1e-05:10:log"),)), ("study_name", "s-wider")))
+IN_PLACE = ["-pgamma=0.9:0.99", "-p", "gamma=0.9:0.99", "--param=gamma=0.9:0.99", "--param", "gamma"]
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy", "kept", "added"),
+    [
+        (["lr", "ppo", *PLACE], more_seeds(SPEC, 3), [], ["--seeds", "3", "--study-name", "s-3-seeds"]),
+        (["lr", "ppo", *PLACE, "--seeds=0,1"], more_seeds(SPEC, 3), [], ["--seeds", "3", "--study-name", "s-3-seeds"]),
+        (
+            ["lr", "ppo", *PLACE, "--env-steps", "1000", "--study-name", "s"],
+            longer_runs(SPEC, 2000),
+            [],
+            ["--env-steps", "2000", "--study-name", "s-2000-steps"],
+        ),
+        (["agents", "ppo", "dqn", *PLACE, "--confirm=0"], more_confirmed(SPEC, 3), [], ["--confirm", "4"]),
+        (["lr", "ppo", *PLACE, "--n-rates", "3", "--no-extend"], RATES, ["--no-extend"], ["--rates", "1e-5,3e-5"]),
+        (
+            ["opt", "ppo", *PLACE, "--optimizer", "adam", "--vary", "momentum=0,0.9", "--n-rates=3"],
+            OWN_RATES,
+            [],
+            ["--optimizer", "sgd(momentum=0.9)", "--rates", "1,1e1"],
+        ),
+        (
+            ["tune", "ppo", *PLACE, *IN_PLACE, "--param", "learning_rate=1e-4:1:log", "-plearning_rate"],
+            WIDER,
+            IN_PLACE,
+            ["--param", "learning_rate=1e-05:10:log", "--study-name", "s-wider"],
+        ),
+    ],
+)
+def test_a_remedy_changes_its_own_options_only(words: Any, remedy: Remedy, kept: Any, added: Any) -> None:
+    told = changed_words(words, remedy)
+    command, *agents = words[: words.index("--env")]
+    assert told == [command, *agents, *PLACE, *kept, *added]
+    parser: Any = typer.main.get_command(app)
+    parser.commands[command].make_context(command, told[1:])  # raises where it is no such command
+
+
+@pytest.mark.parametrize(
+    ("remedy", "text"),
+    [
+        (same_again("runs the rest"), "the same call again"),
+        (more_seeds(SPEC, 3), "the same call with seeds=3, study_name='s-3-seeds'"),
+        (OWN_RATES, "the same call with optimizers=['sgd(momentum=0.9)'], learning_rates=[1.0, 10.0]"),
+        (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in space, study_name='s-wider'"),
+    ],
+)
+def test_a_remedy_as_arguments_of_the_call(remedy: Remedy, text: str) -> None:
+    assert call_text(remedy) == text
+
+
+@pytest.mark.parametrize(
+    ("remedy", "kind", "keys"),
+    [
+        (more_seeds(SPEC, 3), "tune", {"seeds": (0, 1, 2), "name": "s-3-seeds"}),
+        (longer_runs(SPEC, 2000), "tune", {"env_steps": 2000, "name": "s-2000-steps"}),
+        (more_confirmed(SPEC, 3), "tune", {"confirm": 4}),
+        (RATES, "lr", {"trials": ({"learning_rate": 1e-5}, {"learning_rate": 3e-5})}),
+        (
+            OWN_RATES,
+            "opt",
+            {"trials": tuple({"optimizer": "sgd(momentum=0.9)", "learning_rate": rate} for rate in (1.0, 10.0))},
+        ),
+        (WIDER, "tune", {"params": {"learning_rate": parse_space("1e-05:10:log")}, "name": "s-wider"}),
+    ],
+)
+def test_a_remedy_as_keys_of_a_file(tmp_path: Path, remedy: Remedy, kind: str, keys: dict[str, Any]) -> None:
+    """The keys that are offered, written into a file, are read as what the remedy says."""
+    written = file_keys(remedy)
+    given = {line.partition(" = ")[0] for line in written}
+    own = ['name = "s"', 'agents = "ppo"', 'env = "CartPole-v1"', "env_steps = 1000", f'kind = "{kind}"']
+    own += [] if "trials" in keys or "params" in keys else ["params.learning_rate = 1e-3"]
+    path = tmp_path / "study.toml"
+    path.write_text("\n".join([*(line for line in own if line.partition(" = ")[0] not in given), *written]))
+    spec = StudySpec.from_toml(path)
+    assert {key: getattr(spec, key) for key in keys} == keys
+
+
+BEGUN = {
+    None: "the same search with confirm_seeds=7",
+    Begun("python"): "the same call with confirm_seeds=7",
+    Begun("command", ("lr", "ppo", "--confirm-seeds=5")): "finder lr ppo --confirm-seeds 7 --storage sqlite:///s.db",
+    Begun("file", ("run", "a b.toml", "--n-jobs", "2")): (
+        "confirm_seeds = 7 in a b.toml, then finder run 'a b.toml' --n-jobs 2 --storage sqlite:///s.db"
+    ),
+}
+
+
+@pytest.mark.parametrize(("begun", "text"), BEGUN.items())
+def test_advice_speaks_the_language_of_the_interface_that_began_the_study(begun: Begun | None, text: str) -> None:
+    remedy = Remedy(changes=(("confirm_seeds", 7),), purpose="7 further seeds")
+    told = advice_of(begun, "sqlite:///s.db", remedy)
+    assert told.text == text
+    assert told.command == ("" if begun is None or begun.by == "python" else text.rpartition("then ")[2])
+
+
+def test_the_name_on_a_files_command_line_gives_way_to_that_of_the_remedy() -> None:
+    told = advice_of(Begun("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3))
+    assert told.command == "finder run s.toml"
+    assert told.before == 'seeds = 3, name = "s-3-seeds" in s.toml'
