@@ -12,15 +12,18 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
+from studies.attributes import CONFIRMS_ATTR
 from studies.beginning import created, put_back
 from studies.conclusion import conclusion
 from studies.confirmation import held_out_seeds, left_behind, unconfirmed, verdict
 from studies.listing import list_studies
 from studies.pick import best
+from studies.proxy import make_proxy
 from studies.recorder import Recorder
 from studies.reports.answer import answer
 from studies.spec import StudySpec
 from studies.standing import standing
+from studies.storage import open_storage
 from studies.study import OpenStudy
 
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
@@ -404,6 +407,31 @@ class TestOptunaRanking:
         assert (plain.best_trial.number, plain.best_value) == (2, 30.0)
         assert [trial.number for trial in plain.best_trials] == [2]
 
+    @pytest.mark.real
+    @pytest.mark.parametrize("sampler", ["random", "tpe", "cmaes", "gp", "nsgaii"])
+    def test_through_a_grpc_proxy_it_is_neither_best_nor_seen_by_samplers(self, tmp_path: Any, sampler: str):
+        """Constraints are system attributes, which a proxy hands on: the same proposals and the same best trial."""
+        needs(sampler)
+        found = []
+        with open_storage(f"sqlite:///{tmp_path}/served.db") as behind:
+            server, port = make_proxy(behind, "127.0.0.1", 0)
+            server.start()
+            try:
+                for url in ("memory", f"grpc://127.0.0.1:{port}"):
+                    with open_storage(url) as storage:
+                        study = open_study(sampled(sampler, n_trials=12), storage)
+                        asked = told(study)
+                        confirm(study, {trial.number: 100.0 for trial in study.trials()})
+                        study.close()
+                        with open_study(sampled(sampler, n_trials=15), storage) as again:
+                            asked += told(again)
+                            best_trial = again.study.best_trial
+                            assert CONFIRMS_ATTR not in best_trial.user_attrs
+                            found.append((asked, best_trial.number))
+            finally:
+                server.stop(grace=1).wait()
+        assert found[0] == found[1]
+
     def test_a_confirmation_of_an_earlier_version_that_goes_on_is_no_candidate_either(self):
         study = searched(spec_of())
         interrupted = unmarked(study, confirms=2)
@@ -427,9 +455,7 @@ class TestOptunaRanking:
     @pytest.mark.parametrize("sampler", ["tpe", "cmaes", "gp", "nsgaii"])
     def test_samplers_propose_what_they_would_have_proposed_without(self, sampler: str):
         """Optuna's own treat what is no candidate as the worst there is, or refuse studies where some trials are."""
-        package = {"cmaes": "cmaes", "gp": "torch"}.get(sampler)
-        if package is not None:
-            pytest.importorskip(package)
+        needs(sampler)
         further = {}
         for confirmed in (False, True):
             study = open_study(sampled(sampler, n_trials=12))
@@ -443,6 +469,13 @@ class TestOptunaRanking:
             with open_study(sampled(sampler, n_trials=16 if confirmed else 19), study.storage) as again:
                 further[confirmed] = [params for number, params in told(again) if number not in numbers][:4]
         assert further[True] == further[False]
+
+
+def needs(sampler: str) -> None:
+    """Skips a test where the sampler's package is not installed."""
+    package = {"cmaes": "cmaes", "gp": "torch"}.get(sampler)
+    if package is not None:
+        pytest.importorskip(package)
 
 
 def sampled(sampler: str, n_trials: int) -> StudySpec:
