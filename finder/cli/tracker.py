@@ -168,8 +168,9 @@ class Tracker:
     def seconds_left(self) -> float | None:
         """A guess; None while too little is done to make one, and while trials have started of which none has moved.
 
-        Every running trial goes on at its own speed, what it took to start left out; those that wait take the place of
-        the first that ends, and as long as trials usually take.
+        Every running trial goes on at its own speed, what it took to start left out, or takes as long as trials usually
+        take; one that has outlasted both goes on at the pace since it began. Those that wait take the place of the first
+        that ends.
         """
         now = self._clock()
         running = list(self.running.values())
@@ -180,10 +181,10 @@ class Tracker:
         if not self._durations and not known:
             return None
         usual = statistics.fmean(self._durations or [now - trial.began + seconds for trial, seconds in known])
-        places = [
-            max(0.0, usual - (now - trial.began)) if seconds is None else seconds
-            for trial, seconds in zip(running, left, strict=True)
-        ]
+        guesses = [_guess(trial, seconds, usual, now) for trial, seconds in zip(running, left, strict=True)]
+        places = [guess for guess in guesses if guess is not None]
+        if len(places) < len(guesses):
+            return None
         n_waiting = max(0, self.n_total - self.n_before - self.n_done - len(running))
         if not places and not n_waiting:
             return None  # between the search and what follows it
@@ -302,6 +303,22 @@ class Tracker:
         if self.best is None or self.study is None:
             return True
         return value > self.best.value if self.study.direction == "maximize" else value < self.best.value
+
+
+def _guess(trial: RunningTrial, seconds: float | None, usual: float, now: float) -> float | None:
+    """Seconds that a running trial still takes; None where it has outlasted the usual time and not moved.
+
+    Args:
+        trial: The trial.
+        seconds: By its speed since its first episodes, or None.
+        usual: What trials usually take.
+        now: The time.
+    """
+    lasted = now - trial.began
+    left = usual - lasted if seconds is None else seconds
+    if left > 0 or trial.share >= 1:
+        return max(0.0, left)
+    return lasted * (1 - trial.share) / trial.share if trial.share > 0 else None
 
 
 def spread_of(outcome: Outcome) -> float:

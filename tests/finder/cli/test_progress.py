@@ -91,6 +91,15 @@ def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
     assert tracker.running[1].latest == 6.5
 
 
+def test_a_trial_that_outlasts_the_usual_time_is_not_about_to_end(study: OpenStudy, clock: Clock) -> None:
+    tracker = Tracker(clock)
+    play(tracker, study, clock)
+    clock.now += 30  # 40 s for a quarter of its budget, where the first one took 20 s
+    assert tracker.seconds_left == pytest.approx(120)
+    tracker.running[1].env_steps = {}
+    assert tracker.seconds_left is None
+
+
 def test_no_guess_of_the_time_left_at_the_beginning(study: OpenStudy, clock: Clock) -> None:
     tracker = Tracker(clock)
     tracker.study_opened(study, 2, make_executor("inline"))
