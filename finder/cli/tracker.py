@@ -169,8 +169,8 @@ class Tracker:
         """A guess; None while too little is done to make one, and while trials have started of which none has moved.
 
         Every running trial goes on at its own speed, what it took to start left out, or takes as long as trials usually
-        take; one that has outlasted both goes on at the pace since it began. Those that wait take the place of the first
-        that ends.
+        take; one that has outlasted both goes on at the pace since it began. Those that wait take the place of the
+        first that ends.
         """
         now = self._clock()
         running = list(self.running.values())
