@@ -28,6 +28,7 @@ from studies.pick import why_no_pick
 from studies.pruners import canonical_pruner_name
 from studies.recorder import Recorder
 from studies.records import Ask, EpisodeRecord
+from studies.same_file import FileReplacedError
 from studies.spec import StudySpec
 from studies.standing import standing
 from studies.storage import StudyStorage
@@ -138,7 +139,7 @@ class Search:
                 pass
         except StorageAwayError as error:
             self.recorder.close()
-            raise StorageAwayError(f"{error} {self._what_is_kept()}") from error
+            raise StorageAwayError(f"{error} {self._what_is_kept(error)}") from error
         except KeyboardInterrupt:
             if self._says_interrupts:
                 print(_interrupted(self.study), file=sys.stderr)
@@ -192,9 +193,12 @@ class Search:
         time.sleep(LOOK_SECONDS)
         return True
 
-    def _what_is_kept(self) -> str:
+    def _what_is_kept(self, error: StorageAwayError) -> str:
         """What becomes of what its storage does not know of."""
         path = self.recorder.unwritten
+        if isinstance(error.__cause__, FileReplacedError):
+            meanwhile = "" if path is None else f"What ended meanwhile is in {path}. "
+            return f"{meanwhile}Put the file back in its place, and start the study again here."
         kept = "Everything that had ended before is kept"
         if path is None:
             return f"{kept}: start the study again when the storage is back."

@@ -65,7 +65,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             sampler's or pruner's argument is wrong.
     """
     with opened_storage(storage or spec.storage, create=True) as opened:
-        opened.patience.begin(patience_seconds())
+        opened.begin_to_run(patience_seconds())
         owns = storage is not opened
         try:
             return _open(spec, opened, owns)
@@ -113,7 +113,7 @@ def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
             that another living process writes.
     """
     with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
-        opened.patience.begin(patience_seconds())
+        opened.begin_to_run(patience_seconds())
         study_id = require_study(opened, name)
         spec = spec_of(opened, study_id, name)
         if spec.kind == "range-test":

@@ -42,7 +42,15 @@ CALL_SECONDS = 60.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _SHORTEST_CALL, _CALL_WHEN_OVER = 0.1, 1.0
 
-_FOR_EVER = ("readonly database", "read-only", "no such table", "no such column", "authentication", "does not exist")
+_FOR_EVER = (
+    "readonly database",
+    "read-only",
+    "no such table",
+    "no such column",
+    "authentication",
+    "does not exist",
+    "was deleted or replaced",
+)
 """In what databases say where waiting is of no use."""
 
 _PASSING = ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "INTERNAL")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from studies.errors import StudyError
 from studies.fencing import LockedStorage, check_transactions
 from studies.leases import LeaseTable, SqlLeases
 from studies.patience import Patience, PatientStorage, PatientTable
+from studies.same_file import SameFile, check_connections
 from studies.schema import prepare
 from studies.storage_url import StorageAddress, check_file, parse_storage_url
 
@@ -61,6 +62,7 @@ class StudyStorage:
         leases: Who holds which trial.
         patience: How long its calls wait where it is away; not at all unless somebody runs a study.
         shared: Whether several processes may run a study in it at the same time. Files have one writer.
+        files: Its files, which have to stay the same while a study is run.
     """
 
     url: str
@@ -70,7 +72,14 @@ class StudyStorage:
     leases: LeaseTable
     patience: Patience
     shared: bool
+    files: Sequence[SameFile] = ()
     _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def begin_to_run(self, patience_seconds: float) -> None:
+        """From now on a study is run in it: its calls wait while it is away, and its files are watched."""
+        self.patience.begin(patience_seconds)
+        for file in self.files:
+            file.watch()
 
     def close(self) -> None:
         """Ends all database connections."""
@@ -179,16 +188,22 @@ def _patient(
 
 def _open_journal(address: StorageAddress) -> StudyStorage:
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+
+    from studies.same_file import WatchedJournal
 
     path = address.path
     assert path is not None
-    optuna_storage = JournalStorage(JournalFileBackend(str(path)))
+    journal = SameFile(path)
+    optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
     beside = Path(f"{path}.episodes.db")
     check_file(StorageAddress("sqlite", f"sqlite:///{beside}", beside, str(beside)), create=True)
     engine = sa.create_engine(f"sqlite:///{beside}", connect_args={"timeout": _BUSY_SECONDS})
     _tune_sqlite(engine)
-    return _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
+    tables = SameFile(beside)
+    check_connections(engine, tables)
+    opened = _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
+    opened.files = (journal, tables)
+    return opened
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
@@ -221,7 +236,12 @@ def _connect(address: StorageAddress) -> StudyStorage:
         elif rdb.engine.dialect.name == "postgresql":
             _tune_postgresql(rdb.engine)
         # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
-        return _storage(address, get_storage(rdb), rdb.engine, [rdb.engine.dispose, rdb.remove_session])
+        files = [SameFile(address.path)] if address.path is not None else []
+        for file in files:
+            check_connections(rdb.engine, file)
+        opened = _storage(address, get_storage(rdb), rdb.engine, [rdb.engine.dispose, rdb.remove_session])
+        opened.files = files
+        return opened
     except BaseException:
         rdb.engine.dispose()
         raise

@@ -1,0 +1,121 @@
+"""Notices that the file of a storage was deleted or replaced while a study is run in it.
+
+A process that has a file open can write to it after it was deleted: all would seem well, and nothing would be kept.
+A file is identified by its device and inode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optuna.storages.journal import JournalFileBackend
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_BUSY_MILLISECONDS = 2_000
+
+
+class FileReplacedError(FileNotFoundError):
+    """The file of a storage is not the one that was opened."""
+
+
+class SameFile:
+    """A file that has to stay what it is while a study is run in it.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._identity: tuple[int, int] | None = None
+        self._rescued: Path | None = None
+
+    def watch(self) -> None:
+        """Remembers which file it is: from now on `check` compares."""
+        self._identity = self._identity or self._found()
+
+    def check(self, rescue: Callable[[Path], None] | None = None) -> None:
+        """Checks that the file is there and the same.
+
+        Args:
+            rescue: Writes what the file that was opened holds to another one, where that is possible.
+
+        Raises:
+            FileReplacedError: It was deleted, or another one has its place.
+        """
+        if self._identity is None or self._identity == self._found():
+            return
+        if rescue is not None and self._rescued is None:
+            place = self._free_place()
+            with contextlib.suppress(sqlite3.Error, OSError):
+                rescue(place)
+                self._rescued = place
+        where = (
+            f"what it held is in {self._rescued.name} beside it" if self._rescued else "what it held is gone with it"
+        )
+        raise FileReplacedError(f"{self._path.name} was deleted or replaced while the study ran; {where}")
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _free_place(self) -> Path:
+        places = (self._path.with_name(f"{self._path.stem}-rescued-{n}{self._path.suffix}") for n in range(1, 1_000))
+        return next(place for place in places if not place.exists())
+
+
+def check_connections(engine: sa.Engine, file: SameFile) -> None:
+    """Checks the file of an SQLite database before each connection and each transaction."""
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "do_connect")
+    def before_connecting(*_: Any) -> None:
+        file.check()
+
+    @event.listens_for(engine, "begin")
+    def before_transaction(connection: sa.Connection) -> None:
+        opened: Any = connection.connection.driver_connection
+        file.check(lambda place: _rescue(opened, place))
+
+
+class WatchedJournal(JournalFileBackend):
+    """A journal whose file is checked before each read and each write.
+
+    Args:
+        path: The file.
+        file: The same, as it is watched.
+    """
+
+    def __init__(self, path: str, file: SameFile) -> None:
+        super().__init__(path)
+        self._file = file
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:  # type: ignore[override]
+        """See `JournalFileBackend`."""
+        self._file.check()
+        return super().read_logs(log_number_from)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """See `JournalFileBackend`."""
+        self._file.check()
+        super().append_logs(logs)
+
+
+def _rescue(opened: sqlite3.Connection, place: Path) -> None:
+    """Copies a database that has lost its name, and empties its write-ahead log.
+
+    The log still has its name, and SQLite would apply it to the file that has taken the place of the database.
+    """
+    with contextlib.closing(sqlite3.connect(place)) as copy:
+        opened.backup(copy)
+    opened.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
+    opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

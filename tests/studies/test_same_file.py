@@ -1,0 +1,129 @@
+"""The file of a storage that is deleted or replaced while a study is run in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from studies.opening import open_study
+from studies.patience import StorageAwayError
+from studies.recorder import Recorder
+from studies.records import EpisodeRecord
+from studies.spec import StudySpec
+from studies.storage import open_storage
+from studies.study import load_study
+from studies.unwritten import Unwritten
+
+Make = Callable[..., StudySpec]
+MakeEpisode = Callable[..., EpisodeRecord]
+
+
+def another_database(path: Path) -> bytes:
+    """A file that has nothing to do with studies."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE precious (value)")
+        connection.executemany("INSERT INTO precious VALUES (?)", [(number,) for number in range(1000)])
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("by", ["deleted", "deleted with its log", "replaced"])
+def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
+    tmp_path: Path, make_spec: Make, episode: MakeEpisode, by: str
+) -> None:
+    path = tmp_path / "finder.db"
+    spec = make_spec(n_trials=3, storage=f"sqlite:///{path}")
+    study = open_study(spec)
+    recorder = Recorder(study)
+    recorder.ask(), recorder.ask()
+    recorder.completed(0, 5.0)
+    recorder.episodes(1, [episode()])
+    precious = another_database(tmp_path / "other.db")
+    if by == "replaced":
+        os.replace(tmp_path / "other.db", path)
+    else:
+        for each in [path, *([] if by == "deleted" else tmp_path.glob("finder.db-*"))]:
+            each.unlink()
+    with pytest.raises(StorageAwayError, match=r"finder.db was deleted or replaced .* in finder-rescued-1.db"):
+        recorder.completed(1, 6.0, {0: 6.0})
+    assert recorder.is_cut_off
+    assert recorder.ask() is None
+    recorder.close()
+    study.close()
+    if by == "replaced":
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM precious").fetchone() == (1000,)
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert path.read_bytes() == precious
+    else:
+        assert not path.exists()
+    shutil.copy(tmp_path / "finder-rescued-1.db", path)
+    with open_study(spec) as again, Recorder(again) as recorder:
+        assert [trial.value for trial in again.trials()] == [5.0, 6.0]
+        assert len(again.storage.episodes.curve(again.episodes_key, 1)) == 1
+        assert recorder.unwritten is None
+        assert recorder.ask() is not None
+
+
+def test_a_journal_that_is_deleted_is_not_begun_anew(tmp_path: Path, make_spec: Make) -> None:
+    path = tmp_path / "finder.log"
+    spec = make_spec(n_trials=2, storage=f"journal:///{path}")
+    study = open_study(spec)
+    recorder = Recorder(study)
+    recorder.ask()
+    text = path.read_bytes()
+    path.unlink()
+    with pytest.raises(StorageAwayError, match=r"finder.log was deleted or replaced"):
+        recorder.completed(0, 6.0)
+    recorder.close()
+    study.close()
+    assert not path.exists()
+    assert [kept.number for kept in Unwritten(spec.storage, study.episodes_key).read()] == [0]
+    path.write_bytes(text)
+    with open_study(spec) as again, Recorder(again):
+        assert [trial.value for trial in again.trials()] == [6.0]
+
+
+def test_who_only_reads_may_have_the_file_replaced(tmp_path: Path, make_spec: Make) -> None:
+    url = f"sqlite:///{tmp_path}/finder.db"
+    with open_study(make_spec(storage=url)):
+        pass
+    with open_storage(url, create=False) as storage:
+        (tmp_path / "finder.db").unlink()
+        assert load_study(storage, "a study").trials() == []
+
+
+SEARCH = """
+import os, sys
+from finder import LRFinder
+from agents import Callback
+
+class Deletes(Callback):
+    def on_episode_end(self, trainer, episode):
+        if os.path.exists("finder.db") and episode.env_steps > 200:
+            os.unlink("finder.db")
+
+LRFinder("ppo", "CartPole-v1").grid(
+    1e-4, 1e-2, 3, env_steps=1_000, seeds=1, executor="inline", pruner="none", confirm=0, extend=False,
+    storage="sqlite:///finder.db", callbacks=[Deletes],
+    params={"jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]},
+)
+"""
+
+
+@pytest.mark.real
+def test_a_search_whose_database_is_deleted_ends_with_an_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode != 0
+    assert "finder.db was deleted or replaced while the study ran" in done.stderr
+    assert "Put the file back in its place" in done.stderr
+    assert (tmp_path / "finder-rescued-1.db").exists()
