@@ -271,6 +271,9 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         line.append(f"failed: {shortened(headline(outcome.reason), room)}", "red")
     else:
         line.append("interrupted", "dim")
+    wrapped = line.wrap(Console(width=width), width)
+    if took and wrapped[-1].cell_len + len(took) > width:
+        took = f"\n{took.strip()}"  # a number stays with its unit
     return line.append(took, "dim")
 
 

@@ -15,7 +15,7 @@ from agents.spec import AgentSpec
 from finder import LRFinder
 from finder.cli.fitting import shortened
 from finder.cli.lasting_stream import LastingStream
-from finder.cli.progress import LiveProgress, PlainProgress, headline
+from finder.cli.progress import LiveProgress, PlainProgress, end_line, headline
 from finder.cli.tracker import Tracker
 from finder.executors import make_executor
 from finder.guarded_observer import GuardedObserver
@@ -89,6 +89,18 @@ def test_work_speed_and_time_left(study: OpenStudy, clock: Clock) -> None:
     assert tracker.seconds_left == 10  # as long as the first one, which took 20 s
     assert tracker.running[1].mean_steps == 250
     assert tracker.running[1].latest == 6.5
+
+
+@pytest.mark.parametrize("width", range(60, 82))
+def test_a_time_stays_with_its_unit_on_any_terminal(study: OpenStudy, clock: Clock, width: int) -> None:
+    tracker = Tracker(clock)
+    tracker.study_opened(study, 1, make_executor("inline"))
+    tracker.trial_started(trial(0), {"optimizer": "sgd(momentum=0.9)", "learning_rate": 0.1})
+    console = Console(width=width)
+    with console.capture() as drawn:
+        console.print(end_line(0, tracker.running[0], complete(20.0, 18.0, 22.0), width))
+    assert any(line.endswith("1:01 min") for line in drawn.get().splitlines())
+    assert max(map(len, drawn.get().splitlines())) <= width
 
 
 def test_a_trial_that_outlasts_the_usual_time_is_not_about_to_end(study: OpenStudy, clock: Clock) -> None:
