@@ -126,7 +126,7 @@ def serve(
     """
     import optuna
 
-    from studies.access import Access
+    from studies.access import Access, is_loopback
     from studies.dashboard import make_dashboard
     from studies.proxy import make_proxy
     from studies.storage import open_storage
@@ -146,7 +146,8 @@ def serve(
             results().print(address, soft_wrap=True)
             results().print(page, soft_wrap=True)
             say_who_is_let_in(access, host)
-            worker_command = (f"finder worker STUDY --storage {address}", "from any machine that reaches this one")
+            where = "on this machine" if is_loopback(host) else "from any machine that reaches this one"
+            worker_command = (f"finder worker STUDY --storage {address}", where)
             say_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])
             errors().print("Ctrl-C ends it.", style="dim")
             try:

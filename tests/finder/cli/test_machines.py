@@ -98,6 +98,8 @@ def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: py
         proxy, dashboard = ran.out.split()
         assert proxy.startswith(f"grpc://{told}:")
         assert dashboard.startswith(f"http://{told}:")
+        assert "on this machine" in ran.err  # both are addresses that no other machine reaches
+        assert "from any machine" not in ran.err
         assert f"finder worker STUDY --storage {proxy}" in ran.err
 
 
