@@ -33,9 +33,19 @@ def replacing(path: Path, *, for_all: bool = False) -> Iterator[IO[bytes]]:
         if for_all:
             temporary.chmod(0o644)  # mkstemp makes files that only their owner reads
         temporary.replace(path)
+        _sync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _sync(folder: Path) -> None:
+    """Write to the disk which files a folder has: without it, a power cut may bring back the file of before."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -28,7 +28,9 @@ def checkpoint_folder(storage_url: str, key: str) -> Path | None:
     if address.kind == "memory":
         return None
     slug = re.sub(r"[^A-Za-z0-9.-]+", "-", key)[:80]
-    own = f"{slug}-{_digest(f'{address.label} {key}')}"
+    # Machines may reach one database by several addresses, as several users: its address is no part of the name. Keys
+    # of earlier versions are names, which studies of two storages may share.
+    own = f"{slug}-{_digest(key if '#' in key else f'{address.label} {key}')}"
     chosen = os.environ.get(CHECKPOINTS_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().resolve() / own

@@ -1,0 +1,25 @@
+"""Files that are replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agents.whole_file import replacing
+
+
+def test_a_file_and_then_its_folder_are_written_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, synced = tmp_path / "file", []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{handle}").resolve() == tmp_path, path.exists()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with replacing(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert synced == [(False, False), (True, True)], "the file before it has its name, the folder after that"

@@ -1,0 +1,34 @@
+"""Where checkpoints are: one folder for all machines of a study, another one for every study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from studies.checkpoint_folder import CHECKPOINTS_VARIABLE, checkpoint_folder
+
+ADDRESSES = (
+    "postgresql://one:secret@db.example.org/finder",
+    "postgresql+psycopg://another@10.0.0.7:5432/finder",
+    "grpc://head:13000",
+)
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CHECKPOINTS_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def test_machines_that_reach_a_database_by_other_addresses_share_a_folder(shared: Path) -> None:
+    folders = {checkpoint_folder(address, "a study#0123abcd") for address in ADDRESSES}
+    assert len(folders) == 1
+    assert folders.pop().parent == shared  # type: ignore[union-attr]
+
+
+def test_studies_of_one_name_do_not_share_a_folder(shared: Path) -> None:
+    assert checkpoint_folder(ADDRESSES[0], "a study#1") != checkpoint_folder(ADDRESSES[0], "a study#2")
+    assert checkpoint_folder(ADDRESSES[0], "a study") != checkpoint_folder(ADDRESSES[2], "a study"), (
+        "of earlier versions"
+    )
