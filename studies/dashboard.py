@@ -21,7 +21,7 @@ from studies.dashboard_gate import DashboardGate, without_tokens
 from studies.dashboard_page import DashboardPage, PickShown
 from studies.errors import StudyError
 from studies.listing import StudySummary, list_studies
-from studies.opening import remove_study
+from studies.opening import remove_study, rename_study
 from studies.reports.answer import answer, budget_text, pick_or_none
 from studies.reports.figures import study_figures
 from studies.reports.importances import importances_data
@@ -236,12 +236,20 @@ def make_dashboard(
 
 def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
     from optuna_dashboard import wsgi
+    from optuna_dashboard._serializer import serialize_frozen_study
 
     def remove(study_id: int) -> None:
         remove_study(storage, study_id)
 
-    shown = wsgi(ShownStorage(storage.optuna, remove, keeper.pick_of))
-    return DashboardPage(shown, wsgi(StoredStorage(storage.optuna, remove)), keeper.picks)
+    def rename(study_id: int, name: str) -> dict[str, Any] | None:
+        if not rename_study(storage, study_id, name):
+            return None
+        [renamed] = [study for study in view.get_all_studies() if study._study_id == study_id]
+        told: dict[str, Any] = serialize_frozen_study(renamed)
+        return told
+
+    view = ShownStorage(storage.optuna, remove, keeper.pick_of)
+    return DashboardPage(wsgi(view), wsgi(StoredStorage(storage.optuna, remove)), keeper.picks, rename)
 
 
 class _ThreadedServer(ThreadingMixIn, WSGIServer):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 from wsgiref.headers import Headers
 
+from studies.errors import StudyError
 from studies.reports.figures import reading_place
 
 Environ = dict[str, Any]
@@ -17,7 +19,7 @@ Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 PICKS_PATH = "/finder/picks"
 SCRIPT_PATH = "/finder/pick.js"
 
-_RENAME = re.compile(r"/api/studies/\d+/rename/?")
+_RENAME = re.compile(r"/api/studies/(\d+)/rename/?")
 _STUDY = re.compile(r"/api/studies/\d+/?")
 _IMPORTANCES = re.compile(r"/api/studies/(\d+)/param_importances/?")
 _TAG = f'<script defer src="{SCRIPT_PATH}"></script>'.encode()
@@ -110,13 +112,21 @@ class DashboardPage:
 
     Args:
         shown: optuna-dashboard on the storage as it is shown (`studies.shown_storage.ShownStorage`).
-        stored: optuna-dashboard on the storage as it is. It renames a study by copying it, which must leave out and
-            round nothing.
+        stored: optuna-dashboard on the storage as it is, for what must leave out and round nothing: tables of trials to
+            download, and the copy that it makes of a study in order to rename it, where `rename` cannot.
         picks: Returns what is shown of each study of ours, by its id as text.
+        rename: Gives a study, by its id, another name in place, and returns what optuna-dashboard sends of it; None
+            where the storage cannot. It raises `StudyError` where the name is taken.
     """
 
-    def __init__(self, shown: Application, stored: Application, picks: Callable[[], dict[str, PickShown]]) -> None:
-        self._shown, self._stored, self._picks = shown, stored, picks
+    def __init__(
+        self,
+        shown: Application,
+        stored: Application,
+        picks: Callable[[], dict[str, PickShown]],
+        rename: Callable[[int, str], dict[str, Any] | None],
+    ) -> None:
+        self._shown, self._stored, self._picks, self._rename = shown, stored, picks, rename
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answers a request."""
@@ -124,13 +134,29 @@ class DashboardPage:
         own = self._own(path)
         if own is not None:
             return _answer(start_response, *own)
-        if _RENAME.fullmatch(path):
+        if environ.get("REQUEST_METHOD") == "POST" and (asked := _RENAME.fullmatch(path)):
+            return self._renamed(environ, start_response, int(asked[1]))
+        if path.startswith("/csv/"):
             return self._stored(environ, start_response)
         if path == "/dashboard" or path.startswith("/dashboard/"):
             return self._changed(environ, start_response, "text/html", _with_script)
         if _STUDY.fullmatch(path) and environ.get("REQUEST_METHOD") == "GET":
             return self._changed(environ, start_response, "application/json", _with_figures_in_order)
         return self._shown(environ, start_response)
+
+    def _renamed(self, environ: Environ, start_response: StartResponse, study_id: int) -> Iterable[bytes]:
+        """Renames a study in place, or has it copied as it is stored."""
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        try:
+            name = json.loads(body).get("study_name")
+            if not isinstance(name, str) or not name.strip():
+                raise StudyError(f"the name is {name!r}: give a text.")
+            told = self._rename(study_id, name)
+        except (StudyError, ValueError, AttributeError) as error:
+            return _answer(start_response, *_json({"reason": str(error)}), status="400 Bad Request")
+        if told is None:
+            return self._stored({**environ, "wsgi.input": io.BytesIO(body)}, start_response)
+        return _answer(start_response, *_json(told), status="201 Created")
 
     def _own(self, path: str) -> tuple[str, bytes] | None:
         """The answers of our own: their types and what they say; None where optuna-dashboard is asked."""
@@ -181,8 +207,10 @@ def _with_figures_in_order(detail: bytes) -> bytes:
     return json.dumps(study).encode()
 
 
-def _answer(start_response: StartResponse, kind: str, body: bytes) -> Iterable[bytes]:
-    start_response(
-        "200 OK", [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
-    )
+def _json(value: Any) -> tuple[str, bytes]:
+    return "application/json", json.dumps(value).encode()
+
+
+def _answer(start_response: StartResponse, kind: str, body: bytes, status: str = "200 OK") -> Iterable[bytes]:
+    start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")])
     return [body]

@@ -291,6 +291,19 @@ def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
     return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
 
 
+def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
+    """Gives a study another name in place; returns False in a journal, whose studies can only be copied.
+
+    Raises:
+        StudyError: Another study has the name, or the study is in a journal and a living process runs it.
+    """
+    if storage.names is not None:
+        storage.names.rename(study_id, name)
+        return True
+    _refuse_if_running(storage, study_id, storage.optuna.get_study_name_from_id(study_id))
+    return False
+
+
 def remove_study(storage: StudyStorage, study_id: int) -> None:
     """Removes a study, whoever runs it, and what is kept of it beside Optuna's trials."""
     key = _key_of(storage, study_id)

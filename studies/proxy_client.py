@@ -18,6 +18,7 @@ from studies.access import AUTHORITY_VARIABLE, authority_of_environment, bearer,
 from studies.episodes import EpisodeTable
 from studies.errors import StudyError
 from studies.leases import Lease, LeaseTable
+from studies.names import StudyNames
 from studies.patience import StorageAwayError, trouble_of
 from studies.proxy_fences import client_fences
 from studies.proxy_messages import PATH, UNLIMITED, decoded, encoded
@@ -74,6 +75,11 @@ class Proxy:
     def leases(self) -> LeaseTable:
         """Who holds which trial."""
         return _RemoteLeases(self._call)
+
+    @property
+    def names(self) -> StudyNames:
+        """The names of the studies."""
+        return _RemoteNames(self._call)
 
     def close(self) -> None:
         """Ends the connections."""
@@ -180,6 +186,14 @@ class _RemoteEpisodes(EpisodeTable):
 
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
         self._call("episodes", "delete", study_name, trial_number)
+
+
+class _RemoteNames:
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def rename(self, study_id: int, name: str) -> None:
+        self._call("names", "rename", study_id, name)
 
 
 class _RemoteLeases:

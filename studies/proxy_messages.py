@@ -14,6 +14,7 @@ PATH = "/finder.Tables/Call"
 
 CALLS = {
     "episodes": ("add", "curve", "curves", "count", "delete"),
+    "names": ("rename",),
     "leases": ("take", "renew", "release", "held", "epochs", "delete"),
 }
 """Table -> its methods that may be called."""

@@ -26,6 +26,8 @@ from studies.storage_url import StorageAddress, check_file, parse_storage_url
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
+    from studies.names import StudyNames
+
 _BUSY_SECONDS = 30
 _TRIES = 3
 
@@ -62,6 +64,7 @@ class StudyStorage:
         leases: Who holds which trial.
         patience: How long its calls wait where it is away; not at all unless somebody runs a study.
         shared: Whether several processes may run a study in it at the same time. Files have one writer.
+        names: The names of its studies; None for journals, in which a name stays.
         files: Its files, which have to stay the same while a study is run.
     """
 
@@ -72,6 +75,7 @@ class StudyStorage:
     leases: LeaseTable
     patience: Patience
     shared: bool
+    names: StudyNames | None = None
     files: Sequence[SameFile] = ()
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
@@ -153,7 +157,9 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
     host, _, port = place.rpartition(":")
     patience = Patience(address.label)
     proxy = Proxy(host, int(port), lambda: patience.call_seconds, tls=scheme == "grpcs")
-    return _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
+    opened = _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
+    opened.names = proxy.names
+    return opened
 
 
 def _storage(
@@ -223,6 +229,7 @@ def _open_sql(address: StorageAddress) -> StudyStorage:
 def _connect(address: StorageAddress) -> StudyStorage:
     from optuna.storages import get_storage
 
+    from studies.names import SqlNames
     from studies.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
@@ -239,7 +246,9 @@ def _connect(address: StorageAddress) -> StudyStorage:
         files = [SameFile(address.path)] if address.path is not None else []
         for file in files:
             check_connections(rdb.engine, file)
-        opened = _storage(address, get_storage(rdb), rdb.engine, [rdb.engine.dispose, rdb.remove_session])
+        cached = get_storage(rdb)
+        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session])
+        opened.names = SqlNames(rdb.engine, cached)
         opened.files = files
         return opened
     except BaseException:

@@ -1,0 +1,99 @@
+"""A study that is renamed in the dashboard is the same study: nothing of it is copied, rounded or left out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from death import run_by_another
+from optuna.distributions import FloatDistribution
+from optuna.trial import create_trial
+
+from studies.dashboard import make_dashboard
+from studies.errors import StudyError
+from studies.opening import open_study, rename_study
+from studies.recorder import Recorder
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+from studies.study import load_study
+
+Make = Callable[..., StudySpec]
+
+
+@contextlib.contextmanager
+def serving(server: Any) -> Iterator[str]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+class TestEveryStorage:
+    def test_a_renamed_study_is_the_same_study(self, storage: StudyStorage, make_spec: Make) -> None:
+        if storage.url == "memory":
+            pytest.skip("it cannot be served")
+        study = open_study(make_spec(name="long", n_trials=310), storage)
+        rate = FloatDistribution(1e-5, 1e-1, log=True)
+        exact = [100.0 + number / 3 for number in range(210)]
+        study.study.add_trials(
+            create_trial(
+                params={"learning_rate": 1e-3},
+                distributions={"learning_rate": rate},
+                value=value,
+                intermediate_values={step: value / step for step in (1, 3)},
+            )
+            for value in exact
+        )
+        is_journal = storage.url.startswith("journal")
+        recorder = Recorder(study)
+        ask = recorder.ask()
+        assert ask is not None
+        if is_journal:
+            recorder.close()
+        with make_dashboard(storage, port=0) as server, serving(server) as address:
+            request = urllib.request.Request(
+                f"{address}/api/studies/{study.study._study_id}/rename",
+                data=json.dumps({"study_name": "renamed"}).encode(),
+                headers={"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                assert json.load(answer)["study_name"] == "renamed"
+        if not is_journal:  # whoever runs it goes on
+            recorder.completed(ask.number, 1 / 3)
+            recorder.close()
+        renamed = load_study(storage, "renamed")
+        trials = renamed.trials()
+        assert [trial.value for trial in trials[:210]] == exact
+        assert [trial.intermediate_values for trial in trials[:210]] == [{1: each, 3: each / 3} for each in exact]
+        assert trials[ask.number].value == (None if is_journal else 1 / 3)
+        assert renamed.episodes_key == study.episodes_key
+        assert is_journal or renamed.study._study_id == study.study._study_id
+        with pytest.raises(StudyError, match="there is no study 'long'"):
+            load_study(storage, "long")
+
+
+def test_a_name_that_is_taken_is_refused(storage: StudyStorage, make_spec: Make) -> None:
+    for name in ("one", "another"):
+        open_study(make_spec(name=name), storage).close()
+    one = load_study(storage, "one")
+    with pytest.raises(StudyError, match="there is a study 'another' already"):
+        rename_study(storage, one.study._study_id, "another")
+    with pytest.raises(StudyError, match="no study of the id 99"):
+        rename_study(storage, 99, "third")
+
+
+def test_a_study_of_a_journal_is_not_copied_while_it_is_run(tmp_path: Path, make_spec: Make) -> None:
+    with open_storage(f"journal:///{tmp_path}/finder.log") as storage:
+        study = open_study(make_spec(), storage)
+        run_by_another(study)
+        with pytest.raises(StudyError, match="is being run by process 1"):
+            rename_study(storage, study.study._study_id, "renamed")
