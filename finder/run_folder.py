@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError
 from agents.whole_file import remove_unfinished, replacing
+from studies.redaction import redacted
 from studies.words import call_lines, class_or_id
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class RunFolder:
             )
         if not free:
             raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
-        return cls(path, settings, None, command)
+        return cls(path, settings, None, [redacted(word) for word in command])
 
     def create(self) -> None:
         """Makes the folder, with what was asked for in it.

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from studies.errors import StudyError, nearest
+from studies.redaction import redacted
 
 
 class CheckedModel(BaseModel):
@@ -51,7 +52,7 @@ def mistakes(error: ValidationError, model: type[BaseModel]) -> list[tuple[tuple
         elif item["type"] == "missing":
             sentence = f"{location!r} is missing: give it."
         else:
-            sentence = f"{location} is {item['input']!r}: {_lower_first(item['msg'])}."
+            sentence = f"{location} is {redacted(repr(item['input']))}: {_lower_first(item['msg'])}."
         found.append((item["loc"], sentence))
     return found
 

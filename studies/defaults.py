@@ -1,6 +1,5 @@
 """Where studies are kept unless a storage is named, and the flag that names another one in a command."""
 
-import os
 import shlex
 
 DEFAULT_STORAGE = "sqlite:///finder.db"
@@ -8,5 +7,11 @@ DEFAULT_STORAGE = "sqlite:///finder.db"
 
 
 def storage_flag(storage: str) -> str:
-    """Returns the words that a command needs to find this storage: none where it is the default."""
-    return "" if storage == os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE) else f" --storage {shlex.quote(storage)}"
+    """Returns the words that a command needs to find this storage: none where it is the default.
+
+    Args:
+        storage: Its label, which has stars in the place of a password.
+    """
+    from studies.storage_url import default_label
+
+    return "" if storage == default_label() else f" --storage {shlex.quote(storage)}"

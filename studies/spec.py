@@ -13,6 +13,7 @@ from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.plan import grid_rows, inferred_spaces, settled_rows
 from studies.pruners import check_pruner_name
+from studies.redaction import redacted
 from studies.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 from studies.spaces import Choice, Json, Space, SpaceField, check_json
 from studies.words import class_or_id
@@ -175,10 +176,10 @@ class StudySpec(CheckedModel):
     kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What was set; planned trials by their number."""
+        """What was set, without the storage's password; planned trials by their number."""
         for name, value in super().__repr_args__():
             if name in self.model_fields_set and name != "trials":
-                yield name, value
+                yield name, redacted(value) if name == "storage" else value
 
     @model_validator(mode="before")
     @classmethod

@@ -68,7 +68,7 @@ class StudyStorage:
         files: Its files, which have to stay the same while a study is run.
     """
 
-    url: str
+    url: str = field(repr=False)
     label: str
     optuna: BaseStorage
     episodes: EpisodeTable

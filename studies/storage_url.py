@@ -6,14 +6,16 @@ import contextlib
 import json
 import os
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
+from studies.redaction import redacted
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _BUSY_SECONDS = 30
@@ -49,7 +51,7 @@ class StorageAddress:
     """
 
     kind: Literal["memory", "sqlite", "journal", "server", "proxy"]
-    url: str
+    url: str = field(repr=False)
     path: Path | None
     label: str
 
@@ -74,6 +76,15 @@ def parse_storage_url(url: str) -> StorageAddress:
     return _url_address(url) if "://" in url else _path_address(url)
 
 
+def default_label() -> str:
+    """Returns the label of the storage that commands use which are given none: that of `OPTUNA_STORAGE`, or our own."""
+    exported = os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    try:
+        return parse_storage_url(exported).label
+    except StudyError:
+        return redacted(exported)
+
+
 def _url_address(url: str) -> StorageAddress:
     given, _, location = url.partition("://")
     scheme = given.partition("+")[0].lower()
@@ -92,7 +103,7 @@ def _url_address(url: str) -> StorageAddress:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as error:
         raise StudyError(f"the storage URL cannot be read ({error}): give one of {_EXAMPLES}.") from None
-    label = parsed.render_as_string(hide_password=True)
+    label = redacted(parsed.render_as_string(hide_password=True))
     if scheme != "sqlite":
         url = f"{_DRIVERS.get(given.lower(), given)}://{location}"
         return StorageAddress("server", url, None, label)
@@ -109,6 +120,8 @@ def _path_address(url: str) -> StorageAddress:
         return StorageAddress("sqlite", f"sqlite:///{path}", path, str(path))
     if path.suffix in _JOURNAL_SUFFIXES:
         return StorageAddress("journal", f"journal:///{path}", path, str(path))
+    if "@" in url:  # what stands before it may be a password
+        raise StudyError(f"the storage has an @ but no scheme: give one of {_EXAMPLES}.")
     raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
 
 

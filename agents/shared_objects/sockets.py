@@ -37,6 +37,9 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"{self.key}@{self.host}:{self.port}"
 
+    def __repr__(self) -> str:
+        return f"Address({self.host}:{self.port})"  # the key is a secret: who has it can run code here
+
     @classmethod
     def of(cls, text: str) -> Address:
         """Reads an address.
@@ -48,7 +51,8 @@ class Address(NamedTuple):
         host, colon, port = place.rpartition(":")
         if not (key and at and host and colon and port.isdigit()):
             raise ConfigurationError(
-                f"FINDER_SHARED is {text!r}, not KEY@HOST:PORT: export what agents.serve_shared() gives, or unset it."
+                f"FINDER_SHARED is no KEY@HOST:PORT (at {place or 'no place'}): export what "
+                "agents.serve_shared() gives, or unset it."
             )
         return cls(host, int(port), key)
 

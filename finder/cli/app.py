@@ -21,6 +21,7 @@ from finder.cli import run as run_command
 from finder.cli import show as show_command
 from finder.cli import train as train_command
 from finder.cli.console import errors, say_error
+from finder.cli.process_list import hide_secrets
 from studies.errors import StudyError
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
@@ -79,6 +80,7 @@ class Terminated(KeyboardInterrupt):
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; see `finder.cli.main`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    hide_secrets(words)
     # Last, not first: a folder called "agents" or "studies" must not hide our own packages.
     here = os.getcwd()
     if here not in sys.path:

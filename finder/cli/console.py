@@ -18,6 +18,7 @@ from finder.cli.guarded_live import DisplayConsole
 from finder.cli.hanging import Hanging
 from finder.cli.lasting_stream import LastingStream
 from studies.defaults import DEFAULT_STORAGE
+from studies.redaction import redacted
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def storage_for_file(named: str | None, flag: str | None) -> str | None:
         return flag or exported or DEFAULT_STORAGE
     if exported and exported != named:
         errors().print(
-            f"The study goes to {named}, which its file names, not to OPTUNA_STORAGE; --storage says otherwise.",
+            f"The study goes to {redacted(named)}, which its file names, not to OPTUNA_STORAGE; --storage overrides.",
             style="yellow",
         )
     return None

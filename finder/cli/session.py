@@ -20,6 +20,7 @@ from finder.cli.progress import Progress, best_line, make_progress
 from finder.remedy_words import without_flags
 from studies.begun import Begun, begun_by
 from studies.defaults import DEFAULT_STORAGE
+from studies.redaction import redacted
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _say_interrupted(progress: Progress, output: Output) -> None:
     )
     if progress.best is not None:
         console.print(best_line(progress.best))
-    say_commands("Go on:", [(f"finder {shlex.join(output.words)}", "")])
+    say_commands("Go on:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])
 
 
 def _code_of(interrupt: KeyboardInterrupt) -> int:

@@ -17,6 +17,7 @@ from finder.cli.conclusion import pick_of, print_conclusion, say_next
 from finder.cli.console import errors, print_json, results, say_commands, say_error, table
 from finder.cli.parameters import Json, Storage, StudyName
 from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.redaction import redacted
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         print_json([{**row, "started": row["started"] and row["started"].isoformat()} for row in rows])
         return 0
     if not summaries:
-        errors().print(f"No studies yet in {storage or DEFAULT_STORAGE}. Begin with: finder lr ppo --env CartPole-v1")
+        errors().print(
+            f"No studies yet in {redacted(storage or DEFAULT_STORAGE)}. Begin with: finder lr ppo --env CartPole-v1"
+        )
         return 0
     out = results()
     best_in_search = ("best in search", "started") if out.width >= WIDE else ("best in\nsearch",)
