@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from agents.allowed_modules import check_found, check_module
 from agents.errors import ConfigurationError
 
 FILE_MODULE = "agent_file_"
@@ -28,13 +29,20 @@ def loaded(path: str) -> Any:
     except (ImportError, FileNotFoundError, ValueError) as error:
         raise ConfigurationError(str(error) if module_name else "write module:name, or file.py:name.") from error
     try:
-        return getattr(module, name)
+        found = getattr(module, name)
     except AttributeError as error:
         raise ConfigurationError(f"{module_name} has nothing called {name!r}.") from error
+    check_found(path, found)
+    return found
 
 
 def module_of(name: str) -> Any:
-    """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once."""
+    """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once.
+
+    Raises:
+        ConfigurationError: It may not be named here; see `agents.allowed_modules`.
+    """
+    check_module(name)
     return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from agents.allowed_modules import check_config, check_found, check_module
 from agents.errors import ConfigurationError, unknown_name
 
 KERAS_OPTIMIZERS: Mapping[str, str] = {
@@ -206,6 +207,7 @@ class OptimizerSpec:
         rate = self.learning_rate
         try:
             if isinstance(rate, Mapping):
+                check_config(rate)
                 rate = keras.optimizers.schedules.deserialize(dict(rate))
             return made_class(learning_rate=rate, **self.arguments)
         except (TypeError, ValueError) as error:
@@ -230,9 +232,13 @@ class OptimizerSpec:
         if self.name in KERAS_OPTIMIZERS:
             return getattr(keras.optimizers, KERAS_OPTIMIZERS[self.name])
         module_name, _, class_name = self.name.partition(":")
+        if module_name != "__main__":
+            check_module(module_name)
         try:
             module = sys.modules.get(module_name) or importlib.import_module(module_name)
-            return getattr(module, class_name)
+            found = getattr(module, class_name)
+            check_found(self.name, found)
+            return found
         except (ImportError, AttributeError) as error:
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {error}.") from error
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.allowed_modules import only_modules
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
@@ -23,6 +25,7 @@ from studies.storage import StudyStorage
 
 if TYPE_CHECKING:
     from finder.search import Observer
+    from studies.study import OpenStudy
 
 
 def work(
@@ -38,6 +41,7 @@ def work(
     population: int | None = None,
     observer: Observer | None = None,
     progress: bool | Observer = True,
+    allow_modules: Sequence[str] = (),
 ) -> SearchResult:
     """Takes trials of a study until it is done, beside any number of other processes that do the same.
 
@@ -57,16 +61,23 @@ def work(
         population: Runs that a process trains at the same time, here. Defaults to what the study says.
         observer: See `StudyOptions`.
         progress: See `StudyOptions`.
+        allow_modules: Modules, or files, whose code the study may name (environments, agents, callbacks, ...) beside
+            Finder's own and Gymnasium's, where its storage is shared with other processes, which may have written it;
+            those of `FINDER_ALLOW_MODULES` too. Code in a file or in memory of one's own may name any.
 
     Returns:
         The study, with what all workers have found.
 
     Raises:
-        ConfigurationError: Agents, optimizers or an environment that are not those of the study.
+        ConfigurationError: Agents, optimizers or an environment that are not those of the study; or it names a module
+            that is not allowed.
         StudyError: There is no such study, or it is in a file that another process writes.
     """
     study = join_study(storage, study_name)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.push(_closing(study))
+        if study.storage.shared:  # others may have written what it names
+            stack.enter_context(only_modules(allow_modules))
         spec = study.spec
         ingredients = _ingredients(spec, agents, optimizers, environment, callbacks)
         check_plan(spec, ingredients)
@@ -78,10 +89,17 @@ def work(
             where, alone = choose_executor(here, known, ingredients.why_alone), is_script(progress, observer)
             search = Search(study, ingredients, where, watcher, says_interrupts=alone)
             stopped = search.run()
-    except BaseException:
-        study.close()
-        raise
     return SearchResult(search.study, stopped)
+
+
+def _closing(study: OpenStudy) -> Callable[..., None]:
+    """What closes a study when a block ends with an error."""
+
+    def close(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            study.close()
+
+    return close
 
 
 def _ingredients(

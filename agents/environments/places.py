@@ -33,6 +33,8 @@ def found_environment(id: str) -> str | Maker:
         return id
     try:
         found = getattr(module_of(module), name, None)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"Environment {id!r}: {error}") from error
     except Exception as error:  # whatever a user's file raises while it is run
         told = f"{type(error).__name__}: {error}" if module.endswith(".py") else str(error)
         what = "the file" if module.endswith(".py") else f"module {module!r}"

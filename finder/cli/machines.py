@@ -82,6 +82,17 @@ def _whoever_runs_it(shared: bool) -> str:
     return f"runs it; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
 
 
+AllowModule = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE",
+        help="Module or file whose code the study may name (its environment, agent, callbacks, ...) in a storage that "
+        "others may write; repeatable. FINDER_ALLOW_MODULES lists further ones, with commas.",
+        show_default=False,
+    ),
+]
+
+
 def worker(
     context: typer.Context,
     study: StudyName,
@@ -90,6 +101,7 @@ def worker(
     n_jobs: NJobs = None,
     executor: Executor = None,
     population: Population = None,
+    allow_module: AllowModule = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -102,7 +114,11 @@ def worker(
         from finder.worker import work
 
         where = storage or DEFAULT_STORAGE
-        return work(study, where, executor=executor, n_jobs=n_jobs, population=population, observer=observer)
+        allowed = allow_module or ()
+        return work(
+            *(study, where), executor=executor, n_jobs=n_jobs, population=population, observer=observer,
+            allow_modules=allowed,
+        )  # fmt: skip
 
     return run_search(search, Output(context.obj, json, quiet))
 

@@ -12,6 +12,7 @@ from agents import ConfigurationError, EnvironmentSpec
 from finder import work
 from studies.opening import open_study
 from studies.spec import StudySpec
+from studies.storage import StudyStorage
 
 
 def mine() -> gym.Env[Any, Any]:
@@ -53,3 +54,21 @@ def test_without_it_nothing_is_run(storage: str) -> None:
     begin(storage)
     with pytest.raises(ConfigurationError, match="mine"):
         work("theirs", storage)
+
+
+def test_a_shared_storage_names_no_code_that_is_not_allowed(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(storage, env="fakes:TwoStep", callbacks=("os:getcwd",))
+    monkeypatch.setattr("studies.storage.StudyStorage.__init__", _shared(StudyStorage.__init__))
+    with pytest.raises(ConfigurationError, match="--allow-module fakes"):
+        work("theirs", storage)
+    with pytest.raises(ConfigurationError, match="--allow-module os"):
+        work("theirs", storage, allow_modules=["fakes"])
+
+
+def _shared(init: Any) -> Any:
+    """A file that is told to be one that others write."""
+
+    def shared(self: StudyStorage, **fields: Any) -> None:
+        init(self, **{**fields, "shared": True})
+
+    return shared

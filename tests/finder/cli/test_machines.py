@@ -187,7 +187,8 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
     (finder.folder / "slow").touch()
     with served(finder) as (address, server):
         assert finder("submit", "study.toml", "--storage", address).code == 0
-        first = start(finder, "worker", "shared", "--storage", address)
+        allowed = ("--storage", address, "--allow-module", "cli_envs")
+        first = start(finder, "worker", "shared", *allowed)
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (finder.folder / "running").exists():
             assert first.poll() is None, first.communicate()[1]
@@ -197,7 +198,7 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
         first.communicate()
         wait_until_alone(first.pid)
         (finder.folder / "slow").unlink()
-        others = [start(finder, "worker", "shared", "--storage", address, "--json") for _ in range(2)]
+        others = [start(finder, "worker", "shared", *allowed, "--json") for _ in range(2)]
         told = [other.communicate(timeout=DEADLINE_SECONDS) for other in others]
         assert [other.returncode for other in others] == [0, 0], told
         shown = finder("show", "shared", "--storage", address, "--json").json
@@ -220,7 +221,7 @@ def test_a_server_that_is_stopped_ends_a_worker_within_its_patience(
         assert finder("submit", "study.toml", "--storage", address).code == 0
         monkeypatch.setenv(PATIENCE_VARIABLE, str(seconds))
         monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
-        worker = start(finder, "worker", "shared", "--storage", address)
+        worker = start(finder, "worker", "shared", "--storage", address, "--allow-module", "cli_envs")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (finder.folder / "running").exists():
             assert worker.poll() is None, worker.communicate()[1]

@@ -1,0 +1,85 @@
+"""Text that names code: which modules it may name where others have written it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import EnvironmentSpec
+from agents.algorithms.registry import resolved
+from agents.allowed_modules import VARIABLE, check_config, check_module, only_modules
+from agents.callbacks import make_callbacks
+from agents.environments.wrappers import NamedWrapper
+from agents.errors import ConfigurationError
+from agents.optimizers import OptimizerSpec
+
+EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
+
+
+@pytest.fixture
+def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the module `evil_module` and the file `evil.py`, which leave a file where they are imported."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("evil_module.py", "evil.py"):
+        (tmp_path / name).write_text(EVIL)
+    monkeypatch.delitem(sys.modules, "evil_module", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("place", ["evil_module", "evil.py"])
+def test_nothing_of_another_module_runs(evil: Path, place: str) -> None:
+    calls: list[Any] = [
+        lambda: EnvironmentSpec.of(f"{place}:make"),
+        lambda: EnvironmentSpec.of(f"{place}:CartPole-v1"),
+        lambda: resolved(f"{place}:Thing"),
+        lambda: make_callbacks([f"{place}:Thing"]),
+        lambda: NamedWrapper.of(f"{place}:Thing:x=1").find(),
+        lambda: OptimizerSpec(name="evil_module:Thing").optimizer_class(),
+        lambda: check_config({"config": {"rates": [{"module": "evil_module", "class_name": "Thing"}]}}),
+    ]
+    with only_modules(["another", "other.py"]):
+        for call in calls:
+            with pytest.raises(ConfigurationError, match=r"--allow-module evil(_module|\.py)") as caught:
+                call()
+            assert "FINDER_ALLOW_MODULES" in str(caught.value)
+    assert not (evil / "ran").exists()
+
+
+@pytest.mark.parametrize("place", ["evil_module", "evil.py"])
+def test_what_is_allowed_is_loaded(evil: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with only_modules([place]):
+        assert EnvironmentSpec.of(f"{place}:make").label
+    monkeypatch.setenv(VARIABLE, f"other, {place}")
+    with only_modules([]):
+        check_module(place)
+    check_module("anything")  # nothing is restricted any more
+
+
+def test_our_own_and_gymnasiums_are_always_allowed() -> None:
+    with only_modules([]):
+        assert EnvironmentSpec.of("CartPole-v1").label == "CartPole-v1"
+        assert EnvironmentSpec.of("gymnasium.envs.classic_control:CartPoleEnv").label
+        assert NamedWrapper.of("TimeLimit:max_episode_steps=5").find()
+        assert resolved("agents.algorithms.ppo:PPO").__name__ == "PPO"
+
+
+@pytest.mark.parametrize(
+    "place", ["agents.errors:pickle", "agents.allowed_modules:Path", "finder.cli:main", "os:system"]
+)
+def test_no_detour_through_ours(place: str) -> None:
+    with only_modules([]), pytest.raises(ConfigurationError, match="--allow-module"):
+        NamedWrapper.of(place).find()
+
+
+def test_processes_that_are_started_meanwhile_are_restricted_too() -> None:
+    code = "from agents.loading import loaded\nloaded('os:system')"
+    with only_modules([]):
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert "--allow-module os" in told.stderr
