@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import cloudpickle
 
-from agents.errors import portable
+from agents.errors import ConfigurationError, portable
 
 
 class Call(NamedTuple):
@@ -127,7 +127,10 @@ def answer(request: bytes, call: Callable[[Call], Any]) -> bytes:
     """Does what another process asks for, where the objects live; whatever goes wrong goes back to who asked."""
     asked = None
     try:
-        asked = pickle.loads(request)
+        loaded = pickle.loads(request)
+        if not (isinstance(loaded, Call) and isinstance(loaded.name, str) and isinstance(loaded.method, str)):
+            raise ConfigurationError(f"A shared object was sent {type(loaded).__name__}, which is no call of a method.")
+        asked = loaded
         return bytes(cloudpickle.dumps(("value", call(asked))))
     except UnknownObjectError:
         return bytes(cloudpickle.dumps(("unknown", None)))

@@ -260,6 +260,21 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
             SocketStore(address).call(Call("steps", "add", make=Counter))
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [pickle.dumps(42), pickle.dumps(None), pickle.dumps(("a", "b")), pickle.dumps(Call(3, "get")), b"junk"],  # type: ignore[arg-type]
+)
+def test_what_is_no_call_is_refused_and_the_connection_goes_on(request_: bytes) -> None:
+    server = sockets.Server(ObjectStore({"best": Best()}).call)
+    store = SocketStore(server.listen())
+    kind, error = pickle.loads(store._ask("best", request_))
+    assert kind == "raised"
+    assert isinstance(error, Exception)
+    assert store.call(Call("best", "tell", (1.0, "mine"))) is True
+    assert store.call(Call("best", "get")) == (1.0, "mine")
+    store._disconnect()
+
+
 def test_who_does_not_know_the_key_is_not_let_in():
     address = Address.of(address_for_processes())
     with pytest.raises(ConnectionError, match="Authentication"):
