@@ -120,6 +120,9 @@ class FigureKeeper:
                 continue
             began = time.monotonic()
             self._drawn[summary.name] = ended
+            if summary.unreadable:
+                _logger.warning("%s", summary.unreadable)
+                continue
             try:
                 study = load_study(self._storage, summary.name)
                 self._picks[study.study._study_id] = _pick_shown(study)

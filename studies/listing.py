@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_confirmation, why_not_ours
-from studies.spaces import Json
-from studies.spec import StudySpec
+from studies.errors import StudyError
 from studies.standing import standing_of
 from studies.storage import StudyStorage, open_storage
-from studies.study import SPEC_ATTR
+from studies.stored_spec import is_ours, read_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class StudySummary:
         n_confirmed: Trials on further seeds that have ended; they are in none of the numbers above.
         best_value: The best complete trial's value, None if there is none.
         started: When the first trial started, None if none did.
+        unreadable: Why what it searches cannot be read; then only the name, and what can be counted, is known. Empty
+            where it can be read.
     """
 
     name: str
@@ -53,6 +56,7 @@ class StudySummary:
     n_confirmed: int
     best_value: float | None
     started: datetime | None
+    unreadable: str = ""
 
 
 def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
@@ -67,25 +71,27 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
             (
                 _summary(
                     frozen.study_name,
-                    frozen.user_attrs[SPEC_ATTR],
+                    frozen.user_attrs,
                     opened.optuna.get_all_trials(frozen._study_id, deepcopy=False),
                 )
                 for frozen in opened.optuna.get_all_studies()
-                if SPEC_ATTR in frozen.user_attrs
+                if is_ours(frozen.user_attrs)
             ),
             key=lambda summary: summary.name,
         )
 
 
-def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -> StudySummary:
-    spec = StudySpec.from_json_dict(spec_json)
+def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTrial]) -> StudySummary:
     n_confirmed = sum(is_confirmation(trial) and trial.state.is_finished() for trial in trials)
+    own = [trial for trial in trials if not is_confirmation(trial)]
+    try:
+        spec = read_spec(attributes, name)
+    except StudyError as error:
+        return _unreadable(name, own, n_confirmed, str(error))
     names = spec.parameter_names
-    trials = [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
-    standing = standing_of(spec, trials)
-    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
-    values = [trial.value for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
-    starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
+    own = [trial for trial in own if not why_not_ours(trial, names)]
+    standing = standing_of(spec, own)
+    values = [trial.value for trial in own if trial.state == TrialState.COMPLETE and trial.value is not None]
     return StudySummary(
         name=name,
         kind=spec.kind,
@@ -95,11 +101,37 @@ def _summary(name: str, spec_json: dict[str, Json], trials: list[FrozenTrial]) -
         direction=spec.direction,
         n_trials=standing.n_total,
         n_ended=standing.n_ended,
-        n_complete=counts[TrialState.COMPLETE],
-        n_pruned=counts[TrialState.PRUNED],
-        n_failed=counts[TrialState.FAIL],
-        n_running=counts[TrialState.RUNNING],
         n_confirmed=n_confirmed,
         best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
-        started=min(starts) if starts else None,
+        **_counted(own),
     )
+
+
+def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, why: str) -> StudySummary:
+    """The line of a study that another version wrote, say: it must not keep the others from being listed."""
+    return StudySummary(
+        name=name,
+        kind="",
+        agents=(),
+        env="",
+        metric="",
+        direction="",
+        n_trials=len(trials),
+        n_ended=sum(trial.state.is_finished() for trial in trials),
+        n_confirmed=n_confirmed,
+        best_value=None,
+        unreadable=why,
+        **_counted(trials),
+    )
+
+
+def _counted(trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
+    return {
+        "n_complete": counts[TrialState.COMPLETE],
+        "n_pruned": counts[TrialState.PRUNED],
+        "n_failed": counts[TrialState.FAIL],
+        "n_running": counts[TrialState.RUNNING],
+        "started": min(starts) if starts else None,
+    }

@@ -28,9 +28,9 @@ from studies.pruners import make_pruner
 from studies.samplers import make_sampler
 from studies.spec import StudySpec, default_name
 from studies.storage import StudyStorage, open_storage
+from studies.stored_spec import is_ours, read_spec
 from studies.study import (
     EPISODES_ATTR,
-    SPEC_ATTR,
     OpenStudy,
     keep_spec,
     opened_storage,
@@ -145,7 +145,7 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
         study_id = require_study(opened, name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
-        if n_trials and SPEC_ATTR not in opened.optuna.get_study_user_attrs(study_id):
+        if n_trials and not is_ours(opened.optuna.get_study_user_attrs(study_id)):
             raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
         _refuse_if_running(opened, study_id, name)
         remove_study(opened, study_id)
@@ -236,11 +236,11 @@ def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]
 
 def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
     """Returns with what a study was made that has something to show for another question; None if it can go on."""
-    stored = storage.optuna.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    attributes = storage.optuna.get_study_user_attrs(study_id)
     trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
-    if stored is None:
+    if not is_ours(attributes):
         return None
-    pairs = _against(StudySpec.from_json_dict(stored), spec, trials)
+    pairs = _against(read_spec(attributes, spec.name), spec, trials)
     return _made_with(pairs) if pairs and _has_something_to_show(trials) else None
 
 
@@ -256,11 +256,11 @@ def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
 def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
     """Returns the study as it goes on, what is to be said of it, and whether it goes on or is begun anew."""
     backend, name = storage.optuna, spec.name
-    stored = backend.get_study_user_attrs(study_id).get(SPEC_ATTR)
+    attributes = backend.get_study_user_attrs(study_id)
     trials = backend.get_all_trials(study_id, deepcopy=False)
-    if stored is None:
+    if not is_ours(attributes):
         return spec, [], True
-    old = StudySpec.from_json_dict(stored)
+    old = read_spec(attributes, name)
     pairs = _against(old, spec, trials)
     if not pairs:
         merged = with_old_plan(old, spec)
@@ -278,7 +278,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
     """A run that died right after creating a study leaves it without a spec, and empty: that one is ours to take."""
     backend = storage.optuna
-    if SPEC_ATTR not in backend.get_study_user_attrs(study_id) and (
+    if not is_ours(backend.get_study_user_attrs(study_id)) and (
         backend.get_all_trials(study_id, deepcopy=False)
         or backend.get_study_directions(study_id)[0].name.lower() != spec.direction
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optuna.storages import BaseStorage
@@ -12,7 +12,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_confirmation
-from studies.study import SPEC_ATTR
+from studies.stored_spec import SPEC_ATTR
 
 if TYPE_CHECKING:
     from optuna.study._frozen import FrozenStudy
@@ -142,17 +142,20 @@ def _without_curve(trial: FrozenTrial) -> FrozenTrial:
     return bare
 
 
-def _asked(spec: Mapping[str, Any] | None) -> dict[str, str]:
+def _asked(spec: Any) -> dict[str, str]:
     if not spec:
         return {}
-    steps = spec.get("env_steps")
-    return {
-        "agent": ", ".join(spec.get("agents", ())),
-        "environment": str(spec.get("env")),
-        "budget a seed": f"{steps:,} environment steps" if steps else f"{spec.get('episodes')} episodes",
-        "seeds": ", ".join(map(str, spec.get("seeds", ()))),
-        "answer": "see the page Note",
-    }
+    try:
+        steps = spec.get("env_steps")
+        return {
+            "agent": ", ".join(spec.get("agents", ())),
+            "environment": str(spec.get("env")),
+            "budget a seed": f"{steps:,} environment steps" if steps else f"{spec.get('episodes')} episodes",
+            "seeds": ", ".join(map(str, spec.get("seeds", ()))),
+            "answer": "see the page Note",
+        }
+    except (AttributeError, TypeError, ValueError):  # another version wrote it, or it is damaged
+        return {"answer": "this version of Finder cannot read what was asked"}
 
 
 def _readable_attr(value: Any) -> Any:

@@ -16,13 +16,11 @@ from studies.errors import StudyError, nearest
 from studies.spaces import Json, decode_params
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
+from studies.stored_spec import is_ours, read_spec, stored_attributes
 
 if TYPE_CHECKING:
     from studies.claims import Claims
     from studies.ranking import Direction
-
-SPEC_ATTR = "finder_spec"
-"""Study attribute: the spec as JSON. A study without it was not made by this package."""
 
 EPISODES_ATTR = "finder_episodes"
 """Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
@@ -157,10 +155,10 @@ def refreshed(study: OpenStudy) -> OpenStudy:
 
 def keep_spec(study: OpenStudy) -> None:
     """Keeps in a study's storage what it searches."""
-    # The label has no password: everyone who sees the dashboard sees the study's attributes.
-    kept = {**study.spec.to_json_dict(), "storage": study.storage.label}
-    if study.study.user_attrs.get(SPEC_ATTR) != kept:
-        study.study.set_user_attr(SPEC_ATTR, kept)
+    there = study.study.user_attrs
+    for name, value in stored_attributes(study.spec, study.storage.label).items():
+        if there.get(name) != value:
+            study.study.set_user_attr(name, value)
 
 
 @contextlib.contextmanager
@@ -200,9 +198,9 @@ def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
     """Returns what a study searches.
 
     Raises:
-        StudyError: If it was not made by this package.
+        StudyError: If it was not made by this package, or cannot be read.
     """
     attrs = opened.optuna.get_study_user_attrs(study_id)
-    if SPEC_ATTR not in attrs:
+    if not is_ours(attrs):
         raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
-    return StudySpec.from_json_dict(attrs[SPEC_ATTR])
+    return read_spec(attrs, name)

@@ -14,7 +14,7 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, say_who_is_let_in
 from finder.cli.conclusion import pick_of, print_conclusion, say_next
-from finder.cli.console import errors, print_json, results, say_commands, say_error, table
+from finder.cli.console import errors, print_json, results, say_commands, say_error, say_note, table
 from finder.cli.parameters import Json, Storage, StudyName
 from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.redaction import redacted
@@ -62,6 +62,9 @@ def studies(storage: Storage = None, json: Json = False) -> int:
         )
         listed.add_row(*row[: len(columns)])
     out.print(listed)
+    for summary in summaries:
+        if summary.unreadable:
+            say_note(summary.unreadable)
     return 0
 
 
@@ -97,11 +100,11 @@ def delete(
     """Remove a study: its trials and every episode of them. Nothing brings them back."""
     from studies.opening import delete_study
     from studies.storage import open_storage
-    from studies.study import load_study
+    from studies.study import require_study
 
     with open_storage(storage or DEFAULT_STORAGE, create=False) as opened:
         if not yes:
-            n_trials = len(load_study(opened, study).all_trials())
+            n_trials = len(opened.optuna.get_all_trials(require_study(opened, study), deepcopy=False))
             question = f"Remove the study {study} with its {counted(n_trials, 'trial')} from {opened.label}?"
             if not sys.stdin.isatty():
                 raise ConfigurationError(f"{question} Nobody can be asked here: say --yes.")

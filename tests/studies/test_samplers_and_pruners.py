@@ -18,7 +18,8 @@ from studies.rungs import HalvingPruner
 from studies.samplers import SAMPLERS, make_sampler
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
-from studies.study import SPEC_ATTR, load_study
+from studies.stored_spec import SPEC_ATTR
+from studies.study import load_study
 
 Make = Callable[..., StudySpec]
 

@@ -19,7 +19,8 @@ from studies.recorder import Recorder
 from studies.records import EpisodeRecord
 from studies.spec import StudySpec
 from studies.storage import StudyStorage, open_storage
-from studies.study import SPEC_ATTR, load_study
+from studies.stored_spec import SPEC_ATTR
+from studies.study import load_study
 
 Make = Callable[..., StudySpec]
 

@@ -11,6 +11,9 @@ import pytest
 from terminals import in_terminal
 
 import studies
+from studies.opening import open_study
+from studies.spec import StudySpec
+from studies.stored_spec import SPEC_VERSION, VERSION_ATTR
 
 
 def test_the_list_of_studies(searched: Any) -> None:
@@ -168,3 +171,30 @@ def test_one_seed_is_one_seed_and_a_pruned_trial_has_its_reason(finder: Any) -> 
         recorder.pruned(recorder.ask().number, 1, 0.5)  # type: ignore[union-attr]
     assert "ppo on E, seed 7; 1 environment step each" in finder("show", "s").out
     assert finder("show", "s", "--trial", "0", "--json").json["reason"].startswith("it had fallen behind")
+
+
+def test_a_study_of_a_later_version_does_not_hide_the_others(finder: Any, make_later: Any) -> None:
+    make_later("kept.db", "theirs")
+    ran = finder("studies", "--storage", "kept.db")
+    assert ran.code == 0, ran.err
+    assert "theirs" in ran.out
+    assert "mine" in ran.out
+    assert "'theirs' was made by a later version of Finder" in " ".join(ran.err.split())
+    assert finder("delete", "theirs", "--yes", "--storage", "kept.db").code == 0
+
+
+@pytest.fixture
+def make_later(finder: Any) -> Any:
+    """Makes two studies; the second one as a later version would."""
+
+    def make(storage: str, name: str) -> None:
+        for each in ("mine", name):
+            spec = StudySpec(
+                name=each, storage=f"sqlite:///{finder.folder}/{storage}", agents=("ppo",), env="CartPole-v1",
+                env_steps=10, params={"learning_rate": "1e-4:1e-2:log"},
+            )  # fmt: skip
+            with open_study(spec) as study:
+                if each == name:
+                    study.study.set_user_attr(VERSION_ATTR, SPEC_VERSION + 1)
+
+    return make

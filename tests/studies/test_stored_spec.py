@@ -1,0 +1,71 @@
+"""Specs that other versions wrote: each fails by itself, and says why."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from studies.dashboard import FigureKeeper
+from studies.errors import StudyError
+from studies.listing import list_studies
+from studies.opening import delete_study, open_study
+from studies.shown_storage import ShownStorage
+from studies.spec import StudySpec
+from studies.storage import StudyStorage
+from studies.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec
+from studies.study import load_study
+
+Make = Callable[..., StudySpec]
+
+
+def later(stored: dict[str, Any]) -> dict[str, Any]:
+    return {VERSION_ATTR: SPEC_VERSION + 1, SPEC_ATTR: {**stored, "horizons": [1, 2]}}
+
+
+STRANGE: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
+    (later, f"later version of Finder .spec version {SPEC_VERSION + 1}, this one reads up to {SPEC_VERSION}"),
+    (lambda stored: {SPEC_ATTR: {**stored, "horizons": [1, 2]}}, "unknown key 'horizons'"),
+    (lambda stored: {SPEC_ATTR: {**stored, "env_steps": "many", "agents": 3}}, "env_steps"),
+    (lambda stored: {SPEC_ATTR: [1, 2]}, "no mapping"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), STRANGE)
+def test_one_that_cannot_be_read_fails_alone(
+    storage: StudyStorage, make_spec: Make, change: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_study(make_spec(name="good"), storage):
+        pass
+    with open_study(make_spec(name="strange"), storage) as study:
+        study_id, stored = study.study._study_id, study.study.user_attrs[SPEC_ATTR]
+        assert study.study.user_attrs[VERSION_ATTR] == SPEC_VERSION
+        for name, value in change(stored).items():
+            study.study.set_user_attr(name, value)
+    good, strange = list_studies(storage)
+    assert (good.name, good.unreadable) == ("good", "")
+    assert strange.name == "strange"
+    assert "'strange'" in strange.unreadable
+    with pytest.raises(StudyError, match=told) as caught:
+        load_study(storage, "strange")
+    assert str(caught.value) == strange.unreadable
+    with pytest.raises(StudyError, match=told):
+        open_study(make_spec(name="strange"), storage)
+    with caplog.at_level(logging.WARNING):
+        assert FigureKeeper(storage).look() == ["good"]
+    assert strange.unreadable in caplog.text
+    assert "Traceback" not in caplog.text
+    shown = {each.study_name: each.user_attrs for each in ShownStorage(storage.optuna).get_all_studies()}
+    assert shown["good"]["agent"] == "ppo"
+    json.dumps(shown)
+    assert delete_study(storage, "strange") == 0
+    assert [summary.name for summary in list_studies(storage)] == ["good"]
+    assert study_id is not None
+
+
+def test_one_of_before_is_read(make_spec: Make) -> None:
+    spec = make_spec()
+    assert read_spec({SPEC_ATTR: spec.to_json_dict()}, "a study") == spec
