@@ -47,7 +47,7 @@ def test_keys_of_shared_objects() -> None:
 def test_the_list_of_processes(finder: Any) -> None:
     """A command that waits for its database, as another user of the machine sees it."""
     run = (
-        "import sys; sys.stdin.readline(); from finder.cli import process_list, main\n"
+        "import sys; print('begun', flush=True); sys.stdin.readline(); from finder.cli import process_list, main\n"
         "hide = process_list.hide_secrets\n"
         "import finder.cli.app as app\n"
         "def hidden(words):\n    hide(words); print('hidden', flush=True); sys.stdin.readline()\n"
@@ -61,6 +61,7 @@ def test_the_list_of_processes(finder: Any) -> None:
     ) as process:  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"  # before, its command line may not be there yet
         shown = Path(f"/proc/{process.pid}/cmdline")
         assert "hunter2" in shown.read_text()
         process.stdin.write("\n")
