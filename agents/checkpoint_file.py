@@ -21,6 +21,7 @@ from agents.callbacks import require_alone
 from agents.errors import ConfigurationError
 from agents.loading import name_of
 from agents.pickling import pickled, unpickled
+from agents.plain_state import packed, unpacked
 from agents.spec import AgentSpec, start_from
 from agents.state_file import SUFFIX, write_with_environments
 
@@ -135,9 +136,18 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
         )
         about = {"kind": _KIND, "format": FORMAT, **asdict(header)}
         own = {"spec": pickled(spec, spec), "interface": cloudpickle.dumps(agent.interface)}
-        state_file.write(path, {**own, **state}, about)
+        whole_agent = state["trainer"]["agent"] if "trainer" in state else state["agent"]
+        state_file.write(path, {**own, **state}, about, _plain_weights(whole_agent))
 
     write_with_environments(write_one)
+
+
+def _plain_weights(state: Mapping[str, Any]) -> bytes:
+    """The weights in an agent's state as they can be read without unpickling; empty where that is not possible."""
+    try:
+        return packed({"networks": state["networks"], "extra": state["extra"]})
+    except (KeyError, TypeError):  # a user's agent has others
+        return b""
 
 
 def weights_of(agent: Agent) -> dict[str, Any]:
@@ -298,6 +308,9 @@ def load_agent(place: str | Path, *, best: bool = False) -> Agent:
 def load_weights(place: str | Path, *, best: bool = False) -> dict[str, Any]:
     """Returns the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
 
+    Nothing in the file is run: weights of other people can be loaded. Checkpoints of before, and those of agents whose
+    extra state is more than numbers, texts and arrays, hold their weights in a pickle, which is run, as a warning says.
+
     Args:
         place: A checkpoint, or a folder with some, of which the newest is taken.
         best: Whether to take the best one of the folder instead.
@@ -305,13 +318,23 @@ def load_weights(place: str | Path, *, best: bool = False) -> dict[str, Any]:
     Raises:
         ConfigurationError: There is none, or it cannot be read.
     """
-    _, state = _read(find(place, best=best))
+    path = find(place, best=best)
+    _, parts = _header(path)
+    try:
+        plain = state_file.read_plain(path, parts)
+        if plain:
+            weights: dict[str, Any] = unpacked(plain)
+            return weights
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}.") from error
+    log.warning("%s holds its weights in a pickle: reading it runs what it says.", path)
+    _, state = _read(path)
     own = state["trainer"]["agent"] if "trainer" in state else state["agent"]
     return {"networks": own["networks"], "extra": own["extra"]}
 
 
-def _header(path: Path) -> tuple[CheckpointHeader, int, int]:
-    """What a file says about itself, and checksum and size of its state."""
+def _header(path: Path) -> tuple[CheckpointHeader, state_file.Parts]:
+    """What a file says about itself, and where its parts are."""
     if not path.is_file():
         raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
     told = state_file.about(path)
@@ -325,14 +348,14 @@ def _header(path: Path) -> tuple[CheckpointHeader, int, int]:
             f"written by agentfinder {told.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
         )
     told.pop("format")
-    crc, size = told.pop("crc"), told.pop("size")
-    return CheckpointHeader(**told), crc, size
+    parts = state_file.Parts.taken_from(told)
+    return CheckpointHeader(**told), parts
 
 
 def _read(path: Path) -> tuple[CheckpointHeader, dict[str, Any]]:
-    header, crc, size = _header(path)
+    header, parts = _header(path)
     try:
-        return header, state_file.read(path, crc, size)
+        return header, state_file.read(path, parts.crc, parts.size)
     except Exception as error:
         made = ", ".join(f"{name} {version}" for name, version in header.versions.items())
         raise ConfigurationError(

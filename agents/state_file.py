@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import cloudpickle
 
@@ -24,13 +24,14 @@ _MAGIC = b"finder1\n"
 _TAIL = struct.Struct(">I8s")  # length of what the file says about itself, and the magic number
 
 
-def write(path: Path, state: Any, about: Mapping[str, Any]) -> None:
+def write(path: Path, state: Any, about: Mapping[str, Any], plain: bytes = b"") -> None:
     """Writes a file; it is there as a whole or as it was before, whatever happens meanwhile.
 
     Args:
         path: The file, in a folder that is there.
         state: What it holds, anything that can be pickled.
         about: What it says about itself, as JSON values; its size and checksum are added.
+        plain: What of the state can be read without unpickling (`agents.plain_state`). Defaults to nothing.
 
     Raises:
         OSError: It cannot be written.
@@ -39,7 +40,11 @@ def write(path: Path, state: Any, about: Mapping[str, Any]) -> None:
     with replacing(path) as file:
         checked = _Checked(file)
         cloudpickle.dump(state, checked)
-        encoded = json.dumps({**about, "crc": checked.crc, "size": checked.size}).encode()
+        file.write(plain)
+        sizes = {"crc": checked.crc, "size": checked.size}
+        if plain:
+            sizes.update(plain_crc=zlib.crc32(plain), plain_size=len(plain))
+        encoded = json.dumps({**about, **sizes}).encode()
         file.write(encoded + _TAIL.pack(len(encoded), _MAGIC))
 
 
@@ -74,6 +79,34 @@ def about(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return told
+
+
+class Parts(NamedTuple):
+    """Where the parts of a file are, and their checksums. Files of before have no plain part."""
+
+    crc: int
+    size: int
+    plain_crc: int
+    plain_size: int
+
+    @classmethod
+    def taken_from(cls, told: dict[str, Any]) -> Parts:
+        """Takes out of what a file says about itself what is about the file."""
+        return cls(*(int(told.pop(name, 0)) for name in cls._fields))
+
+
+def read_plain(path: Path, parts: Parts) -> bytes:
+    """Returns the part of a file that is read without unpickling; empty where there is none.
+
+    Raises:
+        ValueError: The file is not what it was when it was written.
+    """
+    with path.open("rb") as file:
+        file.seek(parts.size)
+        plain = file.read(parts.plain_size)
+    if zlib.crc32(plain) != parts.plain_crc:
+        raise ValueError("the checksum of its weights is wrong")
+    return plain
 
 
 def read(path: Path, crc: int, size: int) -> Any:

@@ -19,6 +19,7 @@ from agents import checkpoint_file as files
 from agents.checkpoint_file import NewEpisodesWarning
 from agents.checkpoints import MOST_COST
 from agents.intervals import Every
+from agents.plain_state import packed, unpacked
 
 PARAMS = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
 
@@ -448,3 +449,66 @@ def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) ->
     agents.resume(again, tmp_path)
     again.train(episodes=2)
     assert len(agents.read_history(tmp_path)) == 2
+
+
+def _written(tmp_path: Path, agent: str = "ppo") -> tuple[Path, Any]:
+    trainer = Trainer(make(agent), callbacks=[Checkpoints(tmp_path)])
+    trainer.train(env_steps=100)
+    return files.find(tmp_path), trainer.agent.get_state()
+
+
+def _forbid_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("something was unpickled")
+
+    monkeypatch.setattr("agents.state_file.read", refuse)
+    monkeypatch.setattr("cloudpickle.loads", refuse)
+
+
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+def test_weights_are_loaded_without_unpickling(tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, state = _written(tmp_path, agent)
+    _forbid_unpickling(monkeypatch)
+    assert same(agents.load_weights(path), {"networks": state["networks"], "extra": state["extra"]})
+
+
+def test_weights_of_a_version_before_are_loaded_and_said_to_be_a_pickle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("agents.checkpoint_file._plain_weights", lambda _: b"")
+    path, state = _written(tmp_path)
+    told = files.state_file.about(path)
+    assert told is not None
+    crc, size = told.pop("crc"), told.pop("size")
+    before = {name: value for name, value in told.items() if not name.startswith("plain_")}
+    encoded = json.dumps({**before, "crc": crc, "size": size}).encode()  # as the version before wrote it
+    path.write_bytes(path.read_bytes()[:size] + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
+    assert same(agents.load_weights(path)["networks"], state["networks"])
+    assert "holds its weights in a pickle" in caplog.text
+    assert same(agents.load_agent(path).get_state(), state)
+
+
+def test_damaged_weights_are_told(tmp_path: Path) -> None:
+    path, _ = _written(tmp_path)
+    told = files.state_file.about(path)
+    assert told is not None
+    data = bytearray(path.read_bytes())
+    data[told["size"] + 40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError, match="checksum of its weights"):
+        agents.load_weights(path)
+
+
+def test_plain_states() -> None:
+    value = {
+        "a": [np.arange(6.0).reshape(2, 3), np.float32(2.5), (1, None, "x", True, float("inf"))],
+        "b": {"": np.zeros((0, 2), np.int64)},
+    }
+    assert same(unpacked(packed(value)), value)
+    assert isinstance(unpacked(packed(value))["a"][1], np.float32)
+    for strange in (object(), {"a": {1: 2}}, np.array([object()]), {1, 2}):
+        with pytest.raises(TypeError):
+            packed(strange)
+    for damaged in (b"", b"junk", pickle.dumps(value)):
+        with pytest.raises(ValueError, match="damaged"):
+            unpacked(damaged)
