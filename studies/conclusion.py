@@ -22,7 +22,7 @@ from studies.pick import Pick, best, why_no_pick
 from studies.ranking import Ranked
 from studies.rates import LITTLE, cost_of_choice, cost_text
 from studies.recommending import kind_key
-from studies.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, same_again
+from studies.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, same_again
 from studies.spaces import Json
 from studies.standing import standing
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, the_best
@@ -81,6 +81,11 @@ class Conclusion:
     def remedies(self) -> tuple[Remedy, ...]:
         """What would make the pick safe, each once."""
         return tuple(dict.fromkeys(reason.remedy for reason in self.reasons if reason.remedy is not None))
+
+    @property
+    def surer(self) -> tuple[str, ...]:
+        """What would make the pick safe, a sentence each, in words that no interface has for itself."""
+        return tuple(f"To be surer: {remedy_text(each)} ({each.purpose})." for each in self.remedies)
 
     def to_json(self) -> dict[str, Json]:
         """Returns what scripts ask: whether it is safe, and why not."""

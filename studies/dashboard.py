@@ -81,7 +81,8 @@ def _note(study: OpenStudy) -> str:
     more = f"Everything about a trial: `finder show {where}`"
     if len(study.all_trials()) > 2 * MOST_CURVES:
         more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
-    lines = "  \n".join(f"**{line}**" if place == 0 else line for place, line in enumerate(conclusion(study).lines))
+    found = conclusion(study)
+    lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.surer])
     return f"{lines}\n\n{asked}\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
 
 

@@ -77,7 +77,8 @@ def _conclusion(study: OpenStudy) -> str:
     kind = found.status.replace(" ", "-")
     return (
         f'<div class="answer {kind}"><p><strong>{_text(found.pick)}</strong></p>{value}'
-        f'<p><strong class="status">{_text(found.status)}</strong>: {_text(found.certainty)}.</p></div>'
+        f'<p><strong class="status">{_text(found.status)}</strong>: {_text(found.certainty)}.</p>'
+        f"{''.join(f'<p>{_text(sentence)}</p>' for sentence in found.surer)}</div>"
     )
 
 

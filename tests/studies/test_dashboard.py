@@ -17,6 +17,7 @@ import pytest
 from optuna.storages import InMemoryStorage
 from optuna_dashboard import get_note, save_note
 
+from studies.access import Access
 from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
 from studies.errors import StudyError
 from studies.opening import open_study
@@ -392,8 +393,10 @@ def test_what_cannot_be_served(storage_url: str, tmp_path: Path) -> None:
         serve(storage_url, port=70000)
     with pytest.raises(StudyError, match="no address of this machine"):
         serve(storage_url, host="no.such.host.invalid", port=0)
-    with pytest.raises(StudyError, match="not allowed"):
+    with pytest.raises(StudyError, match="open to other machines, and there is no token"):
         serve(storage_url, host="192.0.2.1", port=0)
+    with pytest.raises(StudyError, match="not allowed"):
+        serve(storage_url, host="192.0.2.1", port=0, access=Access(token="0123456789abcdef"))
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_stop_the_dashboard(

@@ -403,6 +403,16 @@ class TestHtml:
         places = [text.index(html.escape(line), first) for line in (found.pick, found.value, found.certainty)]
         assert places == sorted(places)
 
+    def test_what_would_make_a_pick_safe_stands_below_them(self, storage: StudyStorage, make_spec: Make) -> None:
+        trials: Any = [{"learning_rate": rate} for rate in (1e-3, 1e-2)]
+        opened = open_study(make_spec(name="one seed", trials=trials, params={}, seeds=(0,)), storage)
+        with Recorder(opened) as recorder:
+            for value in (2.0, 1.0):
+                recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
+        text = report_html(opened)
+        sentence = html.escape("To be surer: the same search with seeds=3, study_name='one seed-3-seeds' (")
+        assert text.index('<div class="answer not-safe">') < text.index(sentence) < text.index('<p class="detail">')
+
     def test_the_configuration_can_be_copied(self, study: OpenStudy) -> None:
         text = report_html(study)
         assert "finder best &#x27;ppo &lt;script&gt;" in text
