@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from agents.backend import tf
+from agents.custom_gradients import owned_gradients
 from agents.learning import GradientSteps, told
 from agents.packing import Layout, layout_of, pack, unpack
 from agents.replay import Batches
+from agents.shared_functions import shared_function
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +42,7 @@ class CompiledCalls(ABC):
 
     Args:
         steps: The gradient steps that they make.
-        jit_compile: Compile with XLA. When XLA cannot compile the loss, everything falls back to plain graphs.
+        jit_compile: Compile with XLA. A function that XLA cannot compile is a plain graph.
         strict: Raise instead of falling back.
     """
 
@@ -49,6 +51,8 @@ class CompiledCalls(ABC):
         self._strict = strict
         self.jit_compile = jit_compile
         self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
+        self._succeeded: set[tuple[Any, ...]] = set()  # called once: XLA compiles a function at its first call
+        self._beyond_xla: set[tuple[Any, ...]] = set()
 
     @abstractmethod
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
@@ -67,20 +71,23 @@ class CompiledCalls(ABC):
         Returns:
             The names of what each gradient step gave, and what the function gives.
         """
-        by_xla = self._by_xla(shape)
-        key = (layout, shape, inputs[-1].shape, opens, by_xla)
+        wanted = (layout, shape, inputs[-1].shape, opens)
+        by_xla = self._by_xla(shape) and wanted not in self._beyond_xla
+        key = (*wanted, by_xla)
         try:
             if key not in self._compiled:
                 self._compiled[key] = (self._compile(layout, shape, inputs, opens, by_xla), self._steps.names)
             function, names = self._compiled[key]
-            return names, function(*map(tf.constant, inputs))
+            result = names, function(*map(tf.constant, inputs))
         except tf.errors.OpError as error:
-            if not by_xla or self._strict or not _is_compile_error(error):
+            if not by_xla or self._strict or key in self._succeeded or not _is_compile_error(error):
                 raise
             why = str(error).partition("\n")[0]
             log.warning("XLA cannot compile this agent's loss; its update runs as a plain graph instead. (%s)", why)
-            self.jit_compile = False
+            self._beyond_xla.add(wanted)
             return self._call(layout, shape, inputs, opens)
+        self._succeeded.add(key)
+        return result
 
 
 class CompiledUpdate(CompiledCalls):
@@ -127,7 +134,8 @@ class CompiledUpdate(CompiledCalls):
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         def run(*tensors: Any) -> tuple[Any, Any]:
             rows = all_rows(layout, tensors) if opens else None
-            history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
+            with owned_gradients():
+                history = self._steps.run(shape[0], minibatches(layout, shape, tensors), rows)
             watched = [tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in self._watched]
             return history, tf.concat(watched, 0) if watched else tf.zeros([0])
 
@@ -187,8 +195,9 @@ def direct_call(function: Any) -> Callable[..., Any]:
     """Calls a concrete function with tensors, which gives a list of tensors.
 
     Without the checks of arguments and the search for a structure in what it gives: a quarter of a short call.
+    The function may be shared with agents of the same structure (`agents.shared_functions`).
     """
-    captured, call_flat = list(function.captured_inputs), function.inference_fn.call_flat
+    captured, call_flat = list(function.captured_inputs), shared_function(function).call_flat
 
     def call(*inputs: Any) -> Any:
         return call_flat(*inputs, *captured)
@@ -198,7 +207,9 @@ def direct_call(function: Any) -> Callable[..., Any]:
 
 def _is_compile_error(error: Exception) -> bool:
     """Whether XLA could not compile something, as far as can be told from the kind of an error, or from its words."""
-    if not isinstance(error, tf.errors.InvalidArgumentError | tf.errors.UnimplementedError):
-        return True
     text = str(error).lower()
-    return "xla" in text or "compile" in text or "unsupported" in text
+    if "out of memory" in text or "out_of_memory" in text:
+        return False
+    if isinstance(error, tf.errors.InvalidArgumentError | tf.errors.UnimplementedError):
+        return "xla" in text or "compile" in text or "unsupported" in text
+    return isinstance(error, tf.errors.InternalError | tf.errors.NotFoundError)

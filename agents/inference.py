@@ -182,8 +182,13 @@ class CompiledForward:
 
     def __init__(self, network: Any) -> None:
         from agents.backend import tf
+        from agents.custom_gradients import owned_gradients
 
-        self._call = tf.function(lambda x, noise: evaluated(network, x, noise), reduce_retracing=True, autograph=False)
+        def run(x: Any, noise: Any) -> Any:
+            with owned_gradients():
+                return evaluated(network, x, noise)
+
+        self._call = tf.function(run, reduce_retracing=True, autograph=False)
 
     def refresh(self) -> None:
         """Nothing to do: the compiled call reads the variables themselves."""

@@ -34,7 +34,7 @@ from agents.live_agent import LiveAgent
 from agents.network_config import check_described
 from agents.optimizers import variables_of
 from agents.replay import Batches
-from agents.variables import assign_all, digest_of, values_of
+from agents.variables import assign_all, digest_of, one_name, values_of
 
 if TYPE_CHECKING:
     from agents.strategies import Team, Update
@@ -287,6 +287,7 @@ class KerasAgent(LiveAgent):
 
     # Building, resetting, saving ------------------------------------------------------------------------------
 
+    @one_name()
     def _build_networks(self, seed: int) -> dict[str, keras.Model]:
         with seeding.seeded_initializers(seed):
             networks = dict(self.build())
@@ -306,6 +307,7 @@ class KerasAgent(LiveAgent):
             found[name] = list({id(variable): variable for variable in variables}.values())  # layers may be shared
         return found
 
+    @one_name()
     def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
         for name in self.config.optimizers:
             if name not in variables:

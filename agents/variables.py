@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,26 @@ def assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
     """Gives variables these values."""
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
+
+
+@contextmanager
+def one_name() -> Generator[None]:
+    """Let TensorFlow know all variables that are made in the block by one name; Keras keeps its own names.
+
+    TensorFlow keeps 36 KB in a process for every name that a variable ever had, and Keras numbers its networks and
+    optimizers: an agent would leave 1 MB. With a strategy nothing is renamed, as other processes go by names.
+    """
+    from agents.backend import tf
+
+    def create(next_creator: Any, **arguments: Any) -> Any:
+        with tf.name_scope("agent/"):  # the slash ends the scopes around it: Keras's name of the layer
+            return next_creator(**{**arguments, "name": "variable"})
+
+    if tf.distribute.has_strategy():
+        yield
+    else:
+        with tf.variable_creator_scope(create):
+            yield
 
 
 def digest_of(values: Sequence[Array]) -> int:

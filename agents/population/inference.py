@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.backend import keras, tf
+from agents.custom_gradients import owned_gradients
 from agents.errors import MembersFailedError
 from agents.inference import Forward, NumpyMirror, evaluated, non_finite
 from agents.population.stacks import Stacks
@@ -112,6 +113,7 @@ def _compile(network: Any, stacks: Stacks) -> Any:
             with keras.StatelessScope(state_mapping=[(variable, stack[first + i]) for variable, stack in mapped]):
                 return evaluated(network, observations[i], None if noise is None else noise[i])
 
-        return tf.map_fn(one, tf.range(tf.shape(observations)[0]), fn_output_signature=network.compute_dtype)
+        with owned_gradients():
+            return tf.map_fn(one, tf.range(tf.shape(observations)[0]), fn_output_signature=network.compute_dtype)
 
     return tf.function(run, reduce_retracing=True, autograph=False)

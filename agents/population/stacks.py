@@ -29,7 +29,7 @@ class Stacks:
         self.variables = list(variables)
         self.capacity = capacity
         self.stacks = [
-            tf.Variable(tf.zeros([capacity, *variable.shape], variable.dtype), name=f"members_{variable.name}")
+            tf.Variable(tf.zeros([capacity, *variable.shape], variable.dtype), name="members")
             for variable in self.variables
         ]
         self._index = {id(variable): index for index, variable in enumerate(self.variables)}

@@ -15,6 +15,7 @@ import numpy as np
 
 from agents.backend import keras, tf
 from agents.compiled import CompiledCalls, Inputs, all_rows, direct_call, minibatches, specs_of
+from agents.custom_gradients import owned_gradients
 from agents.learning import GradientSteps, told
 from agents.packing import Layout, layout_of, pack
 from agents.population.stacks import Stacks, padded
@@ -92,7 +93,8 @@ class MemberUpdate(CompiledCalls):
                 return (i + 1, history.write(i, values), *stored)
 
             start = (tf.constant(0), history, *arrays)
-            _, history, *arrays = tf.while_loop(lambda i, *_: i < n, body, start, parallel_iterations=1)
+            with owned_gradients():
+                _, history, *arrays = tf.while_loop(lambda i, *_: i < n, body, start, parallel_iterations=1)
             after = [array.stack() for array in arrays]
             for stack, values in zip(stacks, after, strict=True):
                 stack.assign(values)

@@ -288,6 +288,71 @@ def test_where_xla_is_broken_a_long_training_goes_on(monkeypatch, caplog):
     np.testing.assert_allclose(agent.networks["line"].get_weights()[0][:, 0], weights, rtol=1e-4)
 
 
+def failing_at(agent, monkeypatch, call, error):
+    """Has the compiled function raise at its call of that number, but for plain graphs."""
+    calls, make, traced = [], compiled.direct_call, []
+
+    def direct_call(function):
+        run, plain = make(function), bool(traced)
+        traced.append(function)
+
+        def counted(*inputs):
+            calls.append(1)
+            if len(calls) == call and not plain:
+                raise error
+            return run(*inputs)
+
+        return counted
+
+    monkeypatch.setattr(compiled, "direct_call", direct_call)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.ResourceExhaustedError(None, None, "Out of memory while trying to allocate 17179869184 bytes."),
+        tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        tf.errors.CancelledError(None, None, "Function was cancelled"),
+    ],
+    ids=["memory", "memory of a GPU", "cancelled"],
+)
+def test_an_error_of_the_run_is_raised_and_xla_goes_on(monkeypatch, caplog, error, call):
+    agent = line(jit_compile=None)
+    batches = Batches(data(), np.array([[0, 1], [2, 3]], np.int32))
+    failing_at(agent, monkeypatch, call, error)
+    for _ in range(call - 1):
+        agent.update(batches)
+    with pytest.raises(type(error)) as raised:
+        agent.update(batches)
+    assert raised.value is error
+    agent.update(batches)
+    assert by_xla(agent) == [True]
+    assert not caplog.records
+
+
+def test_an_error_after_a_call_that_succeeded_is_no_error_of_compiling(monkeypatch, caplog):
+    agent = line(jit_compile=None)
+    batches = Batches(data(), np.array([[0, 1], [2, 3]], np.int32))
+    failing_at(agent, monkeypatch, 2, tf.errors.InternalError(None, None, "ptxas failed: cannot compile"))
+    agent.update(batches)
+    with pytest.raises(tf.errors.InternalError, match="ptxas"):
+        agent.update(batches)
+    assert not caplog.records
+
+
+def test_only_the_function_that_xla_cannot_compile_becomes_a_plain_graph(monkeypatch, caplog):
+    agent = line(jit_compile=None)
+    failing_at(agent, monkeypatch, 1, tf.errors.InternalError(None, None, "libdevice not found"))
+    agent.update(Batches(data(), np.array([[0, 1], [2, 3]], np.int32)))
+    assert by_xla(agent) == [True, False]
+    monkeypatch.undo()
+    agent.update(Batches(data(6), np.array([[0, 1, 2], [3, 4, 5]], np.int32)))
+    agent.update(Batches(data(), np.array([[0, 1], [2, 3]], np.int32)))
+    assert by_xla(agent) == [True, False, True]
+    assert len(caplog.records) == 1
+
+
 def test_it_raises_where_xla_was_asked_for():
     agent = line(Python, jit_compile=True)
     with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):

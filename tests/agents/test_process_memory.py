@@ -1,0 +1,249 @@
+"""What agents leave in their process when they are deleted: nothing that grows."""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework.func_graph import FuncGraph
+
+import agents
+from agents import shared_functions
+from agents.algorithms.registry import ALGORITHMS, agent_class
+from agents.custom_gradients import gradient_table, owned_gradients
+from agents.population import Population
+from agents.shared_functions import shared_function
+from agents.spec import AgentSpec
+
+SMALL = {"hidden_sizes": (4,), "n_envs": 2, "batch_size": 8}
+ROLLOUTS = {"n_steps": 8}
+REPLAY = {"learning_starts": 16}
+PARAMS = {
+    "a2c": {**SMALL, **ROLLOUTS, "batch_size": None},
+    "acer": {"hidden_sizes": (4,), "n_envs": 2, "learning_starts": 16},
+    "ppo": {**SMALL, **ROLLOUTS, "n_epochs": 2},
+    "trpo": {**SMALL, **ROLLOUTS},
+}
+
+
+@pytest.fixture
+def nothing_shared(monkeypatch):
+    """No function of another test is shared, and none of this one is kept."""
+    monkeypatch.setattr(shared_functions, "_kept", type(shared_functions._kept)())
+
+
+def graphs():
+    gc.collect()
+    return sum(type(each) is FuncGraph for each in gc.get_objects())
+
+
+def in_process():
+    """What a process holds: graphs, functions of the runtime, gradients."""
+    gc.collect()
+    return graphs(), len(context.context().list_function_names()), len(gradient_table())
+
+
+def params_of(name):
+    known = agent_class(name).config_class.__dataclass_fields__
+    return {
+        key: value for key, value in PARAMS.get(name, {**SMALL, **REPLAY}).items() if key in known and value is not None
+    }
+
+
+def trained(name, seed=0, **params):
+    where = "Pendulum-v1" if name in ("sac", "td3", "ddpg") else "CartPole-v1"
+    agent = agents.make(name, where, seed=seed, **{"jit_compile": False, **params_of(name), **params})
+    agents.Trainer(agent, seed=seed).train(env_steps=64)
+    assert agent.gradient_steps > 0
+    return agent
+
+
+def test_tensorflow_still_keeps_the_graphs_of_custom_gradients():
+    """The smallest case: a Keras optimizer's step in a traced function, without any code of ours."""
+    variables = [keras.Variable([1.0, 2.0])]
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(variables)
+
+    def step(gradient):
+        optimizer.apply([gradient], variables)
+
+    before = graphs()
+    known = {*gradient_table()}
+    tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([2]))
+    mended = "TensorFlow or Keras has mended its leak: agents/custom_gradients.py and its uses can go."
+    assert graphs() == before + 1, mended
+    for name in {*gradient_table()} - known:
+        del gradient_table()[name]
+    assert graphs() == before
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_agents_that_are_deleted_leave_nothing(name):
+    trained(name)
+    before = in_process()
+    for seed in (1, 2):
+        trained(name, seed)
+    assert in_process() == before
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("params", [{}, {"hidden_sizes": (4,), "activation": "silu"}], ids=["", "silu"])
+def test_agents_of_another_structure_leave_functions_only(monkeypatch, nothing_shared, params):
+    monkeypatch.setattr(shared_functions, "KEPT", 0)
+    trained("ppo", **params)
+    before = in_process()
+    trained("ppo", 1, **params, n_epochs=3)
+    assert in_process() == before
+
+
+@pytest.mark.real
+def test_populations_that_are_deleted_leave_nothing():
+    spec = AgentSpec.of("ppo", "CartPole-v1", {**params_of("ppo"), "jit_compile": False})
+
+    def train():
+        population = Population(spec, [{"seed": 0}, {"seed": 1}])
+        agents.Trainer(population).train(env_steps=32)
+
+    train()
+    before = in_process()
+    train()
+    assert in_process() == before
+
+
+@pytest.mark.real
+def test_an_agent_is_deleted_with_its_variables():
+    agent = trained("ppo")
+    variables = [weakref.ref(variable.value) for variable in agent.state_variables()]
+    del agent
+    gc.collect()
+    assert not [each for each in variables if each() is not None]
+
+
+def test_tensorflow_knows_all_variables_by_one_name():
+    names = {variable.value.name for _ in range(2) for variable in trained("dqn").state_variables()}
+    numbered = {name for name in names if any(each.isdigit() for each in name.removesuffix(":0"))}
+    assert numbered <= {"1_epsilon:0"}
+
+
+# --- shared functions
+
+
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+@pytest.mark.parametrize("by_xla", [False, True])
+def test_a_second_agent_learns_with_the_function_of_the_first(nothing_shared, name, by_xla):
+    alone = trained(name, seed=1, jit_compile=by_xla)
+    shared_functions._kept.clear()
+    first = trained(name, seed=0, jit_compile=by_xla)
+    functions, values = [*shared_functions._kept.values()], [v.numpy() for v in first.state_variables()]
+    second = trained(name, seed=1, jit_compile=by_xla)
+    assert [*map(id, shared_functions._kept.values())] == [*map(id, functions)]
+    for own, other in zip(second.state_variables(), alone.state_variables(), strict=True):
+        np.testing.assert_array_equal(own.numpy(), other.numpy())
+    for own, before in zip(first.state_variables(), values, strict=True):
+        np.testing.assert_array_equal(own.numpy(), before)
+
+
+def test_agents_of_other_numbers_share_and_those_of_another_structure_do_not(nothing_shared):
+    trained("ppo")
+    n = len(shared_functions._kept)
+    trained("ppo", 1, learning_rate=1e-2, gamma=0.5, clip_range=0.3)
+    assert len(shared_functions._kept) == n
+    trained("ppo", 1, normalize_advantages=False)
+    assert len(shared_functions._kept) > n
+
+
+def concrete(run, *, by_xla=False):
+    return tf.function(run, jit_compile=by_xla, autograph=False).get_concrete_function(
+        tf.TensorSpec([2]), tf.TensorSpec([2])
+    )
+
+
+def looped(change):
+    return lambda x, y: tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, change(x, y)), (0, x))[1]
+
+
+BASE = [lambda x, y: x - y, looped(lambda x, y: x * 2 + y)]
+OTHERS = [
+    lambda x, y: y - x,
+    lambda x, y: (x - y, x),
+    lambda x, y: x - y + 0,
+    looped(lambda x, y: x * 3 + y),
+    looped(lambda x, y: x + y * 2),
+    lambda x, y: tf.cond(x[0] > 0, lambda: x, lambda: y),
+    lambda x, y: tf.cond(x[0] > 0, lambda: y, lambda: x),
+]
+
+
+def test_functions_of_equal_definition_are_one_and_others_are_not(nothing_shared):
+    functions = [concrete(run) for run in (*BASE, *OTHERS)] + [concrete(BASE[0], by_xla=True)]
+    shared = [shared_function(each) for each in functions]
+    assert len({*map(id, shared)}) == len(functions)
+    for run, own in zip((*BASE, *OTHERS, BASE[0]), shared, strict=True):
+        with tf.name_scope("elsewhere"):
+            again = concrete(run, by_xla=own is shared[-1])
+        assert shared_function(again) is own
+        x, y = tf.constant([1.0, 2.0]), tf.constant([5.0, 7.0])
+        np.testing.assert_array_equal(own.call_flat(x, y)[0], tf.nest.flatten(run(x, y))[0])
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x, y: x + tf.random.uniform([2]),
+        lambda x, y: tf.numpy_function(lambda a: a, [x], tf.float32),
+        lambda x, y: tf.numpy_function(lambda a: a, [x], tf.float32, stateful=False),
+        looped(lambda x, y: x + tf.random.normal([2])),
+    ],
+    ids=["random", "Python", "Python without state", "random in a loop"],
+)
+def test_functions_with_a_state_of_their_own_are_not_shared(nothing_shared, run):
+    function = concrete(run)
+    assert shared_function(function) is function.inference_fn
+    assert not shared_functions._kept
+
+
+def test_the_functions_that_were_asked_for_last_are_kept(nothing_shared, monkeypatch):
+    monkeypatch.setattr(shared_functions, "KEPT", 2)
+    one, two, three = (shared_function(concrete(run)) for run in BASE + OTHERS[:1])
+    assert [*shared_functions._kept.values()] == [two, three]
+    assert shared_function(concrete(BASE[1])) is two
+    assert [*shared_functions._kept.values()] == [three, two]
+    np.testing.assert_array_equal(one.call_flat(tf.constant([3.0, 3.0]), tf.constant([1.0, 2.0]))[0], [2.0, 1.0])
+
+
+# --- custom gradients
+
+
+@tf.custom_gradient
+def tripled(x):
+    return x + 0.0, lambda upstream: upstream * 3.0
+
+
+def test_a_custom_gradient_lives_as_long_as_its_graph():
+    gc.collect()
+    known = {*gradient_table()}
+
+    def run(x):
+        with owned_gradients():
+            return tf.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, tripled(x)), (0, x))[1] + tripled(x)
+
+    def gradient(x):
+        with owned_gradients(), tf.GradientTape() as tape:
+            tape.watch(x)
+            y = run(x)
+        return tape.gradient(y, x)
+
+    function, of_graph = tf.function(run, autograph=False), tf.function(gradient, autograph=False)
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    assert float(tape.gradient(y, x)) == float(of_graph(x)) == 12.0
+    assert {*gradient_table()} != known
+    del function, of_graph, tape, y
+    gc.collect()
+    assert {*gradient_table()} == known
