@@ -334,7 +334,7 @@ def load_weights(place: str | Path, *, best: bool = False) -> dict[str, Any]:
 
 
 def _header(path: Path) -> tuple[CheckpointHeader, state_file.Parts]:
-    """What a file says about itself, and where its parts are."""
+    """Read the header of a checkpoint, and where the parts of the file are."""
     if not path.is_file():
         raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
     told = state_file.about(path)

@@ -73,7 +73,7 @@ def _graph_of(function: Callable[..., Any]) -> Any:
 
 
 def _is_within(graph: Any, outer: Any) -> bool:
-    """Whether a graph is another one, or belongs to a loop or branch of it."""
+    """Return whether a graph is another one, or belongs to a loop or branch of it."""
     while graph is not None and graph is not outer:
         graph = getattr(graph, "outer_graph", None)
     return graph is outer

@@ -117,14 +117,14 @@ class Group(Callback):
 
     @property
     def finished(self) -> bool:
-        """Whether nobody in it goes on."""
+        """Return whether no member continues."""
         return self._ended or self.error is not None or self._budget_is_used()
 
     def _budget_is_used(self) -> bool:
         return self._budget.env_steps is not None and self.trainer.env_steps >= self._budget.env_steps
 
     def has_finished(self, member: int) -> bool:
-        """Whether a member has used its budget."""
+        """Return whether a member has used its budget."""
         return self.finished or self._has_its_episodes(member)
 
     def _has_its_episodes(self, member: int) -> bool:
@@ -132,7 +132,7 @@ class Group(Callback):
         return self._budget.episodes is not None and episodes >= self._budget.episodes
 
     def behind(self, mark: int) -> bool:
-        """Whether it has to go on to come to this environment step."""
+        """Return whether the group must continue to reach this environment step."""
         return not self.finished and self.trainer.env_steps < mark
 
     def step(self) -> None:
@@ -157,17 +157,17 @@ class Group(Callback):
 
     @property
     def alone(self) -> bool:
-        """Whether it is an agent alone, and no population."""
+        """Return whether the group is a single agent, and no population."""
         return not isinstance(self._learner, Population)
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether it can go on from a checkpoint; a function of the user's cannot be copied where it is."""
+        """Return whether the group can resume from a checkpoint; a running function of a user's cannot be copied."""
         return isinstance(self.trainer, Trainer)
 
     @property
     def not_mappable(self) -> bool:
-        """Whether it was found while training that the agent cannot be trained in a population."""
+        """Return whether training has shown that the agent cannot be a member of a population."""
         return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
 
     @property

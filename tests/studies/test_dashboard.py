@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import socket
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ import optuna
 import pytest
 from optuna.storages import InMemoryStorage
 from optuna_dashboard import get_note, save_note
+from serving import serving
 
 from studies.access import Access
 from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
@@ -56,18 +55,6 @@ def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=120) as response:
         body = response.read()
         return json.loads(body) if "json" in response.headers["Content-Type"] else body.decode()
-
-
-@contextlib.contextmanager
-def serving(server: Any) -> Iterator[str]:
-    """The address of a server while it serves in a thread."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from death import run_by_another
 from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
+from serving import serving
 
 from studies.dashboard import make_dashboard
 from studies.errors import StudyError
@@ -24,17 +22,6 @@ from studies.storage import StudyStorage, open_storage
 from studies.study import load_study
 
 Make = Callable[..., StudySpec]
-
-
-@contextlib.contextmanager
-def serving(server: Any) -> Iterator[str]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 class TestEveryStorage:
