@@ -228,6 +228,7 @@ class Search:
                 name=ask.params.get("agent", ""),
                 confirms=ask.confirms,
                 epoch=ask.epoch,
+                resumed=ask.resumed,
                 checkpoints=self._checkpoints,
                 checkpoint_seconds=self.spec.checkpoint_seconds,
                 hang_seconds=self.spec.hang_seconds,
@@ -241,6 +242,11 @@ class Search:
         return None
 
     # The executor's listener ----------------------------------------------------------------------------------
+
+    @property
+    def n_to_resume(self) -> int:
+        """See `StudyListener`."""
+        return self.recorder.n_to_resume
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """See `StudyListener`."""

@@ -49,6 +49,7 @@ class TrialSpec:
         name: What the study calls the agent, where it is not the agent's own label.
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
         epoch: How often it was begun or resumed, by whichever process: checkpoints of the newest are the ones to load.
+        resumed: Whether it was trained before, and continues.
         checkpoints: The folder in which it is kept while it runs (`finder.checkpoints`), None for nowhere.
         checkpoint_seconds: How often it is kept there.
         strategy: On how many devices its agents learn (`agents.strategies`).
@@ -68,6 +69,7 @@ class TrialSpec:
     name: str = ""
     confirms: int | None = None
     epoch: int = 1
+    resumed: bool = False
     checkpoints: str | None = None
     checkpoint_seconds: float = 60.0
     hang_seconds: float = 0.0

@@ -77,6 +77,15 @@ def with_parameters(study: optuna.Study, frozen: FrozenTrial, wanted: Mapping[st
     with warnings.catch_warnings():
         # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
+        drawn = frozen.params.keys() if wanted.keys() - frozen.params.keys() else ()
         for name, distribution in wanted.items():
+            if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
+                _draw_again(study, trial, name, distribution)
             trial._suggest(name, distribution)
     return trial
+
+
+def _draw_again(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:
+    """Draws what was drawn for a parameter that is set already, so that those after it get their own random numbers."""
+    if name not in trial.relative_params and not distribution.single():
+        study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)

@@ -117,6 +117,11 @@ class Recorder:
         """Trials that are still to be started if nothing stops the study before."""
         return self._queue.n_left
 
+    @property
+    def n_to_resume(self) -> int:
+        """Trials that wait to continue; the next ones that `ask` returns."""
+        return self._queue.n_to_resume
+
     def ask(self) -> Ask | None:
         """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
         with self._entered():
@@ -146,7 +151,8 @@ class Recorder:
         self._trials.begin(taken.trial)
         self._writer.begin(taken.trial, again=taken.again)
         number, params = taken.trial.number, self._queue.params(taken.trial)
-        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._claims.epoch(number))
+        resumed = taken.again and "configuration" in taken.trial.user_attrs
+        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._claims.epoch(number), resumed=resumed)
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.

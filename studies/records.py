@@ -40,6 +40,7 @@ class Ask:
         seeds: The seeds to train with.
         confirms: The trial that it runs again on further seeds, None for a trial of the search.
         epoch: How often it was begun or resumed; its checkpoints are told apart by that.
+        resumed: Whether it was trained before, and continues.
     """
 
     number: int
@@ -47,3 +48,4 @@ class Ask:
     seeds: tuple[int, ...]
     confirms: int | None = None
     epoch: int = field(default=1, compare=False)
+    resumed: bool = field(default=False, compare=False)

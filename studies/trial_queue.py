@@ -106,6 +106,11 @@ class TrialQueue:
         return self._source.n_left
 
     @property
+    def n_to_resume(self) -> int:
+        """Trials that wait to continue."""
+        return self._source.n_to_resume
+
+    @property
     def is_led_elsewhere(self) -> bool:
         """Whether another process leads the study."""
         return STUDY in self._claims.held_by_others()

@@ -67,6 +67,11 @@ class TrialSource:
             return len(waiting) + len(self._pending)
         return max(sum(map(is_interrupted, waiting)), self._spec.n_trials - (len(trials) - len(waiting)))
 
+    @property
+    def n_to_resume(self) -> int:
+        """Trials that wait to continue."""
+        return sum(map(is_interrupted, _waiting(self._look())))
+
     def take(self, busy: Container[int] = ()) -> Taken | None:
         """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import processes
 import pytest
 
 from agents.shared_objects import place
@@ -19,3 +22,10 @@ def _shares_with_no_other_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(place.VARIABLE, "")  # for monkeypatch to restore what was there
     monkeypatch.delenv(place.VARIABLE)
     monkeypatch.setattr(place, "_here", place.Place())
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """A test that sends signals to this process: it hears them, whatever the one that started it ignores."""
+    with processes.usual_signals():
+        yield

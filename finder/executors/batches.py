@@ -54,7 +54,17 @@ class Batching:
                 break
             trials.append(trial)
             room -= len(trial.seeds)
+            if self._is_whole_again(trials, listener):
+                break
         return shared_out(trials, n_workers)
+
+    def _is_whole_again(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
+        """Return whether these are what is left of a batch that was interrupted, and gets no others.
+
+        Those would be judged beside it, and proposed before its results are known, as nobody had it before.
+        """
+        matters = self.members is not None and (self.trials is not None or listener.prunes)
+        return matters and any(trial.resumed for trial in trials) and not listener.n_to_resume
 
     def _limits(self, n_workers: int, listener: StudyListener) -> tuple[int | None, float]:
         """Most trials, None without limit, and most runs over all batches."""

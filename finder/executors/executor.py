@@ -23,6 +23,10 @@ class StudyListener(Protocol):
     def share(self) -> int | None:
         """Most trials to take at a time, so that others have some too; None for no limit."""
 
+    @property
+    def n_to_resume(self) -> int:
+        """Trials that wait to continue; the next ones that are given."""
+
     def started(self, number: int, configuration: dict[str, Any]) -> None:
         """A trial's agents are built."""
 

@@ -526,6 +526,7 @@ def test_what_came_since_the_last_interval_is_in_the_log_of_tensorboard(tmp_path
     assert set(shown["loss/default"]) == {100}
 
 
+@pytest.mark.usefixtures("usual_signals")
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_training_stops_between_two_steps_and_goes_on(self, tmp_path: Path, number: signal.Signals) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from processes import running
 
 import agents
 from agents import ConfigurationError, Counter, EnvironmentSpec, LambdaCallback
@@ -216,16 +217,14 @@ def test_no_child_holds_open_what_its_dead_parent_served():
 def test_a_process_that_is_killed_in_a_call_leaves_nothing_locked():
     best = agents.shared("b", Best)
     script = "import agents; agents.shared('b').sleep(2)"
-    process = subprocess.Popen([sys.executable, "-c", script])
-    store = place.here().store()
-    assert isinstance(store, ObjectStore)
-    best.get()
-    while store._entries["b"].lock.acquire(blocking=False):  # until the process has it
-        store._entries["b"].lock.release()
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    with running([sys.executable, "-c", script]) as process:
+        store = place.here().store()
+        assert isinstance(store, ObjectStore)
+        best.get()
+        while store._entries["b"].lock.acquire(blocking=False):  # until the process has it
+            store._entries["b"].lock.release()
+            assert process.poll() is None
+            time.sleep(0.01)
     began = time.monotonic()
     assert best.tell(1.0, "me")
     assert 0.5 < time.monotonic() - began < 5  # it waited for the call to end, which did not need its caller

@@ -19,7 +19,7 @@ import keras
 import multiprocess
 import pytest
 from fakes import SMALL_PPO, Remembering, TwoStep
-from processes import session_members, wait_until_alone
+from processes import running, session_members, wait_until_alone
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, shared
 from agents.pickling import pickled
@@ -288,19 +288,16 @@ class TestProcesses:
 
     @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
     def test_nobody_outlives_a_parent_that_is_killed(self):
-        parent = subprocess.Popen(
+        path = str(Path(__file__).parents[1] / "support")
+        with running(
             [sys.executable, "-c", ENDLESS],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")},
-        )
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == "training\n"
-        assert len(session_members(parent.pid)) > 2
-        parent.kill()
-        parent.communicate()
-        wait_until_alone(parent.pid)
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
+        ) as parent:  # fmt: skip
+            assert parent.stdout.readline() == "training\n"
+            assert len(session_members(parent.pid)) > 2
+            parent.kill()
+            parent.communicate()
+            wait_until_alone(parent.pid)
 
     def test_a_script_knows_its_place_in_its_environments_and_while_they_run(self, tmp_path: Path):
         (tmp_path / "script.py").write_text(OF_ITS_PLACE)

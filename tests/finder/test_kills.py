@@ -1,115 +1,144 @@
-"""Studies that are killed at any moment lose nothing: a short version; `make kills` runs the long one."""
+"""Searches that are killed in the middle of their trials lose nothing; `make kills` is the long version of this."""
 
 from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from optuna.trial import TrialState
-from processes import session_members, wait_until_alone
+from processes import end_session, wait_until_alone
 from small_study import Curve, curves, start
+from strikes import Strikes, Struck
 
 from studies.attributes import seed_values
 from studies.checkpoint_folder import checkpoint_folder
 from studies.study import load_study
 
-ROUNDS = int(os.environ.get("FINDER_KILLS", "6"))
-"""How often something is killed, over all combinations."""
+KILLS = int(os.environ.get("FINDER_KILLS", "8"))
+"""How often something is killed, over all rounds."""
 
-KILLS_OF_A_STUDY = 2
+KILLS_OF_A_ROUND = 2
 
-LONGEST_SECONDS = 14.0
-"""A study is killed at the latest so long after its start; it takes less without kills."""
-
-COMBINATIONS = [
-    (executor, storage)
-    for executor, storage in zip(
-        3 * ("inline", "process", "population"),
-        ("sqlite", "journal", "postgresql", "journal", "postgresql", "sqlite", "postgresql", "sqlite", "journal"),
-        strict=True,
-    )
-] + [("process", "mysql")]
-
-
-def kill_something(process: subprocess.Popen[bytes], rng: random.Random) -> None:
-    """Everything, the parent, or one of the others; after which all of them end, or the study goes on to its end."""
-    victim = rng.choice(["all", "parent", "one"])
-    if victim == "all":
-        os.killpg(process.pid, signal.SIGKILL)
-    elif victim == "parent":
-        process.kill()
-    else:
-        others = [pid for pid in session_members(process.pid) if pid != process.pid]
-        os.kill(rng.choice(others or [process.pid]), signal.SIGKILL)
-    process.wait()
-    wait_until_alone(process.pid)
+ROUNDS = [
+    ("lr", "process", "postgresql"),
+    ("race", "population", "sqlite"),
+    ("tune", "population", "journal"),
+    ("tune", "inline", "sqlite"),
+    ("race", "inline", "postgresql"),
+    ("lr", "population", "mysql"),
+    ("tune", "population", "postgresql"),
+    ("lr", "inline", "journal"),
+    ("race", "population", "journal"),
+    ("tune", "process", "sqlite"),
+]
+"""Search, executor and storage of each round; they begin again where there are more rounds."""
 
 
-def run_and_kill(folder: Path, url: str, executor: str, name: str, rng: random.Random) -> None:
-    for _ in range(KILLS_OF_A_STUDY):
-        process = start(folder, url, executor, name)
-        deadline = time.monotonic() + rng.uniform(0.0, LONGEST_SECONDS)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        finished = finished_trials(url, name)
-        if process.poll() is None:
-            kill_something(process, rng)
-        now = finished_trials(url, name)
-        assert {number: now[number] for number in finished} == finished, "a finished trial was lost"
-    last = start(folder, url, executor, name)
-    assert last.wait() == 0, (folder / "output").read_text()
-    wait_until_alone(last.pid)
+class Ended(NamedTuple):
+    """What a trial has come to."""
+
+    state: TrialState
+    params: dict[str, Any]
+    value: float | None
+    seed_values: dict[int, float]
+    reports: dict[int, float]
+    curve: Curve
 
 
-def finished_trials(url: str, name: str) -> dict[int, Any]:
-    try:
-        with load_study(url, name) as study:
-            return {trial.number: trial.value for trial in study.all_trials() if trial.state.is_finished()}
-    except Exception:  # noqa: BLE001 - it was killed before there was a study, or anything else
-        return {}
+def what_is_there(url: str, name: str) -> dict[int, Ended]:
+    """Everything that a study has found, as it is stored."""
+    with load_study(url, name) as study:
+        found = curves(study)
+        assert study.storage.leases.held(study.episodes_key) == {}
+        return {
+            each.number: Ended(
+                each.state, each.params, each.value, seed_values(each), each.intermediate_values, found[each.number]
+            )
+            for each in study.all_trials()
+        }
+
+
+@pytest.fixture(autouse=True)
+def _checkpoints_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a database server would be in the user's home."""
+    monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, dict[int, float]], dict[int, Curve]]:
-    """What the study gives when nobody kills it."""
-    folder = tmp_path_factory.mktemp("whole")
-    url = f"sqlite:///{folder}/finder.db"
-    assert start(folder, url, "inline", "whole").wait() == 0, (folder / "output").read_text()
-    with load_study(url, "whole") as study:
-        return {trial.number: seed_values(trial) for trial in study.all_trials()}, curves(study)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], dict[int, Ended]]:
+    """What searches find when nobody kills them."""
+    known: dict[tuple[str, str], dict[int, Ended]] = {}
+
+    def search(kind: str, executor: str) -> dict[int, Ended]:
+        # Where nothing is pruned or proposed, results do not depend on which trials run together.
+        executor = "inline" if kind == "lr" or executor == "process" else executor
+        if (kind, executor) not in known:
+            folder = tmp_path_factory.mktemp("whole")
+            url = f"sqlite:///{folder}/finder.db"
+            process = start(folder, url, executor, "whole", kind)
+            try:
+                assert process.wait() == 0, (folder / "output").read_text()
+            finally:
+                end_session(process)
+            known[kind, executor] = what_is_there(url, "whole")
+        return known[kind, executor]
+
+    return search
+
+
+def run_and_kill(folder: Path, url: str, search: tuple[str, str, str], strikes: Strikes) -> list[Struck]:
+    """Run a search to its end, which is killed and started again meanwhile; return what was struck."""
+    struck: list[Struck] = []
+    process = None
+    try:
+        while len(struck) < KILLS_OF_A_ROUND:
+            if process is None or process.poll() is not None:
+                process = start(folder, url, *search, **strikes.variables)
+            if (hit := strikes.strike(process, last=len(struck) == KILLS_OF_A_ROUND - 1)) is not None:
+                struck.append(hit)
+        assert process is not None
+        if process.wait() != 0:  # it was killed, or could not go on without the one that was
+            process = start(folder, url, *search)
+            assert process.wait() == 0, (folder / "output").read_text()
+        wait_until_alone(process.pid)
+    finally:
+        if process is not None:
+            end_session(process)
+    return struck
 
 
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("round_", range(min(ROUNDS // KILLS_OF_A_STUDY, len(COMBINATIONS))))
-def test_killed_studies_end_as_if_nobody_had_killed_them(
+@pytest.mark.parametrize("round_", range(KILLS // KILLS_OF_A_ROUND))
+def test_killed_searches_end_as_if_nobody_had_killed_them(
     round_: int,
     tmp_path: Path,
     request: pytest.FixtureRequest,
-    whole: tuple[dict[int, dict[int, float]], dict[int, Curve]],
+    whole: Callable[[str, str], dict[int, Ended]],
 ) -> None:
-    executor, storage = COMBINATIONS[round_]
-    n_studies = max(1, ROUNDS // (KILLS_OF_A_STUDY * len(COMBINATIONS)))
-    for number in range(n_studies):
-        name = f"killed-{executor}-{storage}-{number}"
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        url = {
-            "sqlite": f"sqlite:///{folder}/finder.db",
-            "journal": f"journal:///{folder}/finder.log",
-        }.get(storage) or request.getfixturevalue({"postgresql": "postgres"}.get(storage, storage))
-        run_and_kill(folder, url, executor, name, random.Random(f"{round_}-{number}"))
-        with load_study(url, name) as study:
-            trials = study.all_trials()
-            assert [trial.state for trial in trials] == [TrialState.COMPLETE] * len(whole[0])
-            assert {trial.number: seed_values(trial) for trial in trials} == whole[0]
-            assert curves(study) == whole[1]
-            left = checkpoint_folder(url, study.episodes_key)
-            assert left is not None
-            assert not left.exists()
+    kind, executor, storage = ROUNDS[round_ % len(ROUNDS)]
+    expected = whole(kind, executor)
+    n_pruned = sum(ended.state == TrialState.PRUNED for ended in expected.values())
+    assert (n_pruned > 0) == (kind != "lr"), "what is compared has pruned trials where there is a pruner"
+    name = f"killed-{round_}"
+    url = {"sqlite": f"sqlite:///{tmp_path}/finder.db", "journal": f"journal:///{tmp_path}/finder.log"}.get(
+        storage
+    ) or request.getfixturevalue({"postgresql": "postgres"}.get(storage, storage))
+    (tmp_path / "strikes").mkdir()
+    lengths = {number: len(ended.curve) for number, ended in expected.items()}
+    strikes = Strikes(tmp_path / "strikes", url, name, lengths, random.Random(round_))
+    struck = run_and_kill(tmp_path, url, (executor, name, kind), strikes)
+    found = what_is_there(url, name)
+    differences = [number for number in expected.keys() | found.keys() if found.get(number) != expected.get(number)]
+    print(f"round {round_} ({kind}, {executor}, {storage}): {struck}, {n_pruned} pruned, differences {differences}")
+    assert all(hit.running for hit in struck)
+    assert not differences, [(expected.get(number), found.get(number)) for number in differences]
+    with load_study(url, name) as study:
+        strikes.check_ended(study)
+        left = checkpoint_folder(url, study.episodes_key)
+    assert left is not None
+    assert not left.exists()

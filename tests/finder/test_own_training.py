@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trainings
 from fakes import Remembering
+from processes import running
 
 import finder
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, NonFiniteError, RunEnded, TrainingRun
@@ -284,15 +285,15 @@ class TestProcesses:
         )
         mark = tmp_path / "ended"
         path = os.pathsep.join([str(Path(trainings.__file__).parent), str(Path(finder.__file__).parents[1])])
-        process = subprocess.Popen(
+        with running(
             [sys.executable, "-c", script, str(mark)],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        deadline = time.monotonic() + 90
-        while not _has_episodes(tmp_path) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        ) as process:  # fmt: skip
+            deadline = time.monotonic() + 90
+            while not _has_episodes(tmp_path) and time.monotonic() < deadline:
+                time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
         assert "KeyboardInterrupt" in err
         assert mark.exists(), err
         with load_study(f"sqlite:///{tmp_path}/finder.db", "s") as study:

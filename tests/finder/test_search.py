@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trainings
 from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
 from agents.algorithms.registry import ALGORITHMS
 from agents.environments import batch
 from finder import run_file, run_search, tune
-from finder.executors import make_executor
+from finder.executors import choice, make_executor
 from finder.ingredients import Ingredients
 from finder.search import Search
 from finder.table import trial_table
@@ -24,7 +25,8 @@ from studies import StudySpec
 from studies.checkpoint_folder import checkpoint_folder
 from studies.errors import StudyError
 from studies.opening import open_study
-from studies.records import EpisodeRecord
+from studies.recorder import Recorder
+from studies.records import Ask, EpisodeRecord
 from studies.spaces import FloatRange
 from studies.storage import open_storage
 
@@ -285,3 +287,38 @@ def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage
     assert told == ["envpool", "envpool"]
     assert again.study.stepped_by == "envpool"
     again.study.close()
+
+
+def test_what_is_left_of_an_interrupted_batch_is_not_mixed_with_trials_that_would_have_followed(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Proposals that learn from results know as much as if nobody had interrupted the search."""
+    monkeypatch.setattr(choice, "TRIALS_AT_ONCE", 3)
+    ask, ended = Recorder.ask, Search.ended
+    known: dict[int, int] = {}
+
+    def noted(self: Recorder) -> Ask | None:
+        n_known = sum(trial.state.is_finished() for trial in self._study.trials())
+        if (found := ask(self)) is not None:
+            known[found.number] = n_known
+        return found
+
+    def interrupted(self: Search, number: int, outcome: Any) -> None:
+        ended(self, number, outcome)
+        if number == 4 and outcome.state != "interrupted":  # the second one of the second batch
+            raise KeyboardInterrupt
+
+    def search() -> None:
+        tune(
+            trainings.train, "CartPole-v1", {"learning_rate": "1e-4:1:log"}, env_steps=1_000, n_trials=9, seeds=1,
+            executor="population", storage=storage, study_name="s", confirm=0, pruner="none",
+        )  # fmt: skip
+
+    monkeypatch.setattr(Recorder, "ask", noted)
+    monkeypatch.setattr(Search, "ended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search()
+    assert known == {0: 0, 1: 0, 2: 0, 3: 3, 4: 3, 5: 3}
+    monkeypatch.setattr(Search, "ended", ended)
+    search()
+    assert {number: known[number] for number in (6, 7, 8)} == {6: 6, 7: 6, 8: 6}

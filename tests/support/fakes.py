@@ -38,6 +38,7 @@ class Remembering:
         self.configurations[number] = configuration
 
     share = None
+    n_to_resume = 0
 
     @property
     def prunes(self) -> bool:

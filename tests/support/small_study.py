@@ -1,33 +1,68 @@
-"""A small study in a process of its own, and everything that comes out of it."""
+"""Small studies in a process of their own, and everything that comes out of them."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from processes import started
 
 from studies.study import OpenStudy
 
-STUDY = """
-import sys
-from finder import LRFinder
+SEARCH = """
+import os, sys
+from finder import LRFinder, tune
+from finder.executors import choice
 
-url, executor, name = sys.argv[1:]
-LRFinder("ppo", "CartPole-v1").grid(
-    1e-4, 1e-2, 3, env_steps=8_000, seeds=2, executor=executor, n_jobs=1 if executor == "inline" else 2,
-    pruner="none", confirm=1, confirm_seeds=2, extend=False, checkpoint_seconds=0.05, storage=url, study_name=name,
-    params={"jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]},
-)
+url, executor, name, kind = sys.argv[1:]
+if folder := os.environ.get("FINDER_TEST_STRIKES"):
+    from strikes import hold_trials
+    hold_trials(folder)
+choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
+common = {
+    "executor": executor, "n_jobs": 1 if executor == "inline" or kind == "tune" else 2, "seeds": 2,
+    "confirm": 1, "confirm_seeds": 2, "checkpoint_seconds": 0.05, "storage": url, "study_name": name,
+    "params": {
+        "jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]
+    },
+}
+if kind == "lr":
+    LRFinder("ppo", "CartPole-v1").grid(1e-4, 1e-2, 3, env_steps=8_000, pruner="none", extend=False, **common)
+elif kind == "race":
+    LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, 6, env_steps=4_000, pruner="race", extend=False, **common)
+else:
+    space = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999", "clip_range": "0.1:0.4"}
+    tune(
+        "ppo", "CartPole-v1", space, env_steps=4_000, n_trials=6, sampler_kwargs={"n_startup_trials": 2},
+        pruner="median", pruner_kwargs={"n_startup_trials": 2, "n_warmup_steps": 1_000}, **common,
+    )
 """
+"""A search: `lr` of three rates that all come to their ends, `race` of six rates, `tune` of three hyperparameters."""
 
 Curve = list[tuple[int, int, int, float, int, float | None]]
 
 
-def start(folder: Path, url: str, executor: str, name: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, url: str, executor: str, name: str, kind: str = "lr", **variables: str) -> Any:
+    """Start a search in a process and a session of its own.
+
+    Args:
+        folder: Where it runs, and where the file `output` has what it says.
+        url: Its storage.
+        executor: Where its trials run.
+        name: The study.
+        kind: Which search; see `SEARCH`.
+        **variables: Variables of its environment.
+    """
+    support = str(Path(__file__).parent)
+    path = os.pathsep.join([support, *filter(None, [os.environ.get("PYTHONPATH")])])
     with (folder / "output").open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-c", STUDY, url, executor, name],
-            cwd=folder, stdout=output, stderr=output, start_new_session=True,
+        return started(
+            [sys.executable, "-c", SEARCH, url, executor, name, kind],
+            cwd=folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": path, **variables},
         )  # fmt: skip
 
 

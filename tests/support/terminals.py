@@ -22,7 +22,8 @@ import pyte
 _LAUNCH = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C in this terminal is for us
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may ignore it
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)  # a parent may ignore it
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]")

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from processes import end_session, started
+
+RUN = "import sys; from finder.cli import main; sys.exit(main())"
 
 SMALL = ("--env-steps=600", "--set=jit_compile=false", "--set=n_steps=32", "--set=n_epochs=1")
 """A run of a fraction of a second."""
@@ -99,6 +102,7 @@ class Finder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
         (folder / "cli_envs.py").write_text(ENVIRONMENTS)
 
     def __call__(self, *words: str) -> Ran:
@@ -113,6 +117,18 @@ class Finder:
         """Runs a search with a tiny budget and, unless `words` say otherwise, one seed."""
         seeds = () if any(word.startswith("--seeds") for word in words) else ("--seeds=1",)
         return self(*words, *SMALL, *seeds)
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """Starts a command in a process and a session of its own, which ends with the test; see `processes.started`."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = started([sys.executable, "-c", RUN, *words], cwd=self.folder, text=True, **{**pipes, **options})
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """Ends what was started."""
+        while self._started:
+            end_session(self._started.pop())
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs Python in a process of its own."""
@@ -138,8 +154,10 @@ def no_storage_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def finder(tmp_path: Path) -> Finder:
-    return Finder(tmp_path)
+def finder(tmp_path: Path) -> Iterator[Finder]:
+    made = Finder(tmp_path)
+    yield made
+    made.close()
 
 
 class Searched(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ WORDS = (
     "--set", "batch_size=16", "--storage", "kept.db",
 )  # fmt: skip
 STUDY = "lr-ppo-cli_envs:Slow-v0"
-RUN = "import sys; from finder.cli import main; sys.exit(main())"
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 300
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
@@ -34,16 +33,19 @@ def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
         time.sleep(0.02)
 
 
+def start(finder: Any, *words: str, ignored: Collection[signal.Signals] = ()) -> subprocess.Popen[str]:
+    """A command in a slow environment, which steps by now."""
+    (finder.folder / "slow").touch()
+    process: subprocess.Popen[str] = finder.start(*words, ignored=ignored)
+    wait_for(finder.folder / "running", process)
+    return process
+
+
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str) -> None:
-    (finder.folder / "slow").touch()
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *WORDS, "--executor", executor],
-        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    wait_for(finder.folder / "running", process)
+    process = start(finder, *WORDS, "--executor", executor)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group hears it
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, err
@@ -65,6 +67,31 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     assert not (finder.folder / "kept.db.checkpoints").exists()
 
 
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*WORDS, "--executor", "inline"),
+        (*WORDS, "--executor", "process"),
+        ("train", "ppo", "--env", "cli_envs:Slow-v0", "--steps", "400", "-p", "jit_compile=false", "-p", "n_steps=16"),
+    ],
+    ids=["inline", "process", "train"],
+)
+def test_what_is_ignored_from_the_start_stays_so(finder: Any, words: tuple[str, ...]) -> None:
+    """`nohup` ignores SIGHUP, a shell's background jobs SIGINT: their commands go on to their ends."""
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    process = start(finder, *words, ignored=ignored)
+    for number in ignored:
+        os.killpg(process.pid, number)
+    (finder.folder / "slow").unlink()
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0, err
+    assert "Stop" not in err
+    wait_until_alone(process.pid)
+
+
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -74,6 +101,7 @@ def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> 
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
     words = [word if word != "kept.db" else "memory" for word in WORDS]
     ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGINT)}}}')
@@ -83,12 +111,7 @@ def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
 
 @pytest.mark.real
 def test_a_killed_search_knows_the_command_that_began_it(finder: Any) -> None:
-    (finder.folder / "slow").touch()
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *WORDS, "--executor", "inline"],
-        cwd=finder.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    wait_for(finder.folder / "running", process)
+    process = start(finder, *WORDS, "--executor", "inline")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     words = [word for word in WORDS if word not in ("--storage", "kept.db")]

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from processes import session_members, wait_until_alone
 from agents.addresses import reachable
 from studies.patience import PATIENCE_VARIABLE
 
-RUN = "import sys; from finder.cli import main; sys.exit(main())"
 DEADLINE_SECONDS = 120
 
 FILE = """
@@ -51,17 +49,10 @@ def write(folder: Path, env: str = "CartPole-v1", n_trials: int = 3) -> None:
     (folder / "study.toml").write_text(FILE.format(env=env, n_trials=n_trials))
 
 
-def start(finder: Any, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, *words],
-        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-
-
 @contextlib.contextmanager
 def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server in a process of its own; gives its address."""
-    process = start(finder, "serve", "--storage", "served.db", "--port", "0", "--dashboard-port", "0")
+    process = finder.start("serve", "--storage", "served.db", "--port", "0", "--dashboard-port", "0")
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -188,7 +179,7 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
     with served(finder) as (address, server):
         assert finder("submit", "study.toml", "--storage", address).code == 0
         allowed = ("--storage", address, "--allow-module", "cli_envs")
-        first = start(finder, "worker", "shared", *allowed)
+        first = finder.start("worker", "shared", *allowed)
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (finder.folder / "running").exists():
             assert first.poll() is None, first.communicate()[1]
@@ -198,7 +189,7 @@ def test_workers_share_a_served_study_and_one_that_is_killed_loses_nothing(finde
         first.communicate()
         wait_until_alone(first.pid)
         (finder.folder / "slow").unlink()
-        others = [start(finder, "worker", "shared", *allowed, "--json") for _ in range(2)]
+        others = [finder.start("worker", "shared", *allowed, "--json") for _ in range(2)]
         told = [other.communicate(timeout=DEADLINE_SECONDS) for other in others]
         assert [other.returncode for other in others] == [0, 0], told
         shown = finder("show", "shared", "--storage", address, "--json").json
@@ -221,7 +212,7 @@ def test_a_server_that_is_stopped_ends_a_worker_within_its_patience(
         assert finder("submit", "study.toml", "--storage", address).code == 0
         monkeypatch.setenv(PATIENCE_VARIABLE, str(seconds))
         monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
-        worker = start(finder, "worker", "shared", "--storage", address, "--allow-module", "cli_envs")
+        worker = finder.start("worker", "shared", "--storage", address, "--allow-module", "cli_envs")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (finder.folder / "running").exists():
             assert worker.poll() is None, worker.communicate()[1]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from certificates import make_certificate
+from processes import running
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 DEADLINE_SECONDS = 240
@@ -101,7 +102,7 @@ def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(fi
     right = {"FINDER_TOKEN": TOKEN, "FINDER_TLS_CA": str(certificate)}
     wrong = {**right, "FINDER_TOKEN": "another-token-of-this-length"}
     served = ("--storage", "served.db", "--port", "0", "--dashboard-port", "0")
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", RUN, "serve", *served, "--tls-cert", str(certificate), "--tls-key", str(key)],
         cwd=folder, env={**os.environ, **right}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as server:  # fmt: skip

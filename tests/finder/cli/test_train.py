@@ -32,7 +32,7 @@ DQN = (
     "dqn", "--env", "cli_envs:Slow-v0", "-p", "jit_compile=false", "-p", "hidden_sizes=[8]", "-p", "learning_starts=64",
     "-p", "batch_size=8", "-p", "buffer_size=300",
 )  # fmt: skip
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 300
 
 
 def episodes(folder: Path) -> list[dict[str, Any]]:
@@ -62,14 +62,10 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def begin(finder: Any, *words: str) -> subprocess.Popen[str]:
-    """Begins a training whose environment is slow, and waits until it steps."""
+    """Begins a training whose environment is slow as long as there is a file `slow`, and waits until it steps."""
     (finder.folder / "slow").touch()
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, "train", *words],
-        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process: subprocess.Popen[str] = finder.start("train", *words)
     wait_for((finder.folder / "running").exists, process)
-    (finder.folder / "slow").unlink()
     return process
 
 
@@ -192,7 +188,6 @@ class TestGoingOn:
         assert finder("train", *words, "--folder", "whole", "--quiet").code == 0
         (finder.folder / "running").unlink()
         process = begin(finder, *words, "--folder", "killed", "--checkpoint-every", "150")
-        (finder.folder / "slow").touch()  # again, so that there is a middle to be killed in
         checkpoints = finder.folder / "killed" / "checkpoints"
         wait_for(lambda: len(list(checkpoints.glob("*.checkpoint"))) >= 3, process)
         process.kill()
@@ -215,6 +210,7 @@ class TestGoingOn:
         (finder.folder / "running").unlink()
         process = begin(finder, *PPO, "--steps", "1000", "--folder", "my run")
         process.send_signal(number)
+        (finder.folder / "slow").unlink()
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
         assert (process.returncode, out) == (code, "")
         assert "Traceback" not in err

@@ -1,0 +1,194 @@
+"""Kills a search in the middle of a trial, after an episode of it was recorded.
+
+The process that is to be killed takes part: it says when an episode of the chosen trial is in the storage, and does not
+end that trial before it was struck. So the moment depends on no clock, and what was struck is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from optuna.trial import TrialState
+from processes import session_members, wait_until_alone
+
+from studies.storage import StudyStorage, open_storage
+from studies.study import OpenStudy, load_study
+
+VARIABLE = "FINDER_TEST_STRIKES"
+"""Environment variable: the folder by which a search and the one that kills it talk."""
+
+DEADLINE_SECONDS = 600.0
+"""After so long a search hangs."""
+
+LONGEST_WAIT = 0.5
+"""So many seconds may pass between the recorded episode and the kill."""
+
+
+class Target(NamedTuple):
+    """When to strike.
+
+    Attributes:
+        number: In which trial.
+        episodes: After how many recorded episodes of it.
+    """
+
+    number: int
+    episodes: int
+
+
+class Struck(NamedTuple):
+    """What a kill has struck.
+
+    Attributes:
+        running: The trials that ran at that moment.
+        victim: Which processes were killed: `all`, the `parent`, or `one` of the others.
+    """
+
+    running: tuple[int, ...]
+    victim: str
+
+
+def hold_trials(folder: str) -> None:
+    """Make this process tell of the recorded episode, and hold the trial until it was struck. Called by the search."""
+    from studies import writer
+
+    target_file, reached = Path(folder, "target"), Path(folder, "reached")
+
+    def target() -> Target | None:
+        with contextlib.suppress(FileNotFoundError):
+            return Target(*json.loads(target_file.read_text()))
+        return None
+
+    flush, end = writer.Writer.flush, writer.Writer.end
+
+    def flush_and_tell(self: Any) -> None:
+        flush(self)
+        aim = target()
+        if aim is None or reached.exists():
+            return
+        if len(self._episodes.curve(self._study.episodes_key, aim.number)) >= aim.episodes:
+            reached.touch()
+
+    def end_when_struck(self: Any, trial: Any, ending: Any) -> None:
+        while (aim := target()) is not None and aim.number == trial.number:
+            self.flush()
+            time.sleep(0.01)
+        end(self, trial, ending)
+
+    writer.FLUSH_SECONDS = 0.0
+    writer.Writer.flush, writer.Writer.end = flush_and_tell, end_when_struck  # type: ignore[method-assign]
+
+
+class Strikes:
+    """Kills the processes of one study again and again.
+
+    Args:
+        folder: An empty folder.
+        url: The study's storage.
+        name: The study.
+        lengths: Trial -> number of its episodes when nobody kills it.
+        rng: Draws when to kill, and what.
+    """
+
+    def __init__(self, folder: Path, url: str, name: str, lengths: Mapping[int, int], rng: random.Random) -> None:
+        self._folder, self._url, self._name = folder, url, name
+        self._lengths, self._rng = lengths, rng
+        self._was_wounded = False
+        self._ended: dict[int, Any] = {}
+        self.target = self._aim()
+        self.variables = {VARIABLE: str(folder)}
+
+    def strike(self, process: subprocess.Popen[Any], *, last: bool) -> Struck | None:
+        """Wait for the moment, make sure that the trial runs then, kill, and aim at the next trial.
+
+        All processes are stopped while the storage is read, so that what it says is so when they are killed.
+
+        Args:
+            process: The search.
+            last: Whether it is the last time.
+
+        Returns:
+            What was struck; None where the search could not go on after the last strike, which killed one of its
+            processes, and said so.
+        """
+        if not self._wait(process):
+            return None
+        time.sleep(self._rng.uniform(0.0, LONGEST_WAIT))
+        with open_storage(self._url) as storage:
+            members = session_members(process.pid)
+            _send(members, signal.SIGSTOP)
+            running = self._look(storage)
+        victim = self._rng.choice(["all", "parent", "one"] if len(members) > 1 else ["all"])
+        others = [pid for pid in members if pid != process.pid]
+        chosen = {"all": members, "parent": [process.pid], "one": [self._rng.choice(others or members)]}[victim]
+        _send(chosen, signal.SIGKILL)
+        if last:
+            (self._folder / "target").unlink()
+        else:
+            self.target = self._aim()
+        _send([pid for pid in members if pid not in chosen], signal.SIGCONT)
+        self._was_wounded = victim == "one"
+        if not self._was_wounded:
+            process.wait()
+            wait_until_alone(process.pid)
+        return Struck(tuple(running), victim)
+
+    def check_ended(self, study: OpenStudy) -> None:
+        """Check that what had ended when something was killed is there as it was, and was not run again."""
+        now = _ended(study)
+        assert {number: now.get(number) for number in self._ended} == self._ended, "a trial that had ended was lost"
+        self._ended = now
+
+    def _aim(self) -> Target:
+        """Draw where to strike: in any trial that has not ended, within the first three quarters of its episodes."""
+        number = self._rng.choice(sorted(self._lengths.keys() - self._ended.keys()))
+        target = Target(number, self._rng.randint(1, max(1, 3 * self._lengths[number] // 4)))
+        (self._folder / "reached").unlink(missing_ok=True)
+        beside = self._folder / "target.new"
+        beside.write_text(json.dumps(target))
+        beside.replace(self._folder / "target")
+        return target
+
+    def _wait(self, process: subprocess.Popen[Any]) -> bool:
+        """Wait for the moment; return whether it has come."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (self._folder / "reached").exists():
+            if (code := process.poll()) is not None:
+                assert code, f"the search came to its end without {self.target}"
+                assert self._was_wounded, f"the search ended with code {code} before {self.target}"
+                return False
+            assert time.monotonic() < deadline, f"{self.target} never came"
+            time.sleep(0.005)
+        return True
+
+    def _look(self, storage: StudyStorage) -> list[int]:
+        """Return which trials run, after checks of what is to be killed."""
+        study = load_study(storage, self._name)
+        self.check_ended(study)
+        held = storage.leases.held(study.episodes_key)
+        trials = study.all_trials()
+        running = [trial.number for trial in trials if trial.state == TrialState.RUNNING and trial.number in held]
+        recorded = len(storage.episodes.curve(study.episodes_key, self.target.number))
+        assert self.target.number in running, f"{self.target} does not run when it is struck: {running} do"
+        assert recorded >= self.target.episodes, f"{recorded} episodes are there instead of {self.target}"
+        return running
+
+
+def _ended(study: OpenStudy) -> dict[int, Any]:
+    trials = [trial for trial in study.all_trials() if trial.state.is_finished()]
+    return {trial.number: (trial.state, trial.value, trial.datetime_complete) for trial in trials}
+
+
+def _send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
