@@ -38,7 +38,7 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Studies are killed at random moments more than a hundred times, and started again. Half an hour.
+# Searches are killed in the middle of their trials more than a hundred times, and started again. An hour.
 kills: $(VENV)/.installed-for-tests
 	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
 

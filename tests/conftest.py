@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 
 import processes
 import pytest
 
 from agents.shared_objects import place
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _leaves_no_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that are killed leave theirs (`pymp-...`) where they were told to have them."""
+    tmp_path_factory.getbasetemp()  # is where it always is
+    before = os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="finder-", ignore_cleanup_errors=True) as folder:  # paths of sockets: short
+        os.environ["TMPDIR"], tempfile.tempdir = folder, None
+        yield
+        tempfile.tempdir = None
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
 
 
 @pytest.fixture(autouse=True)
