@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agents.backend import tf
+from agents.custom_gradients import owned_gradients
 from agents.learning import GradientSteps
 from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
 from agents.packing import layout_of
@@ -79,12 +80,10 @@ class ServedUpdate(GradientSteps):
         super().__init__(agent.learnable())
         self._servers, self._watched = servers, watched
         turn = self._parts.only_turn()
-        gradients = functools.partial(self._gradients, turn)
-        self._gradients_of_part = tf.function(gradients, autograph=False, reduce_retracing=True)
-        self._whole = tf.function(self._parts.whole, autograph=False, reduce_retracing=True)
-        self._move = tf.function(self._with_sum, autograph=False, reduce_retracing=True)
-        after = functools.partial(self._after, turn)
-        self._after_step = tf.function(after, autograph=False, reduce_retracing=True)
+        self._gradients_of_part = _traced(functools.partial(self._gradients, turn))
+        self._whole = _traced(self._parts.whole)
+        self._move = _traced(self._with_sum)
+        self._after_step = _traced(functools.partial(self._after, turn))
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Any], Any]:
         """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
@@ -125,6 +124,16 @@ class ServedUpdate(GradientSteps):
             self._apply(name, [tf.add_n(list(each)) for each in of_parts])
         self._parts.gradient_steps.assign_add(1)
         self._update_targets()
+
+
+def _traced(run: Callable[..., Any]) -> Any:
+    """Return the function as one that TensorFlow traces; its custom gradients end with its graphs."""
+
+    def owning(*arguments: Any) -> Any:
+        with owned_gradients():
+            return run(*arguments)
+
+    return tf.function(owning, autograph=False, reduce_retracing=True)
 
 
 def main() -> None:

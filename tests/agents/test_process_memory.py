@@ -1,6 +1,9 @@
 """What agents leave in their process when they are deleted: nothing that grows."""
 
 import gc
+import json
+import subprocess
+import sys
 import weakref
 
 import keras
@@ -112,6 +115,35 @@ def test_populations_that_are_deleted_leave_nothing():
     before = in_process()
     train()
     assert in_process() == before
+
+
+SERVED = """
+import gc, json
+import agents
+from agents.custom_gradients import gradient_table
+from agents.spec import AgentSpec
+from agents.strategies import StrategySpec
+from tensorflow.python.framework.func_graph import FuncGraph
+
+def held():
+    params = {"hidden_sizes": [4], "n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 2, "jit_compile": False}
+    agent = StrategySpec.of("parameter-server:1").build(AgentSpec.of("ppo", "CartPole-v1", params), seed=0)
+    agents.Trainer(agent).train(env_steps=64)
+    assert agent.gradient_steps > 0
+    del agent
+    gc.collect()
+    return [sum(type(each) is FuncGraph for each in gc.get_objects()), len(gradient_table())]
+
+print(json.dumps([held() for _ in range(3)]))
+"""
+
+
+@pytest.mark.real
+def test_agents_of_parameter_servers_leave_nothing():
+    done = subprocess.run([sys.executable, "-c", SERVED], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second, third = json.loads(done.stdout.splitlines()[-1])
+    assert first == second == third
 
 
 @pytest.mark.real
