@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,7 +144,8 @@ class MultiCategorical:
 
 
 def _check_allowed(logits: Array) -> None:
-    if logits[:, 0].min(initial=0.0) > -np.inf:  # true of nearly all, and a fraction of the time of what follows
+    first = logits[:, 0]
+    if math.isfinite(np.vdot(first, first)):  # true of nearly all, and a fraction of the time of what follows
         return
     forbidden = np.flatnonzero(logits.max(axis=1) == -np.inf)
     if len(forbidden):

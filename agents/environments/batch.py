@@ -48,11 +48,11 @@ class Environments:
     ) -> None:
         if n_envs < 1:
             raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
-        self.spec = spec
+        self.spec, self._label = spec, spec.label
         self._of_member = of_member or n_envs
         self._copies = _make_copies(spec, n_envs, infos)
-        self._observe = observation_transform(self._copies.single_observation_space, spec.label)
-        self._act = action_transform(self._copies.single_action_space, spec.label)
+        self._observe = observation_transform(self._copies.single_observation_space, self._label)
+        self._act = action_transform(self._copies.single_action_space, self._label)
         self._measured = self._observe.space.dtype.kind == "f"
         self._steps = 0
         self._begun_badly: dict[int, Exception] = {}  # what was wrong with first observations, for the next step
@@ -79,7 +79,7 @@ class Environments:
         try:
             observations = self._copies.reset(seeds)
         except ObservationError as error:
-            raise ObservationError(f"Environment {self.spec.label!r} gave {error} (at its first reset).") from error
+            raise ObservationError(f"Environment {self._label!r} gave {error} (at its first reset).") from error
         finally:
             under_way.end()
         self._begun_badly = {}
@@ -100,13 +100,15 @@ class Environments:
             stepped = self._copies.step(self._act(actions))
         finally:
             under_way.end()
-        errors, rewards, when = self._named(stepped.errors), stepped.rewards, f"step {self._steps:,}"
+        when = f"step {self._steps:,}"
+        errors = self._named(stepped.errors) if stepped.errors else stepped.errors
+        rewards = stepped.rewards
         observations = self._seen(stepped.observations, errors, when)
         if self._begun_badly:
             errors, self._begun_badly = {**errors, **self._begun_badly}, {}
         if not np.isfinite(rewards).all():
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
-                told = f"Environment {self.spec.label!r} gave the reward {rewards[i]} (copy {i})."
+                told = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
                 errors.setdefault(i, NonFiniteError(told))
         successors = observations
         if stepped.finals:
@@ -120,7 +122,7 @@ class Environments:
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
 
     def _under_way(self, call: str) -> None:
-        under_way.environment, under_way.n_copies, under_way.of_member = self.spec.label, self.n_envs, self._of_member
+        under_way.environment, under_way.n_copies, under_way.of_member = self._label, self._copies.n, self._of_member
         under_way.begin(call)
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
@@ -151,7 +153,7 @@ class Environments:
         return self._without_bad_numbers(seen, errors, when, first)
 
     def _strange(self, error: ObservationError, copy: int, when: str) -> ObservationError:
-        return ObservationError(f"Environment {self.spec.label!r} gave {error} (copy {copy}, {when}).")
+        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {when}).")
 
     def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], when: str, first: int) -> Array:
         """The same with 0 in place of observations with NaN or infinity; see `_seen`."""
@@ -170,7 +172,7 @@ class Environments:
     def _bad_numbers(self, observation: Array, copy: int, when: str) -> NonFiniteError:
         bad = observation[~np.isfinite(observation)]
         return NonFiniteError(
-            f"Environment {self.spec.label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
+            f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
             f"places (copy {copy}, {when})."
         )
 

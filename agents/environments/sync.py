@@ -53,7 +53,7 @@ class SyncCopies(Copies):
         return observations
 
     def step(self, actions: Array) -> Stepped:
-        n, shape = self.n, self._shape
+        n, shape, wants_infos = self.n, self._shape, self._wants_infos
         observations, rewards = self._empty(), np.zeros(n, np.float64)
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
         finals: dict[int, Any] = {}
@@ -61,15 +61,17 @@ class SyncCopies(Copies):
         infos: list[dict[str, Any] | None] = [None] * n
         hung: set[int] = set()  # members of which a copy hangs: their others would make everybody wait as long again
         for i, environment in enumerate(self._environments):
-            if self._dead[i] or i // under_way.of_member in hung:
+            if self._dead[i] or (hung and i // under_way.of_member in hung):
                 continue
             under_way.begin("step", i)
             try:
-                observation, rewards[i], terminated[i], truncated[i], info = environment.step(actions[i])
-                if self._wants_infos:
+                observation, rewards[i], is_terminated, is_truncated, info = environment.step(actions[i])
+                if wants_infos:
                     infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
-                check_shape(observation, shape)
-                if terminated[i] or truncated[i]:
+                if getattr(observation, "shape", None) != shape:
+                    check_shape(observation, shape)
+                if is_terminated or is_truncated:
+                    terminated[i], truncated[i] = is_terminated, is_truncated
                     finals[i] = np.array(observation)  # a copy: the reset may write into the same array
                     under_way.begin("reset", i)
                     observation, _ = environment.reset()
