@@ -140,7 +140,7 @@ print(json.dumps([held() for _ in range(3)]))
 
 @pytest.mark.real
 def test_agents_of_parameter_servers_leave_nothing():
-    done = subprocess.run([sys.executable, "-c", SERVED], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", SERVED], check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     first, second, third = json.loads(done.stdout.splitlines()[-1])
     assert first == second == third
