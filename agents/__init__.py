@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agents.environments import EnvironmentSpec as EnvironmentSpec
     from agents.errors import ConfigurationError as ConfigurationError
     from agents.errors import NonFiniteError as NonFiniteError
+    from agents.errors import UntrustedFileError as UntrustedFileError
     from agents.evaluation import evaluate as evaluate
     from agents.evaluations import Evaluate as Evaluate
     from agents.history_file import HistoryFile as HistoryFile
@@ -71,7 +72,7 @@ _HOME = {
     "agents.config": ("AgentConfig",),
     "agents.curriculum": ("Curriculum",),
     "agents.environments": ("EnvironmentSpec",),
-    "agents.errors": ("ConfigurationError", "NonFiniteError"),
+    "agents.errors": ("ConfigurationError", "NonFiniteError", "UntrustedFileError"),
     "agents.evaluation": ("evaluate",),
     "agents.evaluations": ("Evaluate",),
     "agents.history_file": ("HistoryFile", "read_evaluations", "read_history"),
@@ -141,6 +142,7 @@ __all__ = [
     "Trajectory",
     "TrajectoryReplay",
     "UniformReplay",
+    "UntrustedFileError",
     "UpdateMetrics",
     "evaluate",
     "hyperparameter",

@@ -7,7 +7,10 @@ modules it may name. The product's own packages and Gymnasium are always among t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,10 @@ _NEVER = ("finder.cli",)
 """The command line runs whatever its arguments name."""
 
 _ACTIVE = "FINDER_ONLY_MODULES"
-"""Environment variable for the processes that a restricted one starts: what may be named, a line each."""
+"""Environment variable for the processes that a restricted one starts: what may be named, as JSON."""
+
+_PLACE = re.compile(r"(?:^|(?<=[\s=\"',\[]))([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*")
+"""What text names: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
 
 
 def modules_of_environment() -> tuple[str, ...]:
@@ -33,21 +39,60 @@ def modules_of_environment() -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def only_modules(names: Iterable[str]) -> Iterator[None]:
+def only_modules(
+    names: Iterable[str],
+    namer: str = "the study",
+    because: str = "others may write to its storage",
+    how: str = "--allow-module {0} (or {1}={0}; in Python allow_modules)",
+) -> Iterator[None]:
     """Has text name these modules only, here and in processes that are started meanwhile.
 
     Args:
-        names: Modules with all that is in them (``"mine"`` for ``"mine.robots"`` too), or files (``"robots.py"``).
+        names: Modules with all that is in them (``"mine"`` for ``"mine.robots"`` too), files (``"robots.py"``), or one
+            thing of either (``"mine:Arm"``).
+        namer: What names them, for errors.
+        because: Why it is not trusted.
+        how: How another one is allowed: text with ``{0}`` for the module and ``{1}`` for the environment variable.
     """
-    before = os.environ.get(_ACTIVE)
-    os.environ[_ACTIVE] = "\n".join([*ALWAYS, *names, *modules_of_environment()])
+    own = [*names, *modules_of_environment()]
+    with restricted(json.dumps({"own": own, "namer": namer, "because": because, "how": how})):
+        yield
+
+
+def restriction() -> str | None:
+    """Returns what restricts text here, for processes that do not inherit this one's environment; see `restricted`."""
+    return os.environ.get(_ACTIVE)
+
+
+@contextlib.contextmanager
+def restricted(told: str | None) -> Iterator[None]:
+    """Has text name what it may name in another process.
+
+    Args:
+        told: What `restriction` gave there.
+    """
+    before = os.environ.pop(_ACTIVE, None)
+    if told is not None:
+        os.environ[_ACTIVE] = told
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_ACTIVE]
-        else:
+        os.environ.pop(_ACTIVE, None)
+        if before is not None:
             os.environ[_ACTIVE] = before
+
+
+def named_by_file(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:
+    """Returns a block in which a file's text may name these modules only, or any where the file is trusted.
+
+    Args:
+        path: The file.
+        names: See `only_modules`.
+        trusted: Whether this user wrote it here, or said that it is trusted.
+    """
+    if trusted:
+        return contextlib.nullcontext()
+    return only_modules(names, str(path), "it was not written here by you")
 
 
 def check_module(name: str) -> None:
@@ -56,25 +101,39 @@ def check_module(name: str) -> None:
     Raises:
         ConfigurationError: It may not; names the flag that allows it.
     """
-    allowed = os.environ.get(_ACTIVE)
-    if allowed is None or (name and any(_is_in(name, each) for each in allowed.split("\n")) and not _is_never(name)):
+    active = _active()
+    if active is None or _is_own(name, active) or (_is_always(name) and not _is_never(name)):
         return
-    raise ConfigurationError(
-        f"the study names code in {name!r}, and others may write to its storage. If you trust that code, allow it: "
-        f"--allow-module {name} (or {VARIABLE}={name}; in Python allow_modules)."
-    )
+    if any(_same(name, each.rpartition(":")[0]) for each in active["own"]):  # of which something is allowed
+        return
+    raise _refused(f"code in {name!r}", name, active)
 
 
-def check_found(path: str, found: Any) -> None:
-    """Refuses what a module that may be named has imported from one that may not.
+def check_found(path: str, found: Any, kind: type | None = None) -> None:
+    """Refuses what a module that may be named has imported from one that may not, and what is no such class.
+
+    Of Finder's own packages, Gymnasium and Keras only classes may be named: a function of theirs that is called with
+    arguments from a study may do anything.
+
+    Args:
+        path: The text that named it.
+        found: What was found there.
+        kind: Its base class, where there is one that is known. Defaults to None.
 
     Raises:
         ConfigurationError: See `check_module`.
     """
-    if os.environ.get(_ACTIVE) is None or path.rpartition(":")[0].endswith(".py"):
+    active, named = _active(), path.rpartition(":")[0]
+    if active is None or any(_is_place(path, each) for each in active["own"]):
         return
-    home = getattr(found, "__module__", None)
-    check_module(home if isinstance(home, str) else str(getattr(found, "__name__", path)))
+    home = getattr(found, "__module__", None) or getattr(found, "__name__", None) or named
+    if _is_own(named, active):
+        if not named.endswith(".py"):  # of a file all is allowed, whatever it imports
+            check_module(str(home))
+        return
+    check_module(str(home))
+    if not (_is_always(named) and isinstance(found, type) and issubclass(found, kind or object)):
+        raise _refused(f"code in {path!r}", path, active)
 
 
 def check_config(config: Any) -> None:
@@ -93,11 +152,64 @@ def check_config(config: Any) -> None:
             check_config(each)
 
 
-def _is_in(name: str, allowed: str) -> bool:
-    if name.endswith(".py"):
-        return allowed.endswith(".py") and Path(name).resolve() == Path(allowed).resolve()
-    return name == allowed or name.startswith(f"{allowed}.")
+def places_in(*values: Any) -> set[str]:
+    """Returns what values name, as ``"module:name"``: what a person's own command or call names is allowed.
+
+    Args:
+        *values: Texts, classes and functions, also in mappings, lists and records.
+    """
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str):
+            found |= {match.group(0) for match in _PLACE.finditer(value)}
+        elif isinstance(value, Mapping):
+            if isinstance(value.get("module"), str):
+                found.add(f"{value['module']}:{value.get('class_name')}")
+            found |= places_in(*value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            found |= places_in(*value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found |= places_in(*(getattr(value, each.name) for each in dataclasses.fields(value)))
+        elif hasattr(value, "__qualname__"):
+            found.add(f"{value.__module__}:{value.__qualname__}")
+    return found
+
+
+def _active() -> dict[str, Any] | None:
+    told = os.environ.get(_ACTIVE)
+    return None if told is None else json.loads(told)
+
+
+def _is_own(name: str, active: Mapping[str, Any]) -> bool:
+    """Whether all of a module, or of a file, is allowed."""
+    return bool(name) and not _is_never(name) and any(_is_in(name, each) for each in active["own"])
+
+
+def _refused(what: str, name: str, active: Mapping[str, Any]) -> ConfigurationError:
+    how = active["how"].format(name, VARIABLE)
+    return ConfigurationError(
+        f"{active['namer']} names {what}, and {active['because']}. If you trust that code, allow it: {how}."
+    )
+
+
+def _is_place(path: str, allowed: str) -> bool:
+    module, colon, name = allowed.rpartition(":")
+    return bool(colon) and _same(path.rpartition(":")[0], module) and path.rpartition(":")[2] == name
+
+
+def _is_always(name: str) -> bool:
+    return any(_is_in(name, each) for each in ALWAYS)
 
 
 def _is_never(name: str) -> bool:
     return any(_is_in(name, each) for each in _NEVER)
+
+
+def _is_in(name: str, allowed: str) -> bool:
+    return _same(name, allowed) or (bool(allowed) and name.startswith(f"{allowed}."))
+
+
+def _same(name: str, allowed: str) -> bool:
+    if name.endswith(".py"):
+        return allowed.endswith(".py") and Path(name).resolve() == Path(allowed).resolve()
+    return name == allowed

@@ -8,80 +8,31 @@ import importlib.metadata
 import logging
 import sys
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import cloudpickle
+from typing import TYPE_CHECKING, Any
 
 from agents import state_file
 from agents.agent import Agent
+from agents.allowed_modules import named_by_file, places_in
 from agents.callbacks import require_alone
-from agents.errors import ConfigurationError
+from agents.checkpoint_header import FORMAT, FORMATS, KIND, CheckpointHeader, Contents, header_of
+from agents.errors import ConfigurationError, UntrustedFileError
 from agents.loading import name_of
 from agents.pickling import pickled, unpickled
-from agents.plain_state import packed, unpacked
+from agents.plain_spec import plain_spec, spec_of_plain
 from agents.spec import AgentSpec, start_from
 from agents.state_file import SUFFIX, write_with_environments
+from agents.training_state import sections_of, sections_of_before, state_of
+from agents.trust import trusts_all
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Of checkpoints of trainings, as this version writes them."""
-
-_KIND = "training"
 _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
-
-Contents = Literal["everything", "weights"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointHeader:
-    """What a checkpoint says about itself; it is read without the rest, and without TensorFlow.
-
-    Attributes:
-        algorithm: Class of the agent.
-        environment: What it learns in.
-        env_kwargs: The environment's arguments, as text where they are no JSON.
-        observation_space: What the agent sees, as text.
-        action_space: What it does, as text.
-        config: Its hyperparameters.
-        seed: Of the training.
-        env_steps: Environment steps made.
-        episodes: Episodes that had ended.
-        gradient_steps: Gradient steps made.
-        contents: ``"everything"``: the training goes on from it. ``"weights"``: it plays, or others start from it.
-        in_episodes: Whether the environments are in it as they stood. Otherwise who goes on begins new episodes.
-        value: What the training was worth by then (see `judged_by`), or None.
-        judged_by: By what; see `agents.judging`.
-        versions: Of the packages that wrote it.
-        written: When, as ISO 8601.
-        wrappers: The environment's, as text. Checkpoints of before have none.
-        max_episode_steps: Its step limit, where one was given.
-    """
-
-    algorithm: str
-    environment: str
-    env_kwargs: dict[str, Any]
-    observation_space: str
-    action_space: str
-    config: dict[str, Any]
-    seed: int
-    env_steps: int
-    episodes: int
-    gradient_steps: int
-    contents: Contents
-    in_episodes: bool
-    value: float | None
-    judged_by: str
-    versions: dict[str, str]
-    written: str
-    wrappers: list[str] = field(default_factory=list)
-    max_episode_steps: int | None = None
 
 
 def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
@@ -104,16 +55,12 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
     spec = AgentSpec(type(agent), trainer.environment, agent.config)
 
     def write_one(environments: bool) -> None:
-        state: dict[str, Any]
+        sections: dict[str, Any]
         if contents == "weights":
-            state, in_episodes = {"agent": weights_of(agent)}, False
+            sections, in_episodes = {"agent": weights_of(agent)}, False
         else:
-            whole = trainer.get_state(environments=environments)
-            collector = whole["collector"] = dict(whole["collector"])
-            in_episodes = not collector["started"] or collector["environments"] is not None
-            # By themselves: who only wants the agent needs no module of the environments.
-            collector["environments"] = cloudpickle.dumps(collector["environments"])
-            state = {"trainer": whole, "callbacks": trainer.callbacks.get_state()}
+            sections = sections_of(trainer, environments=environments)
+            in_episodes = not sections["training"]["collector"]["started"] or sections["environments"] is not None
         header = CheckpointHeader(
             algorithm=type(agent).__name__,
             environment=trainer.environment.label,
@@ -134,20 +81,11 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
             wrappers=_as_json(trainer.environment.wrappers),
             max_episode_steps=trainer.environment.max_episode_steps,
         )
-        about = {"kind": _KIND, "format": FORMAT, **asdict(header)}
-        own = {"spec": pickled(spec, spec), "interface": cloudpickle.dumps(agent.interface)}
-        whole_agent = state["trainer"]["agent"] if "trainer" in state else state["agent"]
-        state_file.write(path, {**own, **state}, about, _plain_weights(whole_agent))
+        about = {"kind": KIND, "format": FORMAT, **asdict(header)}
+        sections["spec"] = plain_spec(spec, agent.interface) or (pickled(spec, spec), agent.interface)
+        state_file.write(path, sections, about)
 
     write_with_environments(write_one)
-
-
-def _plain_weights(state: Mapping[str, Any]) -> bytes:
-    """The weights in an agent's state as they can be read without unpickling; empty where that is not possible."""
-    try:
-        return packed({"networks": state["networks"], "extra": state["extra"]})
-    except (KeyError, TypeError):  # a user's agent has others
-        return b""
 
 
 def weights_of(agent: Agent) -> dict[str, Any]:
@@ -158,15 +96,6 @@ def weights_of(agent: Agent) -> dict[str, Any]:
             f"The state of {type(agent).__name__} does not tell weights from the rest: keep everything."
         )
     return {"networks": state["networks"], "extra": state["extra"]}
-
-
-def header_of(path: str | Path) -> CheckpointHeader:
-    """Reads what a checkpoint says about itself.
-
-    Raises:
-        ConfigurationError: There is no such file, it is not whole, none of ours, or of a newer version.
-    """
-    return _header(Path(path))[0]
 
 
 def find(place: str | Path, *, best: bool = False) -> Path:
@@ -221,8 +150,8 @@ def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         told = state_file.about(path)
-        if told is not None and (told.get("kind"), told.get("format")) == (_KIND, FORMAT):
-            found[path] = _header(path)[0]
+        if told is not None and told.get("kind") == KIND and told.get("format") in FORMATS:
+            found[path] = header_of(path)
     return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
 
 
@@ -230,7 +159,7 @@ class NewEpisodesWarning(UserWarning):
     """A training goes on with new episodes, so with other numbers than if it had never stopped."""
 
 
-def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
+def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> CheckpointHeader:
     """Has a training go on from a checkpoint, as if it had never stopped; its callbacks too.
 
     Where the environments are not in it, new episodes begin, with seeds that none before had, and a
@@ -239,6 +168,8 @@ def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
     Args:
         trainer: A trainer of the same agent, environment and callbacks, that has not begun.
         place: A checkpoint, or a folder with some, of which the newest is taken.
+        trust: Whether to run what the file says where it was not written here by this user: environments as they
+            stand, and objects of callbacks, are pickles. Defaults to False.
 
     Returns:
         What the checkpoint says about itself.
@@ -246,21 +177,26 @@ def resume(trainer: Trainer, place: str | Path) -> CheckpointHeader:
     Raises:
         ConfigurationError: It is of another algorithm or environment, of an agent of another structure, holds weights
             only, or cannot be read; names both sides.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
     """
     path = find(place)
-    header, state = _read(path)
+    header = header_of(path)
     agent = require_alone(trainer, "A checkpoint")
     _check_same(path, header, agent, trainer)
     if header.contents != "everything":
         raise ConfigurationError(
             f"{path} holds weights only: no training goes on from it. Start a new one from its weights instead."
         )
-    whole = state["trainer"]
+    state = _read(path, ("agent", "training", "callbacks"), trust)
     try:
-        whole["collector"]["environments"] = cloudpickle.loads(whole["collector"]["environments"])
+        copies = _read(path, ("environments",), trust)["environments"]
+    except (UntrustedFileError, OSError):
+        raise
     except Exception as error:
         raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
-    trainer.set_state(whole)
+    own = places_in(agent.config, trainer.environment)
+    with named_by_file(path, own, trusted=_is_trusted(path, trust)):  # a state has hyperparameters
+        trainer.set_state(state_of({**state, "environments": copies}))
     trainer.callbacks.set_state(state["callbacks"])
     if not header.in_episodes:
         warnings.warn(why_new_episodes(trainer), NewEpisodesWarning, stacklevel=2)
@@ -279,85 +215,88 @@ def why_new_episodes(trainer: Trainer) -> str:
     return told
 
 
-def load_agent(place: str | Path, *, best: bool = False) -> Agent:
+def load_agent(
+    place: str | Path, *, best: bool = False, trust: bool = False, allow_modules: Sequence[str] = ()
+) -> Agent:
     """Builds the agent of a checkpoint as it was then, ready to act (`agents.play`, `agents.evaluate`).
 
-    What is in the file is run: load none from people whom you do not trust.
+    Of a built-in algorithm in an environment that text names, nothing in the file is run.
 
     Args:
         place: A checkpoint, or a folder with some, of which the newest is taken.
         best: Whether to take the best one of the folder instead.
+        trust: Whether to run what the file says where it was not written here by this user: an agent's class of the
+            user's is a pickle. Defaults to False.
+        allow_modules: Modules, or files, that a file from elsewhere may name as its environment and the like; those of
+            `FINDER_ALLOW_MODULES` too. Defaults to Finder's own, Gymnasium and Keras.
 
     Raises:
-        ConfigurationError: There is none, or it cannot be read.
+        ConfigurationError: There is none, it cannot be read, or it names a module that is not allowed.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
     """
     path = find(place, best=best)
-    header, state = _read(path)
+    header = header_of(path)
+    state = _read(path, ("spec", "agent"), trust)
+    trusted = _is_trusted(path, trust)
     before = list(sys.path)
-    spec: AgentSpec = unpickled(state["spec"])
-    sys.path[:] = [*before, *(each for each in sys.path if each not in before)]  # ours first, unlike in a child
-    # Checkpoints of before have no spaces: the environment is made, to see.
-    agent = spec.build(header.seed, interface=cloudpickle.loads(state["interface"]) if "interface" in state else None)
-    if "trainer" in state:
-        agent.set_state(state["trainer"]["agent"])
+    with named_by_file(path, allow_modules, trusted=trusted):
+        told = state["spec"]
+        if isinstance(told, dict):
+            further = told["path"] if trusted else []
+            spec, interface = spec_of_plain(told)
+        else:
+            packed, interface = told
+            spec = unpickled(packed)
+            further = list(sys.path)
+        sys.path[:] = [*before, *(each for each in further if each not in before)]  # ours first, unlike in a child
+        agent = spec.build(header.seed, interface=interface)
+    if header.contents == "everything":
+        agent.set_state(state["agent"])
     else:
         start_from(agent, state["agent"])
     return agent
 
 
-def load_weights(place: str | Path, *, best: bool = False) -> dict[str, Any]:
+def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) -> dict[str, Any]:
     """Returns the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
 
-    Nothing in the file is run: weights of other people can be loaded. Checkpoints of before, and those of agents whose
-    extra state is more than numbers, texts and arrays, hold their weights in a pickle, which is run, as a warning says.
+    Nothing in the file is run, so that weights of other people can be loaded. Checkpoints of before, and those of
+    agents whose state is more than numbers, texts and arrays, have to be this user's own, or trusted.
 
     Args:
         place: A checkpoint, or a folder with some, of which the newest is taken.
         best: Whether to take the best one of the folder instead.
+        trust: Whether to run what the file says, where nothing else helps. Defaults to False.
 
     Raises:
         ConfigurationError: There is none, or it cannot be read.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
     """
     path = find(place, best=best)
-    _, parts = _header(path)
-    try:
-        plain = state_file.read_plain(path, parts)
-        if plain:
-            weights: dict[str, Any] = unpacked(plain)
-            return weights
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}.") from error
-    log.warning("%s holds its weights in a pickle: reading it runs what it says.", path)
-    _, state = _read(path)
-    own = state["trainer"]["agent"] if "trainer" in state else state["agent"]
+    header_of(path)
+    own = _read(path, ("agent",), trust)["agent"]
+    if not {"networks", "extra"} <= set(own):
+        raise ConfigurationError(
+            f"The state in {path} does not tell weights from the rest: no training starts from it."
+        )
     return {"networks": own["networks"], "extra": own["extra"]}
 
 
-def _header(path: Path) -> tuple[CheckpointHeader, state_file.Parts]:
-    """Read the header of a checkpoint, and where the parts of the file are."""
-    if not path.is_file():
-        raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
-    told = state_file.about(path)
-    if told is None:
-        raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
-    if told.pop("kind", None) != _KIND:
-        raise ConfigurationError(f"{path} is a checkpoint of a study's trials, not of a training: its study goes on.")
-    if told["format"] > FORMAT:
-        raise ConfigurationError(
-            f"{path} has format {told['format']}, and this version of Finder reads up to format {FORMAT}: it was "
-            f"written by agentfinder {told.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
-        )
-    told.pop("format")
-    parts = state_file.Parts.taken_from(told)
-    return CheckpointHeader(**told), parts
+def _is_trusted(path: Path, trust: bool) -> bool:
+    return trust or trusts_all() or state_file.is_ours(path)
 
 
-def _read(path: Path) -> tuple[CheckpointHeader, dict[str, Any]]:
-    header, parts = _header(path)
+def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
+    """Reads sections of a checkpoint."""
     try:
-        return header, state_file.read(path, parts.crc, parts.size)
+        sections = state_file.read(path, names, trust=trust)
+        if sections is None:
+            sections = sections_of_before(state_file.read_of_before(path, trust=trust), names)
+        return {name: sections[name] for name in names}
+    except UntrustedFileError:
+        raise
     except Exception as error:
-        made = ", ".join(f"{name} {version}" for name, version in header.versions.items())
+        made = ", ".join(f"{name} {version}" for name, version in header_of(path).versions.items())
         raise ConfigurationError(
             f"{path} cannot be read ({type(error).__name__}: {error}). It was written with {made}."
         ) from error

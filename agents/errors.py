@@ -12,6 +12,10 @@ class ConfigurationError(ValueError):
     """Something the user asked for cannot be: the message names the value, what is allowed, and what to do."""
 
 
+class UntrustedFileError(ConfigurationError):
+    """A file can only be read by running what it says, was not written here by this user, and is not trusted."""
+
+
 class NonFiniteError(FloatingPointError):
     """A reward, a loss or a network output became NaN or infinite: the run cannot go on."""
 

@@ -16,8 +16,12 @@ FILE_MODULE = "agent_file_"
 """What the names of modules begin with that were made of a user's file."""
 
 
-def loaded(path: str) -> Any:
+def loaded(path: str, kind: type | None = None) -> Any:
     """Returns what is there.
+
+    Args:
+        path: ``"module:name"`` or ``"path/to/file.py:name"``.
+        kind: Base class of what somebody else's text may name of Finder's own; see `agents.allowed_modules`.
 
     Raises:
         ConfigurationError: The module or the file cannot be imported, or has nothing of that name (then its cause is
@@ -32,7 +36,7 @@ def loaded(path: str) -> Any:
         found = getattr(module, name)
     except AttributeError as error:
         raise ConfigurationError(f"{module_name} has nothing called {name!r}.") from error
-    check_found(path, found)
+    check_found(path, found, kind)
     return found
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,9 +13,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from agents.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+_BIND_TO_DEVICE: int = getattr(socket, "SO_BINDTODEVICE", -1)  # Linux has it
 
 Cluster = Mapping[str, Sequence[str]]
 """Role -> addresses of the processes that have it."""
@@ -36,6 +43,58 @@ def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Po
 
 
 @contextlib.contextmanager
+def kept_to_loopback() -> Iterator[None]:
+    """Has servers that start in the block answer on the loopback interface alone.
+
+    TensorFlow's listen on all, whatever address they are given, and do what anybody tells them who connects.
+    """
+    if not Path("/proc/self/fd").is_dir():
+        _say_open("this system has no /proc")
+    before = _listening_everywhere()
+    yield
+    for name, handle in _listening_everywhere().items():
+        if name in before:
+            continue
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as same:
+            _bind_to_loopback(same)
+
+
+def _listening_everywhere() -> dict[str, int]:
+    """The sockets of this process that listen on all interfaces: what the system calls each -> its handle."""
+    found = {}
+    for each in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            name = os.readlink(each)
+            if name.startswith("socket:") and _listens_everywhere(int(each.name)):
+                found[name] = int(each.name)
+    return found
+
+
+def _listens_everywhere(handle: int) -> bool:
+    with socket.socket(fileno=os.dup(handle)) as same:
+        if same.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
+        listens = same.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        return bool(listens) and same.getsockname()[0] in ("::", "0.0.0.0")
+
+
+def _bind_to_loopback(own: socket.socket) -> None:
+    try:
+        own.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo")
+    except OSError as error:  # a Linux before 5.7 lets only administrators do it, other systems nobody
+        _say_open(error.strerror or str(error))
+
+
+@functools.cache  # once in a process
+def _say_open(why: str) -> None:
+    log.warning(
+        "TensorFlow's servers of this strategy listen on all interfaces, without a key, and cannot be kept to this "
+        "machine (%s): use the strategy in a network of your own.",
+        why,
+    )
+
+
+@contextlib.contextmanager
 def being(cluster: Cluster, role: str, index: int) -> Iterator[None]:
     """While in here, TensorFlow takes this process for one of a cluster."""
     os.environ["TF_CONFIG"] = _config(cluster, role, index)
@@ -52,7 +111,8 @@ def begun(make: Callable[[], Any]) -> Any:
         ConfigurationError: It has begun in this process.
     """
     try:
-        return make()
+        with kept_to_loopback():
+            return make()
     except RuntimeError as error:
         raise ConfigurationError(
             f"TensorFlow has begun its work in this process already ({error}): let a study do it in processes of its "

@@ -18,7 +18,7 @@ import numpy as np
 from agents.backend import tf
 from agents.custom_gradients import owned_gradients
 from agents.learning import GradientSteps
-from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
+from agents.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
 from agents.packing import layout_of
 
 if TYPE_CHECKING:
@@ -140,9 +140,10 @@ def main() -> None:
     """Runs a parameter server or a worker, until whoever started it is gone."""
     ends_with_its_starter(sys.stdin.buffer.read)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    server = tf.distribute.Server(
-        resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc", start=True
-    )
+    with kept_to_loopback():
+        server = tf.distribute.Server(
+            *(resolver.cluster_spec(), resolver.task_type, resolver.task_id), protocol="grpc", start=True
+        )
     server.join()
 
 

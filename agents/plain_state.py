@@ -1,74 +1,132 @@
-"""States of numbers, texts and arrays as bytes that hold no code: JSON for what they are made of, and NumPy's arrays.
+"""States as three parts: JSON for what they are made of, NumPy's arrays, and the objects that only a pickle can keep.
 
-Reading a pickle runs what it says. Weights need none of that, so those of other people can be read from here.
+Reading a pickle runs what it says. JSON and arrays need none of that, so that they can be read from anybody's file.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+Array = np.ndarray[Any, Any]
+
 _KINDS = "biufc"
-"""Of arrays: booleans, integers, floats and complex numbers, as NumPy writes them."""
+"""Of arrays: booleans, integers, floats and complex numbers."""
+
+_AS_IT_IS = (type(None), bool, int, float, str)
+"""Types that JSON gives back as they were. Others of the same value, such as an enumeration's, are objects."""
 
 
-def packed(value: Any) -> bytes:
-    """Returns a value as bytes.
+class Split(NamedTuple):
+    """A state in three parts."""
+
+    tree: Any
+    """What it is made of, as JSON values. A mapping in it has one key, which says what stands there."""
+    arrays: list[Array]
+    """The arrays, in the order in which the tree names them."""
+    objects: list[Any]
+    """What is neither, by the tree's numbers."""
+
+
+def split(value: Any) -> Split:
+    """Takes a state apart.
 
     Args:
-        value: Mappings (with texts as keys), lists, tuples, arrays, numbers, texts and None.
+        value: Anything. Mappings, lists, tuples, arrays, numbers, texts and None go into tree and arrays. Bytes are
+            objects: there are pickles among them.
 
-    Raises:
-        TypeError: Something else is in it.
+    Returns:
+        Its parts; arrays and objects are those of the state, no copies.
     """
-    arrays: dict[str, Any] = {}
-    tree = json.dumps(_tree(value, arrays))
-    file = io.BytesIO()
-    np.savez(file, tree=np.frombuffer(tree.encode(), np.uint8), **arrays)
-    return file.getvalue()
+    arrays: list[Array] = []
+    objects: list[Any] = []
+    try:
+        tree = _tree(value, arrays, objects)
+    except RecursionError:  # something of the user's that contains itself
+        tree, arrays, objects = {"object": 0}, [], [value]
+    return Split(tree, arrays, objects)
 
 
-def unpacked(data: bytes) -> Any:
-    """Returns the value that `packed` was given.
+def joined(tree: Any, array: Callable[[np.dtype[Any], tuple[int, ...]], Array], objects: Sequence[Any]) -> Any:
+    """Returns the state that was split.
+
+    Args:
+        tree: Its tree.
+        array: Gives the next array, of this type and shape.
+        objects: Its objects.
 
     Raises:
-        ValueError: The bytes are none of `packed`; nothing in them is run.
+        ValueError: The tree is none of `split`, or there are fewer objects.
     """
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return _value(json.loads(arrays["tree"].tobytes()), arrays)
-    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"its weights are damaged: {error}") from error
+        return _value(tree, array, objects)
+    except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is damaged: {type(error).__name__}: {error}") from error
 
 
-def _tree(value: Any, arrays: dict[str, Any]) -> Any:
-    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, np.generic)):
-        return {"is": value}
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS:
-        name = f"array{len(arrays)}"
-        arrays[name] = np.asarray(value)
-        return {"array" if isinstance(value, np.ndarray) else "number": name}
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {"mapping": {key: _tree(item, arrays) for key, item in value.items()}}
-    if isinstance(value, list | tuple):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [_tree(item, arrays) for item in value]}
-    raise TypeError(f"{type(value).__name__} is no number, text, array, list or mapping")
+def _tree(value: Any, arrays: list[Array], objects: list[Any]) -> Any:
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if kind is list:
+        return [_tree(item, arrays, objects) for item in value]
+    if kind is tuple:
+        return {"tuple": [_tree(item, arrays, objects) for item in value]}
+    if kind is dict and all(type(key) in _AS_IT_IS for key in value):
+        if all(type(key) is str for key in value):
+            return {"mapping": {key: _tree(item, arrays, objects) for key, item in value.items()}}
+        return {"pairs": [[key, _tree(item, arrays, objects)] for key, item in value.items()]}
+    return _leaf(value, arrays, objects)
 
 
-def _value(tree: Any, arrays: Any) -> Any:
-    [(kind, content)] = tree.items()
-    if kind == "is":
-        return content
-    if kind in ("array", "number"):
-        found = arrays[content]
-        return found if kind == "array" else found[()]
-    if kind == "mapping":
-        return {key: _value(item, arrays) for key, item in content.items()}
-    several = [_value(item, arrays) for item in content]
-    return several if kind == "list" else tuple(several)
+def _leaf(value: Any, arrays: list[Array], objects: list[Any]) -> Any:
+    if type(value) is np.ndarray and value.dtype.kind in _KINDS:
+        arrays.append(value)
+        return {"array": [value.dtype.str, list(value.shape)]}
+    if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
+        arrays.append(np.asarray(value))
+        return {"number": value.dtype.str}
+    objects.append(value)
+    return {"object": len(objects) - 1}
+
+
+def _value(tree: Any, array: Callable[[np.dtype[Any], tuple[int, ...]], Array], objects: Sequence[Any]) -> Any:
+    kind = type(tree)
+    if kind in _AS_IT_IS:
+        return tree
+    if kind is list:
+        return [_value(item, array, objects) for item in tree]
+    if kind is not dict or len(tree) != 1:
+        raise ValueError(f"it is damaged: it has {tree!r:.100}")
+    [(what, content)] = tree.items()
+    if what == "tuple":
+        return tuple(_value(item, array, objects) for item in content)
+    if what in ("mapping", "pairs"):
+        items = content.items() if what == "mapping" else content
+        return {key: _value(item, array, objects) for key, item in items}
+    return _value_of_leaf(what, content, array, objects)
+
+
+def _value_of_leaf(
+    what: str,
+    content: Any,
+    array: Callable[[np.dtype[Any], tuple[int, ...]], Array],
+    objects: Sequence[Any],
+) -> Any:
+    if what == "array":
+        dtype, shape = content
+        return array(_plain(dtype), tuple(shape))
+    if what == "number":
+        return array(_plain(content), ())[()]
+    if what == "object" and type(content) is int and content >= 0:
+        return objects[content]
+    raise ValueError(f"it is damaged: it has a {what!r}")
+
+
+def _plain(text: str) -> np.dtype[Any]:
+    dtype = np.dtype(text)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"it is damaged: it has an array of {text!r}")
+    return dtype

@@ -19,7 +19,7 @@ import cloudpickle
 
 from agents.compiled import CompiledUpdate
 from agents.distributed import DistributedSteps
-from agents.loopback import begun, being, ends_with_its_starter, free_addresses, start
+from agents.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
 from agents.variables import assign_all, digest_of, values_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
     """What another worker does, until the first one is gone."""
     from agents.backend import tf
 
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with kept_to_loopback():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     agents: dict[int, Any] = {}
     while True:
         kind, number, *content = messages.get()

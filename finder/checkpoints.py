@@ -8,6 +8,7 @@ At its end stands what it holds, to be read without the rest. How often files ar
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -20,6 +21,8 @@ from agents import state_file
 from agents.loading import name_of
 from agents.state_file import SUFFIX, write_with_environments
 from agents.trainer import Trainer
+from agents.training_state import SECTIONS, sections_of, sections_of_before, state_of
+from agents.trust import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
 
 if TYPE_CHECKING:
     from finder.groups import Group
@@ -31,7 +34,8 @@ log = logging.getLogger(__name__)
 MOST_COST = 0.02
 """Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
 
-_FORMAT = 1
+_FORMAT = 2
+_FORMATS = (1, _FORMAT)
 
 
 class Found(NamedTuple):
@@ -44,8 +48,6 @@ class Found(NamedTuple):
         identities: Number of a trial, as text -> what it trained (`identity`).
         env_steps: Environment steps that every member had made.
         alone: Whether it is an agent alone, and no population.
-        crc: Checksum of the state in it.
-        size: Its size in bytes.
         epochs: Number of a trial, as text -> in which of its epochs it was written (`TrialSpec.epoch`).
     """
 
@@ -55,8 +57,6 @@ class Found(NamedTuple):
     identities: dict[str, str]
     env_steps: int
     alone: bool
-    crc: int
-    size: int
     epochs: Mapping[str, int] = {}
 
     def progress(self, number: int) -> tuple[int, int]:
@@ -134,6 +134,8 @@ class Checkpoints:
         identities = {trial.number: identity(trial) for trial in trials}
         newest: dict[Key, Found] = {}
         for found in all_in(self._folder):
+            if not _may_be_loaded(found.path):
+                continue
             for key in set(wanted).intersection(found.runs):
                 same = found.identities.get(str(key[0])) == identities[key[0]]
                 if same and (key not in newest or newest[key].progress(key[0]) < found.progress(key[0])):
@@ -143,14 +145,35 @@ class Checkpoints:
 
 
 def load(found: Found) -> dict[str, Any]:
-    """Returns the state of the trainer in a checkpoint.
+    """Returns the state of the trainer in a checkpoint, and under ``"callbacks"`` that of its callbacks.
 
     Raises:
+        UntrustedFileError: This user's Finder did not write it here.
         ValueError: The file is not what it was when it was written.
         Exception: What unpickling it raises.
     """
-    state: dict[str, Any] = state_file.read(found.path, found.crc, found.size)
-    return state
+    sections = state_file.read(found.path, SECTIONS)
+    if sections is None:
+        sections = sections_of_before(state_file.read_of_before(found.path), SECTIONS)
+    return {**state_of(sections), "callbacks": sections["callbacks"]}
+
+
+@functools.cache  # says so once in a process
+def _say_foreign(path: Path) -> None:
+    log.warning(
+        "The checkpoint %s was not written by Finder here as this user: its trials begin anew. Machines that share the "
+        "folder need the same key (%s=FILE); if you trust where the file comes from, set %s=1.",
+        *(path, KEY_VARIABLE, TRUST_VARIABLE),
+    )
+
+
+def _may_be_loaded(path: Path) -> bool:
+    """Whether this user's Finder wrote a file, or it is trusted; a damaged one fails where it is read."""
+    with contextlib.suppress(OSError, ValueError):
+        if not (trusts_all() or state_file.is_ours(path)):
+            _say_foreign(path)
+            return False
+    return True
 
 
 def all_in(folder: Path) -> list[Found]:
@@ -222,14 +245,13 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
     }
     trainer = group.trainer
     assert isinstance(trainer, Trainer)
-    state = {**trainer.get_state(environments=environments), "callbacks": trainer.callbacks.get_state()}
-    state_file.write(path, state, about)
+    state_file.write(path, sections_of(trainer, environments=environments), about)
 
 
 def _found(path: Path) -> Found | None:
     """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
     told = state_file.about(path)
-    if told is None or told.pop("format", None) != _FORMAT or "keys" not in told:
+    if told is None or told.pop("format", None) not in _FORMATS or "keys" not in told:
         return None
     keys, runs = (tuple((int(number), int(seed)) for number, seed in told.pop(name)) for name in ("keys", "runs"))
     return Found(path=path, keys=keys, runs=runs, **told)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from agents.allowed_modules import restricted
 from agents.errors import NonFiniteError
 from finder.checkpoints import Checkpoints, Found, load, remove
 from finder.groups import Group, Workshops, each_alone, make_again, make_groups, of_equal_structure
@@ -74,7 +75,8 @@ def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, workshops:
         listener: Hears of everything, and may stop trials.
         workshops: Where compiled agents are taken from and given back to.
     """
-    _Cohort(trials, listener, workshops or Workshops()).run()
+    with restricted(trials[0].only_modules):
+        _Cohort(trials, listener, workshops or Workshops()).run()
 
 
 class _Cohort:

@@ -10,14 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agents.callbacks import Callback, find_maker, make_callbacks
-from agents.checkpoint_file import (
-    CheckpointHeader,
-    NewEpisodesWarning,
-    find,
-    header_of,
-    resume,
-    why_new_episodes,
-)
+from agents.checkpoint_file import NewEpisodesWarning, find, resume, why_new_episodes
+from agents.checkpoint_header import CheckpointHeader, header_of
 from agents.checkpoints import Checkpoints
 from agents.config import AgentConfig
 from agents.errors import ConfigurationError
@@ -95,11 +89,18 @@ class LongRun:
         self.went_on_from: CheckpointHeader | None = None
         """The checkpoint that it went on from, None for a run that begins."""
 
-    def go_on(self) -> CheckpointHeader:
-        """Takes up what the newest checkpoint has; returns what that says about itself."""
+    def go_on(self, *, trust: bool = False) -> CheckpointHeader:
+        """Takes up what the newest checkpoint has; returns what that says about itself.
+
+        Args:
+            trust: See `agents.resume`. Defaults to False.
+
+        Raises:
+            UntrustedFileError: It was not written here by this user, and is not trusted.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NewEpisodesWarning)
-            self.went_on_from = resume(self.trainer, find(self.folder.path))
+            self.went_on_from = resume(self.trainer, find(self.folder.path), trust=trust)
         return self.went_on_from
 
     @property

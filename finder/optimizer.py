@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 
 from agents.agent import Agent
+from agents.allowed_modules import places_in
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
@@ -166,7 +167,8 @@ class OptFinder:
 
     def best_optimizer(self) -> Any:
         """A fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
-        return self._found().best_optimizer()
+        own = [place.partition(":")[0] for place in places_in(self.optimizers)]  # which this call was given
+        return self._found().best_optimizer(allow_modules=own)
 
     def plot_reward(self) -> go.Figure:
         """Optimizers in order of their return, each at its best learning rate."""

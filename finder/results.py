@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from studies.no_pick import NoPick
@@ -55,9 +56,14 @@ class SearchResult:
         why = why_no_pick(self.study)
         return NoPick(self.study.name, why) if why else best(self.study)
 
-    def best_optimizer(self, name: str = "default") -> Any:
-        """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one."""
-        return best_optimizer(self.study.name, self.study.storage, name)
+    def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
+        """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.
+
+        Args:
+            name: Which one, for agents with several. Defaults to ``"default"``.
+            allow_modules: See `studies.best_optimizer`.
+        """
+        return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)
 
     def table(self) -> TrialTable:
         """A row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""

@@ -7,12 +7,14 @@ import fcntl
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.allowed_modules import named_by_file
 from agents.errors import ConfigurationError
+from agents.trust import is_signature_of, signature_of, trusts_all
 from agents.whole_file import remove_unfinished, replacing
 from studies.redaction import redacted
 from studies.words import call_lines, class_or_id
@@ -116,15 +118,23 @@ class RunFolder:
         settings: What the run was asked for.
         result: How it ended the last time, as JSON values; None where it has not.
         command: The words that began it.
+        is_ours: Whether this user's Finder wrote here what it was asked for. Defaults to True.
     """
 
     def __init__(
-        self, path: Path, settings: RunSettings, result: Mapping[str, Any] | None, command: Sequence[str]
+        self,
+        path: Path,
+        settings: RunSettings,
+        result: Mapping[str, Any] | None,
+        command: Sequence[str],
+        *,
+        is_ours: bool = True,
     ) -> None:
         self.path = path
         self.settings = settings
         self.result = result
         self._command = list(command)
+        self._is_ours = is_ours
 
     @classmethod
     def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
@@ -192,7 +202,17 @@ class RunFolder:
             raise ConfigurationError(
                 f"{path / _FILE} has format {told.get('format')}, and this version of Finder reads format {_FORMAT}."
             )
-        return cls(path, RunSettings(**told["settings"]), told.get("result"), told.get("command", ()))
+        ours = is_signature_of(told.get("signature"), told["settings"])
+        return cls(path, RunSettings(**told["settings"]), told.get("result"), told.get("command", ()), is_ours=ours)
+
+    def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
+        """Returns a block in which its settings name these modules, or any where this user wrote them here.
+
+        Args:
+            allowed: Modules and files.
+            trust: Whether it is trusted, whoever wrote it.
+        """
+        return named_by_file(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
 
     @property
     def checkpoints(self) -> Path:
@@ -227,9 +247,11 @@ class RunFolder:
             yield
 
     def _write(self) -> None:
+        settings = json.loads(json.dumps(asdict(self.settings)))
         told = {
             "format": _FORMAT,
-            "settings": asdict(self.settings),
+            "settings": settings,
+            "signature": signature_of(settings),
             "result": self.result,
             "command": self._command,
             "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

@@ -12,11 +12,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
+from agents.allowed_modules import places_in, restriction
 from agents.errors import ConfigurationError
 from finder.checkpoints import forget, forget_ended
 from finder.executors import Executor, choose_executor, prepare_for
 from finder.guarded_observer import GuardedObserver
 from finder.ingredients import Ingredients, check_plan
+from finder.named_code import BY_ENVIRONMENT, own_code_only
 from finder.recorded_defaults import changed_defaults
 from finder.trial import Outcome, TrialSpec
 from finder.watching import is_script, watched
@@ -235,6 +237,7 @@ class Search:
                 strategy=self.spec.strategy,
                 callbacks=self._ingredients.callbacks,
                 why_alone=self._ingredients.why_alone,
+                only_modules=restriction(),
             )
             if self._observer:
                 self._observer.trial_started(trial, ask.params)
@@ -352,8 +355,9 @@ def run_search(
         study = open_study(spec, storage)
         try:
             alone = is_script(progress, observer)
-            search = Search(study, ingredients, executor, watcher, further, says_interrupts=alone)
-            stopped = search.run()
+            with own_code_only(study, places_in(spec.to_json_dict(), ingredients), BY_ENVIRONMENT):
+                search = Search(study, ingredients, executor, watcher, further, says_interrupts=alone)
+                stopped = search.run()
         except BaseException:
             study.close()
             raise

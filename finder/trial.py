@@ -54,6 +54,7 @@ class TrialSpec:
         checkpoint_seconds: How often it is kept there.
         strategy: On how many devices its agents learn (`agents.strategies`).
         callbacks: What makes the callbacks of each of its runs (`agents.callbacks.make_callbacks`).
+        only_modules: What text may name in it (`agents.allowed_modules.restriction`); None for anything.
         why_alone: Why its runs cannot be members of a population, where that is not for the agent to say.
         hang_seconds: How long a step of its environments, or an update, may take before it has failed; 0 for without
             limit.
@@ -76,6 +77,7 @@ class TrialSpec:
     strategy: str = "none"
     callbacks: tuple[Any, ...] = ()
     why_alone: str = ""
+    only_modules: str | None = None
 
     @property
     def label(self) -> str:

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.allowed_modules import only_modules
+from agents.allowed_modules import places_in
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.optimizers import OptimizerSpec
 from agents.spec import AgentSpec
 from finder.executors import choose_executor
 from finder.ingredients import Ingredients, check_plan
+from finder.named_code import own_code_only
 from finder.optimizer import labelled
 from finder.options import own_params, weights_digest
 from finder.results import SearchResult
@@ -62,8 +63,8 @@ def work(
         observer: See `StudyOptions`.
         progress: See `StudyOptions`.
         allow_modules: Modules, or files, whose code the study may name (environments, agents, callbacks, ...) beside
-            Finder's own and Gymnasium's, where its storage is shared with other processes, which may have written it;
-            those of `FINDER_ALLOW_MODULES` too. Code in a file or in memory of one's own may name any.
+            Finder's own, Gymnasium's and what is given here, where others may have written it: its storage is a
+            database server, behind `finder serve`, or another user's file. Those of `FINDER_ALLOW_MODULES` too.
 
     Returns:
         The study, with what all workers have found.
@@ -76,8 +77,8 @@ def work(
     study = join_study(storage, study_name)
     with contextlib.ExitStack() as stack:
         stack.push(_closing(study))
-        if study.storage.shared:  # others may have written what it names
-            stack.enter_context(only_modules(allow_modules))
+        given = places_in(agents, optimizers, environment, callbacks, [type(agent) for agent in agents])
+        stack.enter_context(own_code_only(study, [*allow_modules, *given]))
         spec = study.spec
         ingredients = _ingredients(spec, agents, optimizers, environment, callbacks)
         check_plan(spec, ingredients)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from studies.attributes import seed_values
 from studies.confirmation import verdict
 from studies.errors import StudyError, nearest
+from studies.named_modules import check_modules
 from studies.ranking import Direction, Ranked, seeds_to_settle
 from studies.rates import RateFinding
 from studies.spaces import Json
@@ -296,7 +298,9 @@ def _complete(study: OpenStudy) -> list[FrozenTrial]:
     return study.trials(TrialState.COMPLETE)
 
 
-def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "default") -> Any:
+def best_optimizer(
+    study_name: str, storage: StudyStorage | str, name: str = "default", *, allow_modules: Iterable[str] = ()
+) -> Any:
     """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
 
     Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`).
@@ -306,19 +310,23 @@ def best_optimizer(study_name: str, storage: StudyStorage | str, name: str = "de
         study_name: The study.
         storage: An open storage, or the URL of one.
         name: Which optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
+        allow_modules: Modules beside Keras's that the study may name, where others may have written it: its storage is
+            a database server, behind `finder serve`, or another user's file. Those of `FINDER_ALLOW_MODULES` too.
 
     Returns:
         A `keras.optimizers.Optimizer` without slots, bound to nothing.
 
     Raises:
-        StudyError: If the study is unknown, nothing is complete, or the pick has no optimizer of that name.
+        StudyError: If the study is unknown, nothing is complete, the pick has no optimizer of that name, or the study
+            names a module that is not allowed.
     """
     from studies.study import load_study
 
     with load_study(storage, study_name) as study:
         pick = best(study)
-    if name not in pick.optimizers:
-        raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
+        if name not in pick.optimizers:
+            raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
+        check_modules(study, pick.optimizers[name], allow_modules)
     import keras
 
     if pick.rate is not None and pick.rate.why_unsafe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import time
@@ -78,6 +79,12 @@ class StudyStorage:
     names: StudyNames | None = None
     files: Sequence[SameFile] = ()
     _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether others than this user may have written what its studies say: where it is no file of this user's."""
+        path = parse_storage_url(self.url).path
+        return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
 
     def begin_to_run(self, patience_seconds: float) -> None:
         """From now on a study is run in it: its calls wait while it is away, and its files are watched."""

@@ -10,6 +10,7 @@ import processes
 import pytest
 
 from agents.shared_objects import place
+from agents.trust import KEY_VARIABLE, TRUST_VARIABLE
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,4 +46,13 @@ def _shares_with_no_other_test(monkeypatch: pytest.MonkeyPatch) -> None:
 def usual_signals() -> Iterator[None]:
     """A test that sends signals to this process: it hears them, whatever the one that started it ignores."""
     with processes.usual_signals():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signs_with_a_key_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test writes a key into the folders of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(KEY_VARIABLE, str(tmp_path_factory.getbasetemp() / "key"))
+        patched.delenv(TRUST_VARIABLE, raising=False)
         yield

@@ -103,10 +103,19 @@ class NativeCopies(Copies):
         return {
             "state": vector.state.copy(),
             "steps": vector.steps.copy(),
-            "generators": copy.deepcopy(self._generators),
+            "generators": [generator.bit_generator.state for generator in self._generators],
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self._vector.reset(seed=0)
         self._vector.state, self._vector.steps = state["state"].copy(), state["steps"].copy()
-        self._generators = copy.deepcopy(state["generators"])
+        self._generators = [_generator_of(own) for own in state["generators"]]
+
+
+def _generator_of(state: Any) -> np.random.Generator:
+    """The generator of a state; states of before have the generator itself."""
+    if isinstance(state, np.random.Generator):
+        return copy.deepcopy(state)
+    generator = np_random(0)[0]
+    generator.bit_generator.state = state
+    return generator

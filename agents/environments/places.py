@@ -50,7 +50,7 @@ def found_environment(id: str) -> str | Maker:
         return name
     if not callable(found):
         raise ConfigurationError(f"Environment {id!r} is no class and no function: {found!r}.")
-    return loaded(id)  # type: ignore[no-any-return]
+    return loaded(id, gym.Env)  # type: ignore[no-any-return]
 
 
 def check_environment_id(id: str) -> None:

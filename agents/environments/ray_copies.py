@@ -25,6 +25,7 @@ from agents.errors import ConfigurationError, portable
 from agents.module_path import search_first
 from agents.ray_connection import answered, connected_ray, first_line
 from agents.shared_objects import address_for_actors, use_address
+from agents.trust import from_own_bytes
 
 CLOSE_SECONDS = 5.0
 """How long environments may take to close before their actors are ended all the same."""
@@ -273,7 +274,7 @@ class _Lodging:
 
     def set_state(self, state: bytes) -> None:
         """Goes on where `get_state` was called."""
-        self._copies.set_state(cloudpickle.loads(state))
+        self._copies.set_state(from_own_bytes(state))
 
     def close(self) -> None:
         """Closes the copies."""

@@ -41,7 +41,7 @@ class NamedWrapper(NamedTuple):
         """
         if ":" in self.place:
             try:
-                found = loaded(self.place)
+                found = loaded(self.place, gym.Wrapper)
             except ConfigurationError as error:
                 raise ConfigurationError(f"The wrapper {self.place!r} cannot be loaded: {error}") from error
         else:

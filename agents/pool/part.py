@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 from gymnasium import spaces
 
@@ -17,6 +16,7 @@ from agents.environments.copies import as_bytes
 from agents.environments.interface import Interface
 from agents.errors import portable
 from agents.spec import AgentSpec
+from agents.trust import from_own_bytes
 
 Array = np.ndarray[Any, Any]
 Rows = Mapping[str, Array]
@@ -137,7 +137,7 @@ class Part:
         """Goes on where `get_state` was called."""
         self._agent.set_state({**learner, **state["agent"]})
         made = state["collector"]["environments"]
-        copied = None if made is None else cloudpickle.loads(made)
+        copied = None if made is None else from_own_bytes(made)
         self._collector.set_state({**state["collector"], "environments": copied})
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.replay.memory import Array, Batches, Memory, Transition
 from agents.short_repr import short_repr
+from agents.trust import from_own_bytes
 
 Infos = Sequence[Mapping[str, Any] | None]
 """What each copy told beside a step; None of one that made none, as it has raised."""
@@ -260,7 +261,7 @@ class RewritingMemory(Memory):
         self._handed[:], self._begins[:] = 0, False
         if (waiting := state.get(_KEY)) is not None:
             self._handed, self._begins = waiting["handed"].copy(), waiting["begins"].copy()
-            for step, infos in zip(waiting["steps"], cloudpickle.loads(waiting["infos"]), strict=True):
+            for step, infos in zip(waiting["steps"], from_own_bytes(waiting["infos"]), strict=True):
                 self._slots.append(_Slot(Transition(*(np.copy(values) for values in step)), infos))
 
 

@@ -36,6 +36,7 @@ from finder.cli.parameters import (
     said,
 )
 from finder.cli.session import run_search
+from finder.cli.trusting import AllowModule
 from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import counted
 
@@ -80,17 +81,6 @@ def submit(
 
 def _whoever_runs_it(shared: bool) -> str:
     return f"runs it; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
-
-
-AllowModule = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODULE",
-        help="Module or file whose code the study may name (its environment, agent, callbacks, ...) in a storage that "
-        "others may write; repeatable. FINDER_ALLOW_MODULES lists further ones, with commas.",
-        show_default=False,
-    ),
-]
 
 
 def worker(

@@ -18,9 +18,10 @@ from finder.cli.console import errors, print_json, say_commands, say_error
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Json
 from finder.cli.play_words import PlayingProgress, print_episodes, summary_of
+from finder.cli.trusting import AllowModule, Trust
 
 if TYPE_CHECKING:
-    from agents.checkpoint_file import CheckpointHeader
+    from agents.checkpoint_header import CheckpointHeader
 
 
 def play(  # noqa: PLR0917 - a command's flags
@@ -59,6 +60,8 @@ def play(  # noqa: PLR0917 - a command's flags
     env_kwargs: Annotated[
         str | None, typer.Option(metavar="JSON", help="Other arguments of the environment.", show_default=False)
     ] = None,
+    trust: Trust = False,
+    allow_module: AllowModule = None,
     json: Json = False,
 ) -> int:
     """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns alone.
@@ -74,7 +77,8 @@ def play(  # noqa: PLR0917 - a command's flags
     on_screen = not draws and not headless and has_screen()
     if not on_screen:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # or SDL complains that there is no screen
-    from agents.checkpoint_file import find, header_of, load_agent
+    from agents.checkpoint_file import find, load_agent
+    from agents.checkpoint_header import header_of
 
     path = find(checkpoint, best=best)
     header = header_of(path)
@@ -87,7 +91,7 @@ def play(  # noqa: PLR0917 - a command's flags
     try:
         with foreign_output_on_stderr(), playing:
             import_tensorflow()
-            agent = load_agent(path)
+            agent = load_agent(path, trust=trust, allow_modules=allow_module or ())
             assert agent.environment is not None  # every checkpoint says where its agent learned
             where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
             limit = time_limit(where)
@@ -111,7 +115,8 @@ def play(  # noqa: PLR0917 - a command's flags
         if written is not None:
             errors().print(Text(f"written to {written}", "dim"), soft_wrap=True)
     if not draws and not on_screen and not json:
-        same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs])
+        same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs]) + ["--trust"] * trust
+        same += [word for each in allow_module or () for word in ("--allow-module", each)]
         say_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
     return 0
 

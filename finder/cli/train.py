@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +14,14 @@ from finder.cli import values
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
 from finder.cli.train_settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
 from finder.cli.training import go_on, run
+from finder.cli.trusting import AllowModule, Trust
 from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
-_GOING_ON = {"context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "json", "quiet"}
+_GOING_ON = {
+    *("context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds"),
+    *("trust", "allow_module", "json", "quiet"),
+}
 """What can be said to a run that goes on."""
 
 
@@ -225,6 +230,8 @@ def train(
     patience_from: Annotated[
         int, typer.Option(min=0, metavar="STEP", help="Do not look before this step.", rich_help_panel=_MEANWHILE)
     ] = 0,
+    trust: Trust = False,
+    allow_module: AllowModule = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -235,7 +242,8 @@ def train(
     if resume is not None:
         _refuse(given - _GOING_ON, "the run goes on with what it was begun with, but for its budget")
         more = {name: value for name, value in budget.items() if value is not None}
-        return go_on(resume, more, output, hang_seconds=hang_seconds if "hang_seconds" in given else None)
+        hangs = hang_seconds if "hang_seconds" in given else None
+        return go_on(resume, more, output, hang_seconds=hangs, trust=trust, allow_modules=allow_module or ())
     _refuse_without_effect(given)
     kept = {
         "seed": seed, "evaluate_every": _interval(evaluate_every, "--evaluate-every"),
@@ -246,29 +254,33 @@ def train(
         "patience_from": patience_from, "tensorboard": tensorboard, "pool": pool,
         "hang_seconds": hang_seconds,
     }  # fmt: skip
-    state = None if start_from is None else weights_of(start_from)
+    state = None if start_from is None else weights_of(start_from, trust=trust)
     from agents.environments import EnvironmentSpec
 
-    if from_ is not None:
-        as_it_is = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
-        _refuse(given & as_it_is, "--from trains the study's pick as it is")
-        chosen = {**budget, **kept, "callbacks": callback}
-        settings = settings_of_pick(from_, storage or DEFAULT_STORAGE, agent, state, chosen, quiet=quiet)
-    else:
-        if agent is None or env is None:
-            raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
-        arguments = values.json_object(env_kwargs, "--env-kwargs")
-        place = EnvironmentSpec.of(env, arguments)
-        place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
-        where = {**findable_environment(place), "vectorization": vectorization or "auto"}
-        where |= {"callbacks": tuple(map(findable, callback or ())), "strategy": strategy or "none"}
-        settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
-    from finder.long_run import check_settings
-    from finder.run_folder import RunFolder, free_folder
+    with ExitStack() as until:
+        if from_ is not None:
+            as_it_is = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
+            _refuse(given & as_it_is, "--from trains the study's pick as it is")
+            chosen = {**budget, **kept, "callbacks": callback}
+            settings = settings_of_pick(
+                *(from_, storage or DEFAULT_STORAGE, agent, state, chosen),
+                allow_modules=allow_module or (), until=until, quiet=quiet,
+            )  # fmt: skip
+        else:
+            if agent is None or env is None:
+                raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
+            arguments = values.json_object(env_kwargs, "--env-kwargs")
+            place = EnvironmentSpec.of(env, arguments)
+            place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
+            where = {**findable_environment(place), "vectorization": vectorization or "auto"}
+            where |= {"callbacks": tuple(map(findable, callback or ())), "strategy": strategy or "none"}
+            settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
+        from finder.long_run import check_settings
+        from finder.run_folder import RunFolder, free_folder
 
-    check_settings(settings)
-    new = RunFolder.new(folder or free_folder(settings), settings, output.words)
-    return run(new, state, output, goes_on=False)
+        check_settings(settings)
+        new = RunFolder.new(folder or free_folder(settings), settings, output.words)
+        return run(new, state, output, goes_on=False)
 
 
 def _interval(text: str | None, flag: str) -> str | None:
@@ -297,7 +309,7 @@ def _refuse_without_effect(given: set[str]) -> None:
     """Refuses flags that only say more of others that were not given."""
     needs = {
         "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
-        "plateau_factor": {"plateau"},
+        "plateau_factor": {"plateau"}, "trust": {"start_from"}, "allow_module": {"from_"},
         "min_learning_rate": {"plateau"}, "patience_from": {"plateau", "early_stop"},
     }  # fmt: skip
     for name, others in needs.items():

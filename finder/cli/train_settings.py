@@ -14,7 +14,8 @@ from finder.cli.train_words import say_pick
 from studies.defaults import storage_flag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
 
     from agents.environments import EnvironmentSpec
     from finder.run_folder import RunSettings
@@ -40,15 +41,38 @@ def settings_of_agent(
 
 
 def settings_of_pick(
-    study: str, storage: str, agent: str | None, weights: Any, chosen: Mapping[str, Any], *, quiet: bool
+    study: str,
+    storage: str,
+    agent: str | None,
+    weights: Any,
+    chosen: Mapping[str, Any],
+    *,
+    allow_modules: Sequence[str],
+    until: ExitStack,
+    quiet: bool,
 ) -> RunSettings:
-    """The settings of a run of a study's pick; says which it is, and how sure the study was."""
+    """The settings of a run of a study's pick; says which it is, and how sure the study was.
+
+    Args:
+        study: The study.
+        storage: Where it is.
+        agent: Where the agent is, or None for what the study says.
+        weights: Weights that it starts from, or None.
+        chosen: Settings that the person chose.
+        allow_modules: Modules that the study may name, where others may have written it.
+        until: Until it ends no others may be named.
+        quiet: Whether nothing is said.
+    """
+    from agents.allowed_modules import places_in
+    from finder.named_code import own_code_only
     from finder.picked import picked_agent, picked_callbacks
     from finder.run_folder import RunSettings
     from studies.pick import best, why_no_pick
     from studies.study import load_study
 
     with load_study(storage, study) as opened:
+        own = places_in(agent or "", list(chosen["callbacks"] or ()))
+        until.enter_context(own_code_only(opened, [*allow_modules, *own]))
         why = why_no_pick(opened)
         if why:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
@@ -93,10 +117,10 @@ def findable_environment(environment: EnvironmentSpec) -> dict[str, Any]:
     return {**described, "env": findable(described["env"]), "wrappers": wrappers}
 
 
-def weights_of(place: Path) -> Mapping[str, Any]:
+def weights_of(place: Path, *, trust: bool) -> Mapping[str, Any]:
     """Return the weights in a checkpoint, or in the newest one of a folder."""
     from agents.checkpoint_file import load_weights
     from agents.silence import import_tensorflow
 
     import_tensorflow()
-    return load_weights(place)
+    return load_weights(place, trust=trust)

@@ -11,7 +11,7 @@ from finder.cli.console import errors, print_json, results, say_commands, say_no
 from studies.words import counted, number_text, rate_text
 
 if TYPE_CHECKING:
-    from agents.checkpoint_file import CheckpointHeader
+    from agents.checkpoint_header import CheckpointHeader
     from finder.cli.parameters import Output
     from finder.long_run import RunResult
     from finder.run_folder import RunFolder, RunSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,20 @@ from studies.words import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agents.checkpoint_file import CheckpointHeader
+    from agents.checkpoint_header import CheckpointHeader
     from finder.cli.parameters import Output
     from finder.run_folder import RunFolder
 
 
-def go_on(path: Path, budget: Mapping[str, Any], output: Output, *, hang_seconds: float | None = None) -> int:
+def go_on(
+    path: Path,
+    budget: Mapping[str, Any],
+    output: Output,
+    *,
+    hang_seconds: float | None = None,
+    trust: bool = False,
+    allow_modules: Sequence[str] = (),
+) -> int:
     """Goes on with a run.
 
     Args:
@@ -34,15 +42,26 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output, *, hang_seconds
         budget: What of its budget is another one now.
         output: How to speak.
         hang_seconds: Another limit of what does not come back; None for the one that it was begun with.
+        trust: Whether its files are trusted, where they come from elsewhere.
+        allow_modules: Modules that they may name otherwise.
 
     Returns:
         The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
     """
-    from agents.interrupts import REASON
-    from finder.long_run import RunResult, left_to_do
     from finder.run_folder import RunFolder
 
     folder = RunFolder.open(path)
+    with folder.named_code(allow_modules, trust=trust):
+        return _go_on(folder, budget, output, hang_seconds, trust)
+
+
+def _go_on(
+    folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
+) -> int:
+    from agents.interrupts import REASON
+    from finder.long_run import RunResult, left_to_do
+
+    path = folder.path
     if folder.settings.weights_only:
         raise ConfigurationError(
             f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot go on. Start a new "
@@ -59,7 +78,7 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output, *, hang_seconds
         )
     if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
         folder.settings = settings
-        return run(folder, None, output, goes_on=True, further=bool(budget))
+        return run(folder, None, output, goes_on=True, further=bool(budget), trust=trust)
     if not output.quiet:
         errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
     conclude(folder, RunResult(**folder.result), output)
@@ -67,7 +86,13 @@ def go_on(path: Path, budget: Mapping[str, Any], output: Output, *, hang_seconds
 
 
 def run(
-    folder: RunFolder, state: Mapping[str, Any] | None, output: Output, *, goes_on: bool, further: bool = False
+    folder: RunFolder,
+    state: Mapping[str, Any] | None,
+    output: Output,
+    *,
+    goes_on: bool,
+    further: bool = False,
+    trust: bool = False,
 ) -> int:
     """Trains a run, shows its progress, and tells how it ended.
 
@@ -77,6 +102,7 @@ def run(
         output: How to speak.
         goes_on: Whether it goes on from its newest checkpoint.
         further: Whether it has another budget now.
+        trust: Whether its checkpoint is trusted, where it comes from elsewhere.
 
     Returns:
         The exit code; see `go_on`.
@@ -104,7 +130,7 @@ def run(
         callbacks = [signals] if shown is None else [shown, signals]
         training = stack.enter_context(LongRun(folder, state, callbacks))
         if goes_on:
-            header = training.go_on()
+            header = training.go_on(trust=trust)
             if not output.quiet:
                 say_went_on(header, training.why_new_episodes)
         else:
@@ -143,7 +169,8 @@ def _end_hung(folder: RunFolder, reason: str) -> None:
 
 
 def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
-    from agents.checkpoint_file import find, header_of
+    from agents.checkpoint_file import find
+    from agents.checkpoint_header import header_of
 
     path = find(folder.path)
     return path, header_of(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-import struct
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
-from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer
+from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer, state_file
 from agents import checkpoint_file as files
 from agents.checkpoint_file import NewEpisodesWarning
 from agents.checkpoints import MOST_COST
 from agents.intervals import Every
-from agents.plain_state import packed, unpacked
+from agents.plain_state import joined, split
 
 PARAMS = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
 
 
-def make(name: str = "ppo", environment: str = "CartPole-v1", seed: int = 0, **params: Any) -> Any:
+def make(name: str = "ppo", environment: Any = "CartPole-v1", seed: int = 0, **params: Any) -> Any:
     return agents.make(name, environment, seed=seed, **{**PARAMS[name], **params})
 
 
@@ -252,15 +252,16 @@ class TestFilesThatAreNone:
         self.refused(path, r"cannot be read \(ValueError: its checksum is wrong\). It was written with agentfinder")
 
     def rewrite(self, path: Path, **changes: Any) -> None:
-        content = path.read_bytes()
-        length, magic = struct.unpack(">I8s", content[-12:])
-        told = {**json.loads(content[-12 - length : -12]), **changes}
-        encoded = json.dumps(told).encode()
-        path.write_bytes(content[: -12 - length] + encoded + struct.pack(">I8s", len(encoded), magic))
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        parts["about.json"] = json.dumps({**json.loads(parts["about.json"]), **changes}).encode()
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in parts.items():
+                archive.writestr(name, data)
 
     def test_one_of_a_newer_version(self, path: Path) -> None:
         self.rewrite(path, format=9, versions={"agentfinder": "9.9"}, further="field")
-        self.refused(path, "has format 9, and this version of Finder reads up to format 1: .* agentfinder 9.9")
+        self.refused(path, "has format 9, and this version of Finder reads up to format 2: .* agentfinder 9.9")
 
     def test_one_of_a_trial(self, path: Path) -> None:
         self.rewrite(path, kind=None)
@@ -451,8 +452,8 @@ def test_a_history_goes_on_from_a_checkpoint_of_the_beginning(tmp_path: Path) ->
     assert len(agents.read_history(tmp_path)) == 2
 
 
-def _written(tmp_path: Path, agent: str = "ppo") -> tuple[Path, Any]:
-    trainer = Trainer(make(agent), callbacks=[Checkpoints(tmp_path)])
+def _written(tmp_path: Path, agent: str = "ppo", environment: Any = "CartPole-v1") -> tuple[Path, Any]:
+    trainer = Trainer(make(agent, environment), callbacks=[Checkpoints(tmp_path)])
     trainer.train(env_steps=100)
     return files.find(tmp_path), trainer.agent.get_state()
 
@@ -461,8 +462,8 @@ def _forbid_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise AssertionError("something was unpickled")
 
-    monkeypatch.setattr("agents.state_file.read", refuse)
-    monkeypatch.setattr("cloudpickle.loads", refuse)
+    for name in ("cloudpickle.loads", "cloudpickle.load", "pickle.loads", "pickle.load", "pickle.Unpickler"):
+        monkeypatch.setattr(name, refuse)
 
 
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
@@ -472,43 +473,81 @@ def test_weights_are_loaded_without_unpickling(tmp_path: Path, agent: str, monke
     assert same(agents.load_weights(path), {"networks": state["networks"], "extra": state["extra"]})
 
 
-def test_weights_of_a_version_before_are_loaded_and_said_to_be_a_pickle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("agent", ["ppo", "dqn"])
+def test_an_agent_is_loaded_and_a_training_goes_on_without_unpickling(
+    tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.checkpoint_file._plain_weights", lambda _: b"")
-    path, state = _written(tmp_path)
-    told = files.state_file.about(path)
-    assert told is not None
-    crc, size = told.pop("crc"), told.pop("size")
-    before = {name: value for name, value in told.items() if not name.startswith("plain_")}
-    encoded = json.dumps({**before, "crc": crc, "size": size}).encode()  # as the version before wrote it
-    path.write_bytes(path.read_bytes()[:size] + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
-    assert same(agents.load_weights(path)["networks"], state["networks"])
-    assert "holds its weights in a pickle" in caplog.text
+    native: Any = agents.EnvironmentSpec("CartPole-v1", vectorization="native")
+    path, state = _written(tmp_path, agent, native)
+    goes_on = Trainer(make(agent, native, seed=7))
+    _forbid_unpickling(monkeypatch)
     assert same(agents.load_agent(path).get_state(), state)
+    assert agents.resume(goes_on, path).in_episodes
+    assert same(goes_on.agent.get_state(), state)
 
 
 def test_damaged_weights_are_told(tmp_path: Path) -> None:
     path, _ = _written(tmp_path)
-    told = files.state_file.about(path)
-    assert told is not None
+    with zipfile.ZipFile(path) as archive:
+        at = archive.getinfo("agent.arrays").header_offset + 100
     data = bytearray(path.read_bytes())
-    data[told["size"] + 40] ^= 1
+    data[at] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ConfigurationError, match="checksum of its weights"):
+    with pytest.raises(ConfigurationError, match="its checksum is wrong"):
         agents.load_weights(path)
+
+
+class _Numbers(list[int]):
+    """No plain list."""
 
 
 def test_plain_states() -> None:
     value = {
         "a": [np.arange(6.0).reshape(2, 3), np.float32(2.5), (1, None, "x", True, float("inf"))],
-        "b": {"": np.zeros((0, 2), np.int64)},
+        "b": {"": np.zeros((0, 2), np.int64), "t": np.arange(6).reshape(2, 3).T, "big": 2**200, "no": np.array(True)},
+        "c": {3: "x", None: [()]},
     }
-    assert same(unpacked(packed(value)), value)
-    assert isinstance(unpacked(packed(value))["a"][1], np.float32)
-    for strange in (object(), {"a": {1: 2}}, np.array([object()]), {1, 2}):
-        with pytest.raises(TypeError):
-            packed(strange)
-    for damaged in (b"", b"junk", pickle.dumps(value)):
-        with pytest.raises(ValueError, match="damaged"):
-            unpacked(damaged)
+    parts = split(value)
+    assert not parts.objects
+    again = joined(json.loads(json.dumps(parts.tree)), _giving(parts.arrays), [])
+    assert same(again, value)
+    assert isinstance(again["a"][1], np.float32)
+    assert (type(again["a"][2]), again["c"]) == (tuple, {3: "x", None: [()]})
+
+
+@pytest.mark.parametrize(
+    "strange", [object(), np.array([object()]), {1, 2}, b"bytes", _Numbers([1]), Every.of(5), np.dtype]
+)
+def test_what_is_not_plain_is_an_object(strange: Any) -> None:
+    parts = split({"a": [strange, strange, 1.0]})
+    assert all(one is strange for one in parts.objects)
+    assert joined(parts.tree, _giving([]), parts.objects)["a"][0] is strange
+
+
+def test_a_state_that_contains_itself_is_an_object() -> None:
+    state: dict[str, Any] = {}
+    state["own"] = state
+    assert split(state) == ({"object": 0}, [], [state])
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"array": ["|O", [1]]}, {"array": ["V8", [1]]}, {"number": "|O"}, {"object": 0}, {"object": -1}, {"strange": 1},
+        {"mapping": [1]}, {"tuple": 3}, {"a": 1, "b": 2}, {}, {"pairs": [[[], 1]]}, {"array": ["<f4", [-1]]},
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_state(tree: Any) -> None:
+    with pytest.raises(ValueError, match="it "):
+        joined(tree, state_file._Arrays(None, 0), [])
+
+
+def _giving(arrays: list[Any]) -> Any:
+    left = iter(arrays)
+
+    def give(dtype: Any, shape: Any) -> Any:
+        array = np.asarray(next(left))
+        assert (array.dtype, array.shape) == (dtype, shape)
+        return array
+
+    return give

@@ -4,8 +4,12 @@ What is learned is played as a plain Gymnasium loop plays it: `predict` gives, s
 """
 
 import importlib
+import json
 import re
+import struct
+import zlib
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -17,6 +21,9 @@ from agents.algorithms.registry import ALGORITHMS
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
+from agents.pickling import pickled, spec_of
+from agents.plain_spec import _plain_space, _space
+from agents.plain_state import joined, split
 
 WIDE = np.float32
 CONVOLUTIONS = [[4, 4, 4]]
@@ -271,11 +278,28 @@ def test_a_checkpoint_of_before_looks_at_the_environment(tmp_path, monkeypatch):
     agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
     with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=16)]) as trainer:
         trainer.train(env_steps=16)
-    path, read = agents.checkpoint_file.find(tmp_path), agents.state_file.read
-    monkeypatch.setattr(
-        agents.state_file, "read", lambda *where: {k: v for k, v in read(*where).items() if k != "interface"}
-    )
-    assert agents.load_agent(path).predict(2) in (1, 2)
+    path, spec = agents.checkpoint_file.find(tmp_path), spec_of(agent)
+    told = {"kind": "training", "format": 1, **vars(agents.checkpoint_file.header_of(path))}
+    payload = cloudpickle.dumps({"spec": pickled(spec, spec), "trainer": trainer.get_state(environments=False)})
+    encoded = json.dumps({**told, "crc": zlib.crc32(payload), "size": len(payload)}).encode()
+    path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
+    assert agents.load_agent(path, trust=True).predict(2) in (1, 2)
+
+
+@pytest.mark.parametrize("name", [*VECTORS, *SEVERAL_AXES, *ACTIONS])
+def test_a_space_as_plain_values(name):
+    space = {**VECTORS, **SEVERAL_AXES, **ACTIONS}[name]
+    parts = split(_plain_space(space))
+    arrays = iter(parts.arrays)
+    again = _space(joined(json.loads(json.dumps(parts.tree)), lambda *_: next(arrays), []))
+    assert (again, repr(again), parts.objects) == (space, repr(space), [])
+
+
+def test_a_space_of_ones_own_is_none():
+    class Mine(spaces.Box):
+        pass
+
+    assert _plain_space(spaces.Tuple([spaces.Discrete(2), Mine(-1, 1, (2,))])) is None
 
 
 def test_an_agent_without_an_environment_speaks_its_own_spaces():

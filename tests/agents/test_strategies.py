@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from processes import session_members, wait_until_alone
 
 from agents import ConfigurationError, Trainer, make
+from agents.addresses import reachable
 from agents.strategies import STRATEGIES, StrategySpec
 
 SCRIPT = """
@@ -124,7 +129,9 @@ def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(str
     try:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
-        n_processes = len(session_members(process.pid))
+        members = session_members(process.pid)
+        n_processes = len(members)
+        _check_kept_to_loopback(members)
     finally:
         process.kill()
         process.communicate()
@@ -132,6 +139,28 @@ def test_processes_that_learn_together_learn_the_same_and_end_with_the_first(str
     wait_until_alone(process.pid)
     for name in CASES:
         np.testing.assert_allclose(told[name], weights_of(name), atol=1e-5)
+
+
+def _check_kept_to_loopback(pids: Iterable[int]) -> None:
+    """Their servers do what anybody tells them who connects: other machines cannot."""
+    here = reachable("0.0.0.0")
+    ports = [port for pid in pids for port in _listening(pid)]
+    assert ports
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
+        if not here.startswith("127."):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((here, port), timeout=5.0)
+
+
+def _listening(pid: int) -> set[int]:
+    """Ports on which a process listens."""
+    sockets = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(os.readlink(each))
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evil import of_before, with_evil
 from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Trajectory
 from agents.callbacks import make_callbacks, why_alone
+from agents.trust import KEY_VARIABLE, TRUST_VARIABLE
 from finder import checkpoints
 from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
 from finder.cohort import run_cohort
@@ -402,3 +406,57 @@ def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monk
     assert not kept.due
     clock[0] += 2.0
     assert kept.due
+
+
+@pytest.mark.parametrize("harm", ["agent", "training", "environments", "callbacks", "of before"])
+def test_a_checkpoint_that_was_not_written_here_is_not_read(
+    tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trial, marker = make_trial(tmp_path / "folder"), tmp_path / "ran"
+    with pytest.raises(KilledError):
+        run_cohort([trial], Killing(3))
+    [path] = (tmp_path / "folder").glob("*.checkpoint")
+    of_before(path, marker) if harm == "of before" else with_evil(path, harm, marker)
+    content = path.read_bytes()
+    listener = Remembering()
+    run_cohort([trial], listener)
+    assert not marker.exists()
+    assert listener.outcomes[0].state == "complete"
+    assert f"The checkpoint {path} was not written by Finder here" in caplog.text
+    path.write_bytes(content)
+    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    run_cohort([trial], Remembering())
+    assert marker.exists()
+
+
+def test_machines_with_one_key_go_on_with_each_others_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trial = make_trial(tmp_path)
+    with pytest.raises(KilledError):
+        run_cohort([trial], Killing(3))
+    [found] = Checkpoints(str(tmp_path), 1.0).find([trial], [(0, 0), (0, 1)])
+    assert found[1] == {(0, 0), (0, 1)}
+    own = os.environ[KEY_VARIABLE]
+    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "key"))
+    assert not Checkpoints(str(tmp_path), 1.0).find([trial], [(0, 0), (0, 1)])
+    assert f"need the same key ({KEY_VARIABLE}=FILE)" in caplog.text
+    assert found[0].path.exists()
+    monkeypatch.setenv(KEY_VARIABLE, own)
+    assert Checkpoints(str(tmp_path), 1.0).find([trial], [(0, 0), (0, 1)])
+
+
+def test_a_trial_goes_on_from_a_checkpoint_of_the_version_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, again = Remembering(), Remembering()
+    run_cohort([make_trial(None)], whole)
+    shutil.copy(Path(__file__).parent.parent / "support" / "old" / "trial-1.checkpoint", tmp_path)
+    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    [(found, runs)] = Checkpoints(str(tmp_path), 1.0).find([make_trial(tmp_path)], [(0, 0), (0, 1)])
+    assert (found.env_steps > 0, len(runs)) == (True, 2)
+    run_cohort([make_trial(tmp_path)], again)
+    assert again.outcomes[0].state == "complete"
+    kept = checkpoints.load(found)["runs"][0]["episodes"]
+    ours = [(r.env_steps, r.length) for r in again.records[0] if r.seed == 0]
+    assert ours[: len(kept)] == [(episode.env_steps, episode.length) for episode in kept]

@@ -1,0 +1,86 @@
+"""What a checkpoint of a training says about itself; it is read without the rest, and without TensorFlow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from agents import state_file
+from agents.errors import ConfigurationError
+
+FORMAT = 2
+"""Of checkpoints of trainings, as this version writes them; those of format 1 are one pickle."""
+
+FORMATS = (1, FORMAT)
+KIND = "training"
+
+Contents = Literal["everything", "weights"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointHeader:
+    """What a checkpoint says about itself; it is read without the rest, and without TensorFlow.
+
+    Attributes:
+        algorithm: Class of the agent.
+        environment: What it learns in.
+        env_kwargs: The environment's arguments, as text where they are no JSON.
+        observation_space: What the agent sees, as text.
+        action_space: What it does, as text.
+        config: Its hyperparameters.
+        seed: Of the training.
+        env_steps: Environment steps made.
+        episodes: Episodes that had ended.
+        gradient_steps: Gradient steps made.
+        contents: ``"everything"``: the training goes on from it. ``"weights"``: it plays, or others start from it.
+        in_episodes: Whether the environments are in it as they stood. Otherwise who goes on begins new episodes.
+        value: What the training was worth by then (see `judged_by`), or None.
+        judged_by: By what; see `agents.judging`.
+        versions: Of the packages that wrote it.
+        written: When, as ISO 8601.
+        wrappers: The environment's, as text. Checkpoints of before have none.
+        max_episode_steps: Its step limit, where one was given.
+    """
+
+    algorithm: str
+    environment: str
+    env_kwargs: dict[str, Any]
+    observation_space: str
+    action_space: str
+    config: dict[str, Any]
+    seed: int
+    env_steps: int
+    episodes: int
+    gradient_steps: int
+    contents: Contents
+    in_episodes: bool
+    value: float | None
+    judged_by: str
+    versions: dict[str, str]
+    written: str
+    wrappers: list[str] = field(default_factory=list)
+    max_episode_steps: int | None = None
+
+
+def header_of(path: str | Path) -> CheckpointHeader:
+    """Reads what a checkpoint says about itself.
+
+    Raises:
+        ConfigurationError: There is no such file, it is not whole, none of ours, or of a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigurationError(f"There is no checkpoint {str(path)!r}.")
+    told = state_file.about(path)
+    if told is None:
+        raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
+    if told.pop("kind", None) != KIND:
+        raise ConfigurationError(f"{path} is a checkpoint of a study's trials, not of a training: its study goes on.")
+    if told["format"] > FORMAT:
+        raise ConfigurationError(
+            f"{path} has format {told['format']}, and this version of Finder reads up to format {FORMAT}: it was "
+            f"written by agentfinder {told.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
+        )
+    told.pop("format")
+    return CheckpointHeader(**told)

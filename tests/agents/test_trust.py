@@ -1,0 +1,253 @@
+"""Files that were not written here by this user: nothing in them runs unless they are trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evil import Evil, of_before, with_evil
+from fakes import SMALL_PPO
+
+import agents
+from agents import Callback, Checkpoints, ConfigurationError, Trainer, Trajectory, UntrustedFileError, state_file
+from agents import checkpoint_file as files
+from agents.algorithms.ppo import PPO
+from agents.trust import KEY_VARIABLE, TRUST_VARIABLE, from_own_bytes, is_signature_of, key_file, signature_of
+
+OLD = Path(__file__).parent.parent / "support" / "old" / "training-1.checkpoint"
+
+
+class Doubling(Callback):
+    """Learns from twice the reward."""
+
+    def on_trajectory(self, trainer: Trainer, trajectory: Trajectory) -> None:
+        trajectory.rewards *= 2
+
+
+class Mine(PPO):
+    """An agent of the user's own."""
+
+
+def trainer(folder: Path | None = None, agent: Any = "ppo", environment: Any = "CartPole-v1") -> Trainer:
+    made = agents.make(agent, environment, **SMALL_PPO)
+    return Trainer(made, callbacks=[] if folder is None else [Checkpoints(folder)])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    trainer(tmp_path / "kept").train(env_steps=40)
+    return files.find(tmp_path / "kept")
+
+
+def from_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From now on this user has another key."""
+    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "another-key"))
+
+
+def marks(path: Path, tmp_path: Path) -> list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]]:
+    """What reads a checkpoint, and what harm was done to it before."""
+    marker = tmp_path / "ran"
+    calls: dict[str, tuple[Callable[[bool], Any], tuple[str, ...]]] = {
+        "load_agent": (lambda trust: agents.load_agent(path, trust=trust), ("spec", "agent")),
+        "load_weights": (lambda trust: agents.load_weights(path, trust=trust), ("agent",)),
+        "resume": (
+            lambda trust: agents.resume(trainer(), path, trust=trust),
+            ("agent", "training", "environments", "callbacks"),
+        ),
+    }
+    found: list[tuple[str, Callable[[bool], Any], Callable[[Path], None]]] = []
+    for name, (call, sections) in calls.items():
+        for section in sections:
+            found.append((f"{name}, {section}", call, lambda file, each=section: with_evil(file, each, marker)))
+        found.append((f"{name}, of before", call, lambda file: of_before(file, marker)))
+    return found
+
+
+@pytest.mark.parametrize("case", range(10))
+def test_nothing_runs_of_a_file_that_is_not_trusted(
+    path: Path, tmp_path: Path, case: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, call, harm = marks(path, tmp_path)[case]
+    marker = tmp_path / "ran"
+    harm(path)
+    with pytest.raises(UntrustedFileError, match=r"--trust .*trust=True") as caught:
+        call(False)
+    assert str(path) in str(caught.value)
+    monkeypatch.setenv(TRUST_VARIABLE, "0")
+    with pytest.raises(UntrustedFileError):
+        call(False)
+    assert not marker.exists(), name
+    with contextlib.suppress(Exception):  # a marker is no state
+        call(True)
+    assert marker.exists(), name  # the test can see it
+    marker.unlink()
+    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    with contextlib.suppress(Exception):
+        call(False)
+    assert marker.exists(), name
+
+
+def test_there_are_as_many_cases(path: Path, tmp_path: Path) -> None:
+    assert len(marks(path, tmp_path)) == 10
+
+
+def test_a_whole_signed_file_of_another_user(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state_file.is_ours(path)
+    from_elsewhere(monkeypatch, tmp_path)
+    assert not state_file.is_ours(path)
+    with pytest.raises(UntrustedFileError, match=r"a pickle \(environments\)"):
+        agents.resume(trainer(), path)
+    assert agents.resume(trainer(), path, trust=True).in_episodes
+
+
+def test_a_built_in_agent_of_elsewhere_plays(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from_elsewhere(monkeypatch, tmp_path)
+    monkeypatch.setattr("cloudpickle.loads", None)
+    agent = agents.load_agent(path)
+    assert agents.play(agent, n_episodes=1, max_steps=5, render_mode=None)
+    assert not key_file().exists()  # reading makes no key
+
+
+def test_an_agent_of_ones_own_needs_trust_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer(tmp_path / "kept", Mine).train(env_steps=40)
+    assert type(agents.load_agent(tmp_path / "kept")).__name__ == "Mine"
+    from_elsewhere(monkeypatch, tmp_path)
+    with pytest.raises(UntrustedFileError, match=r"a pickle \(spec\)"):
+        agents.load_agent(tmp_path / "kept")
+    assert set(agents.load_weights(tmp_path / "kept")) == {"networks", "extra"}
+    assert type(agents.load_agent(tmp_path / "kept", trust=True)).__name__ == "Mine"
+
+
+ROBOT = """
+from pathlib import Path
+from gymnasium.envs.classic_control import CartPoleEnv
+Path(__file__).with_name("ran").touch()
+class Robot(CartPoleEnv): pass
+"""
+
+
+def test_modules_that_a_file_of_elsewhere_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = tmp_path / "robot.py"
+    robot.write_text(ROBOT)
+    trainer(tmp_path / "kept", environment=f"{robot}:Robot").train(env_steps=40)
+    moved = shutil.copy(robot, tmp_path / "another.py")  # which is not imported yet
+    [path] = (tmp_path / "kept").glob("*.checkpoint")
+    _replace(path, "spec.json", lambda data: data.replace(b"robot.py", b"another.py"))
+    (tmp_path / "ran").unlink()
+    with pytest.raises(ConfigurationError, match=f"{path} names code in '{moved}'.*not written here.*--allow-module"):
+        agents.load_agent(path)
+    assert not (tmp_path / "ran").exists()
+    assert agents.load_agent(path, allow_modules=[str(moved)]).environment.label == f"{moved}:Robot"
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["agents.checkpoint_file:load_agent", "agents.loading:module_of", "agents:Trainer", "gymnasium:make", "os:system"],
+)
+def test_an_environment_that_is_none(path: Path, place: str) -> None:
+    """A function of Finder's own that is called with a file's arguments may do anything."""
+    _replace(path, "spec.json", lambda data: data.replace(b'"id":"CartPole-v1"', f'"id":"{place}"'.encode()))
+    with pytest.raises(ConfigurationError, match="not written here by you"):
+        agents.load_agent(path)
+
+
+def test_bytes_are_taken_from_trusted_files_alone(tmp_path: Path) -> None:
+    """A pickle within a state is no array: arrays are read from any file."""
+    marker = tmp_path / "ran"
+    packed = pickle.dumps(Evil(marker))
+    for other in (np.frombuffer(packed, np.uint8), bytearray(packed), memoryview(packed)):
+        with pytest.raises(ValueError, match="in place of bytes"):
+            from_own_bytes(other)
+    run = Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[Doubling()])
+    state = run.memory.get_state()
+    state["rewriting"]["infos"] = np.frombuffer(packed, np.uint8)
+    with pytest.raises(ValueError, match="in place of bytes"):
+        run.memory.set_state(state)
+    assert not marker.exists()
+
+
+def test_checkpoints_of_the_version_before(tmp_path: Path) -> None:
+    with pytest.raises(UntrustedFileError, match="is of an earlier version, a pickle"):
+        agents.load_agent(OLD)
+    with pytest.raises(UntrustedFileError):
+        agents.load_weights(OLD)
+    header = files.header_of(OLD)
+    assert (header.env_steps, header.gradient_steps, header.value) == (100, 12, 12.5)
+    agent = agents.load_agent(OLD, trust=True)
+    assert agent.gradient_steps == 12
+    weights = agents.load_weights(OLD, trust=True)["networks"]
+    np.testing.assert_array_equal(weights["actor"][0], agent.get_state()["networks"]["actor"][0])
+    rest = trainer()
+    assert agents.resume(rest, OLD, trust=True).in_episodes
+    assert (len(rest.history.episodes), rest.env_steps) == (2, 100)
+    rest.train(env_steps=60)
+    assert rest.env_steps == 160
+
+
+def test_a_damaged_file_of_before(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.checkpoint"
+    data = bytearray(OLD.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"cannot be read \(ValueError: its checksum is wrong\)"):
+        agents.load_agent(path, trust=True)
+
+
+class TestKey:
+    def test_it_is_made_once_for_its_owner_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "state" / "key"))
+        signature = signature_of({"a": 1})
+        assert key_file().stat().st_mode & 0o777 == 0o600
+        assert [each.name for each in (tmp_path / "state").iterdir()] == ["key"]
+        assert signature == signature_of({"a": 1})
+        assert is_signature_of(signature, {"a": 1})
+        assert not is_signature_of(signature, {"a": 2})
+        for other in ("", None, 3, "é", signature[:-1]):
+            assert not is_signature_of(other, {"a": 1})
+
+    def test_it_is_in_the_users_state_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv(KEY_VARIABLE)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        assert key_file() == tmp_path / "finder" / "key"
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert key_file() == tmp_path / ".local" / "state" / "finder" / "key"
+
+    @pytest.mark.parametrize("harm", ["readable", "short", "folder"])
+    def test_one_that_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        key = tmp_path / f"key-{harm}"
+        monkeypatch.setenv(KEY_VARIABLE, str(key))
+        signature_of({})
+        if harm == "readable":
+            key.chmod(0o644)
+        elif harm == "short":
+            key.write_bytes(b"short")
+        else:
+            key.unlink()
+            key.mkdir()
+        trainer(tmp_path / "kept").train(env_steps=40)  # which goes on without
+        assert f"{key} cannot be used" in caplog.text
+        assert not state_file.is_ours(files.find(tmp_path / "kept"))
+        assert not is_signature_of("", {})
+
+
+def _replace(path: Path, part: str, change: Callable[[bytes], bytes]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    changed = change(parts[part])
+    assert changed != parts[part]
+    json.loads(changed)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {**parts, part: changed}.items():
+            archive.writestr(name, data)

@@ -1,0 +1,135 @@
+"""Code that a study names: what is imported of it where others may have written the study."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO, Remembering, TwoStep
+
+from agents import AgentSpec, Callback, ConfigurationError
+from agents.allowed_modules import VARIABLE, only_modules, restriction
+from finder import LRFinder, work
+from finder.cohort import run_cohort
+from finder.search import Recorder
+from finder.trial import TrialSpec
+from studies import StudyError, best_optimizer, pick
+from studies.opening import open_study
+from studies.spec import StudySpec
+from studies.storage import StudyStorage, open_storage
+
+EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
+FEW: dict[str, Any] = {"env_steps": 160, "seeds": 1, "confirm": 0, "executor": "inline", "pruner": "none"}
+
+
+@pytest.fixture
+def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is made where the module `evil_module` is imported."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil_module.py").write_text(EVIL)
+    monkeypatch.delitem(sys.modules, "evil_module", raising=False)
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every storage is one that others may write to."""
+    monkeypatch.setattr(StudyStorage, "foreign", property(lambda _: True))
+
+
+def test_a_file_of_this_users_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in (f"sqlite:///{tmp_path}/a.db", str(tmp_path / "b.log"), "memory"):
+        with open_storage(url) as storage:
+            assert not storage.foreign
+            storage.shared = True
+            assert storage.foreign
+            storage.shared = False
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "geteuid", lambda: 12345)
+                assert storage.foreign == (url != "memory")
+
+
+class Counting(Callback):
+    """A callback that is found by its place."""
+
+
+@pytest.mark.usefixtures("foreign")
+def test_what_the_call_names_is_allowed(storage: str) -> None:
+    options: dict[str, Any] = {"storage": storage, "params": SMALL_PPO, "callbacks": [Counting], **FEW}
+    result = LRFinder("ppo", "fakes:TwoStep").grid(1e-3, 1e-2, n_rates=2, **options)
+    assert list(result.table().state) == ["COMPLETE"] * 2
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_trial_of_the_storage_names_no_other_code(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Recorder.ask
+
+    def ask(self: Recorder) -> Any:
+        found = asked(self)
+        return None if found is None else replace(found, params={**found.params, "optimizer": "evil_module:Thing"})
+
+    monkeypatch.setattr(Recorder, "ask", ask)
+    finder = LRFinder("ppo", TwoStep)
+    result = finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, params=SMALL_PPO, study_name="theirs", **FEW)
+    [told] = set(result.table().reason)
+    assert "the study 'theirs' names code in 'evil_module', and others may write to its storage" in told
+    assert "FINDER_ALLOW_MODULES=evil_module" in told
+    assert not evil.exists()
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_worker_is_given_code_of_its_own(storage: str) -> None:
+    spec = StudySpec(
+        name="theirs", storage=storage, agents=("ppo",), env="fakes:TwoStep", env_steps=160, seeds=(0,),
+        executor="inline", params={"learning_rate": "1e-4:1e-1:log"}, fixed=SMALL_PPO, n_trials=1, confirm=0,
+        pruner="none",
+    )  # fmt: skip
+    open_study(spec).close()
+    with pytest.raises(ConfigurationError, match=r"the study 'theirs' names code in 'fakes'.*--allow-module fakes"):
+        work("theirs", storage)
+    result = work("theirs", storage, environment="fakes:TwoStep")
+    assert list(result.table().state) == ["COMPLETE"]
+
+
+def test_trials_are_restricted_where_they_run() -> None:
+    """The process that runs them may have an older environment, or be on another machine."""
+    agent = AgentSpec.of("ppo", "fakes:TwoStep", SMALL_PPO)
+    with only_modules([], "the study 'theirs'"):
+        trial = TrialSpec(number=0, agent=agent, seeds=(0,), env_steps=64, only_modules=restriction())
+    assert restriction() is None
+    listener = Remembering()
+    run_cohort([trial], listener)
+    assert listener.outcomes[0].state == "failed"
+    assert "the study 'theirs' names code in 'fakes'" in listener.outcomes[0].reason
+    assert restriction() is None
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.filterwarnings("ignore:no safe suggestion")
+def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finder = LRFinder("ppo", TwoStep)
+    finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, params=SMALL_PPO, study_name="theirs", **FEW)
+    assert type(best_optimizer("theirs", storage)).__name__ == "Adam"
+    found = pick.best
+
+    def named(study: Any) -> pick.Pick:
+        of = {
+            "module": "keras.optimizers",
+            "class_name": "Adam",
+            "config": {"learning_rate": {"module": "evil_module"}},
+        }
+        return replace(found(study), optimizers={"default": of})
+
+    monkeypatch.setattr(pick, "best", named)
+    with pytest.raises(StudyError, match=r"'theirs' names code in 'evil_module', and .*allow_modules="):
+        best_optimizer("theirs", storage)
+    assert not evil.exists()
+    for allow in ({"allow_modules": ["evil_module"]}, {}):
+        monkeypatch.setenv(VARIABLE, "" if allow else "evil_module")
+        with pytest.raises(ValueError, match="`learning_rate` should be float"):  # Keras reads it now
+            best_optimizer("theirs", storage, **allow)

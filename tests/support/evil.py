@@ -1,0 +1,43 @@
+"""Files whose pickles leave a marker where they are read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+
+class Evil:
+    """Something whose pickle makes a file where it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.marker,)
+
+
+def with_evil(path: Path, section: str, marker: Path) -> None:
+    """Put a pickle that leaves a marker into a section of a checkpoint, and leave its signature as it was."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts[f"{section}.pickle"] = pickle.dumps([Evil(marker)])
+    parts[f"{section}.json"] = json.dumps({"object": 0}).encode()
+    parts.pop(f"{section}.arrays", None)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+def of_before(path: Path, marker: Path) -> None:
+    """Write a checkpoint as versions before did, with a pickle that leaves a marker."""
+    with zipfile.ZipFile(path) as archive:
+        told = json.loads(archive.read("about.json"))
+    payload = pickle.dumps({"trainer": Evil(marker), "spec": Evil(marker)})
+    told |= {"format": 1, "crc": zlib.crc32(payload), "size": len(payload)}
+    encoded = json.dumps(told).encode()
+    path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
