@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.backend import keras, ops
-from agents.config import hyperparameter
+from agents.config import MOST_COPIES, hyperparameter
 from agents.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
 from agents.environments.images import is_image
 from agents.errors import ConfigurationError
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 class ActorCriticConfig(NetworkConfig):
     """Hyperparameters of every actor-critic that learns from rollouts."""
 
-    n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1)
+    n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
     n_steps: int = hyperparameter(128, "Steps of each copy a rollout.", low=1, search=(32, 64, 128, 256, 512))
     gamma: float = hyperparameter(
         0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True

@@ -10,7 +10,10 @@ from agents.errors import ConfigurationError
 from agents.hyperparameters import Config, hyperparameter
 from agents.optimizers import OptimizerSpec
 
-__all__ = ["AgentConfig", "hyperparameter"]
+__all__ = ["MOST_COPIES", "AgentConfig", "hyperparameter"]
+
+MOST_COPIES = 100_000
+"""The most copies of an environment that one process steps."""
 
 
 def explores(config: Any) -> bool:
@@ -51,7 +54,7 @@ class AgentConfig(Config):
     separate_rates: ClassVar[tuple[str, ...]] = ()
     """Names of optimizers that a list of learning rates is for, in this order."""
 
-    n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1)
+    n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
     explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
     jit_compile: bool | None = hyperparameter(
         None,

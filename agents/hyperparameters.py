@@ -27,6 +27,9 @@ from agents.errors import ConfigurationError, unknown_name
 METADATA = "hyperparameter"
 """Where the metadata of a field has it."""
 
+LARGEST = 2**63 - 1
+"""The largest whole number that a value may be."""
+
 _DIGITS = 12
 """Of 1 less a complement: 1 - (1 - 0.99) shall be 0.99."""
 
@@ -69,6 +72,8 @@ class Hyperparameter:
         """Raises `ConfigurationError` when a number is not finite or outside the allowed range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
+        if isinstance(value, int) and abs(value) > LARGEST:  # what no array and no database holds
+            raise ConfigurationError(f"{name} must be a whole number of at most {LARGEST}, got {value!r}.")
         rules = [] if math.isfinite(value) else [(False, "finite")]
         if self.above is not None:
             rules.append((value > self.above, f"> {self.above:g}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 import zlib
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,9 @@ def loaded(path: str, kind: type | None = None) -> Any:
             an `AttributeError`).
     """
     module_name, _, name = path.rpartition(":")
-    try:
-        module = module_of(module_name)
-    except (ImportError, FileNotFoundError, ValueError) as error:
-        raise ConfigurationError(str(error) if module_name else "write module:name, or file.py:name.") from error
+    if not module_name:
+        raise ConfigurationError("write module:name, or file.py:name.")
+    module = module_of(module_name)
     try:
         found = getattr(module, name)
     except AttributeError as error:
@@ -44,10 +44,55 @@ def module_of(name: str) -> Any:
     """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once.
 
     Raises:
-        ConfigurationError: It may not be named here; see `agents.allowed_modules`.
+        ConfigurationError: It may not be named here (see `agents.allowed_modules`), there is none, or it cannot be
+            imported: whatever it raises meanwhile, `SystemExit` too, is the cause.
     """
     check_module(name)
-    return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    try:
+        return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    except (KeyboardInterrupt, ConfigurationError):
+        raise
+    except FileNotFoundError as error:
+        if error.filename is None:  # of `_load_file`
+            raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(_why_not(name, error)) from error
+    except ModuleNotFoundError as error:
+        if not name.endswith(".py") and name.startswith(error.name or " "):
+            raise ConfigurationError(str(error)) from error  # it is not there itself
+        raise ConfigurationError(_why_not(name, error)) from error
+    except BaseException as error:  # whatever code of others raises
+        raise ConfigurationError(_why_not(name, error)) from error
+
+
+def ended_by(error: SystemExit) -> str:
+    """Returns where code of the user's called `sys.exit`, and what to do."""
+    place = traceback.extract_tb(error.__traceback__)
+    where = f"{place[-1].filename}, line {place[-1].lineno}, " if place else "Code of yours "
+    return f"{where}ended the process ({type(error).__name__}: {error.code}): raise an error there instead, or return."
+
+
+def _why_not(name: str, error: BaseException) -> str:
+    """Returns why a module or a file cannot be imported: what it raised, and in which line of it."""
+    what = name if name.endswith(".py") else f"module {name!r}"
+    if isinstance(error, SyntaxError):
+        place = (
+            f"line {error.lineno}" if error.filename and Path(error.filename).name == Path(name).name else str(error)
+        )
+        return f"{what} is no Python that can be read: {type(error).__name__}: {error.msg} ({place}). Correct it."
+    file = file_of(name)
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if file is not None and Path(frame.filename).name == file.name
+    ]
+    where = f" (line {lines[-1]})" if lines else ""
+    if isinstance(error, SystemExit):
+        return (
+            f"{what} calls sys.exit({error.code!r}) while it is imported{where}: put what is not a definition behind "
+            '`if __name__ == "__main__":`.'
+        )
+    told = " ".join(str(error).split())
+    return f"{what} cannot be imported: {type(error).__name__}{': ' * bool(told)}{told}{where}. Correct it."
 
 
 def name_of(value: Any) -> str:

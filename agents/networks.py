@@ -21,6 +21,10 @@ NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """Filters, kernel and stride in Mnih et al. 2015 ("Human-level control through deep reinforcement learning")."""
 
 
+MOST_UNITS = 1_000_000
+"""The most units of a layer: beyond, a number was mistyped."""
+
+
 def network(
     observation_space: spaces.Box,
     hidden_sizes: Sequence[int] | None,
@@ -185,8 +189,10 @@ def _features(
 def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
     """The sizes of the hidden layers, the usual ones for None."""
     hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
-    if any(size < 1 for size in hidden_sizes):
-        raise ConfigurationError(f"hidden_sizes must be whole numbers >= 1, got {list(hidden_sizes)}.")
+    if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
+        raise ConfigurationError(
+            f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS}, got {list(hidden_sizes)}."
+        )
     try:
         keras.activations.get(activation)
     except ValueError:

@@ -7,7 +7,6 @@ or a serialised Keras config.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 
 from agents.allowed_modules import check_config, check_found, check_module
 from agents.errors import ConfigurationError, unknown_name
+from agents.loading import module_of
 
 KERAS_OPTIMIZERS: Mapping[str, str] = {
     name.lower(): name
@@ -235,12 +235,13 @@ class OptimizerSpec:
         if module_name != "__main__":
             check_module(module_name)
         try:
-            module = sys.modules.get(module_name) or importlib.import_module(module_name)
+            module = sys.modules.get(module_name) or module_of(module_name)
             found = getattr(module, class_name)
             check_found(self.name, found)
             return found
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {error}.") from error
+        except (ConfigurationError, AttributeError) as error:
+            told = str(error).removesuffix(".")
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {told}.") from error
 
     def serialised(self) -> dict[str, Any]:
         """The complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.

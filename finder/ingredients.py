@@ -106,8 +106,13 @@ def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
         agent.check(strategy)
     except ConfigurationError:
         raise
-    except Exception:  # noqa: BLE001 - see above
-        return
+    except Exception as error:
+        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+            told = " ".join(str(error).split())[:200]
+            raise ConfigurationError(
+                f"The agent {agent.label!r} needs more memory than there is ({told}): make its networks or its replay "
+                "smaller."
+            ) from error
 
 
 def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:

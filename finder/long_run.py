@@ -25,6 +25,7 @@ from agents.strategies import StrategySpec
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
 from finder.watchdog import Fed, Watchdog
+from studies.spec import LARGEST, MOST_PROCESSES
 
 LAST_EPISODES = 100
 """Episodes that the result's mean return, and the target, are taken over."""
@@ -187,6 +188,7 @@ def check_settings(settings: RunSettings) -> None:
     Raises:
         ConfigurationError: Names what to change.
     """
+    _check_numbers(settings)
     _callbacks(RunFolder(Path(), settings, None, ()))
     for place in settings.callbacks:
         find_maker(place)
@@ -202,6 +204,16 @@ def check_settings(settings: RunSettings) -> None:
         assert isinstance(config, AgentConfig)  # `agent_spec` refuses what is no agent
         refuse_schedules(config, ["default", *config.optimizers])
     spec.environment.interface().say_notes()
+
+
+def _check_numbers(settings: RunSettings) -> None:
+    """Refuses numbers that were mistyped: of more than 64 bits, or not finite, or of processes beyond reason."""
+    for name, value in vars(settings).items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not abs(value) <= LARGEST:
+            raise ConfigurationError(f"{name} is {value}: give a finite number, up to {LARGEST}.")
+    if settings.pool is not None and settings.pool > MOST_PROCESSES:
+        raise ConfigurationError(f"pool is {settings.pool}: give a number of processes up to {MOST_PROCESSES}.")
 
 
 def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:

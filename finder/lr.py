@@ -20,7 +20,7 @@ from finder.edges import BeyondEdges
 from finder.figures import plot_sweep
 from finder.ingredients import Ingredients
 from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
-from finder.range_test import RangeTestResult, check_rates, check_sweep, range_test
+from finder.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_tests import pooled
 from finder.recording import RangeTestRun, record_range_test
 from finder.results import SearchResult, found_repr
@@ -28,6 +28,7 @@ from finder.search import run_search
 from finder.suggestion import smooth
 from finder.watching import is_silenced
 from studies.defaults import DEFAULT_STORAGE
+from studies.spec import LARGEST, MOST_SEEDS
 from studies.storage import open_storage
 
 if TYPE_CHECKING:
@@ -125,7 +126,9 @@ class LRFinder:
             ConfigurationError: Rates out of range, unknown names.
             StudyError: The storage cannot be opened, or holds another study of that name.
         """
-        candidates = _rates(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
+        candidates = (
+            evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
+        )
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
         chosen: StudyOptions = {"pruner": usual_pruner(metrics, episodes), **options}
@@ -212,10 +215,7 @@ class LRFinder:
         self.spec.refuse_functions(
             "its rate cannot be changed meanwhile. Train every rate afresh: grid(), or finder lr without --range-test."
         )
-        check_sweep(start_lr, end_lr, N, window_size, metrics)
-        numbers = tuple(range(self.seed, self.seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
-        if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of different seeds, got {seeds!r}.")
+        numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metrics=metrics, seeds=seeds)
         if storage is not None:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
         self._forget()
@@ -249,6 +249,34 @@ class LRFinder:
             result.error.add_note(f"The range test was ended by this after {n_points} points{kept}.")
             raise result.error
         return result
+
+    def check_find(
+        self,
+        start_lr: float = 1e-6,
+        end_lr: float = 1.0,
+        N: int = 100,  # noqa: N803 - see `find`
+        *,
+        window_size: int = 20,
+        metrics: Metrics = "reward",
+        seeds: int | Sequence[int] = 3,
+    ) -> tuple[int, ...]:
+        """Returns the seeds of the runs of `find`, whose arguments these are.
+
+        Raises:
+            ConfigurationError: Rates or numbers out of range.
+        """
+        check_sweep(start_lr, end_lr, N, window_size, metrics)
+        if isinstance(seeds, int):
+            fits = 1 <= seeds <= MOST_SEEDS
+            numbers = tuple(range(self.seed, self.seed + seeds)) if fits else ()
+        else:
+            numbers = tuple(seeds)
+        if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
+            raise ConfigurationError(
+                f"seeds must be >= 1 (how many, up to {MOST_SEEDS}), or a list of different seeds from 0 to {LARGEST}, "
+                f"got {seeds!r}."
+            )
+        return numbers
 
     def _copy(self, seed: int, strategy: Any = None, *, shown: bool = False) -> Trainer:
         """A trainer with a copy of the agent, in environments of its own.
@@ -371,10 +399,3 @@ def _with_one_rate(agent: AgentSpec) -> AgentSpec:
     own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
     without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
     return agent.with_params({"optimizers": without}) if own else agent
-
-
-def _rates(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
-    check_rates(start_lr, end_lr)
-    if n_rates < 2:
-        raise ConfigurationError(f"n_rates must be >= 2, got {n_rates}.")
-    return [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, n_rates)]

@@ -18,6 +18,7 @@ from agents.spec import AgentSpec
 from finder.edges import BeyondEdges
 from finder.ingredients import Ingredients
 from finder.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
+from finder.range_test import MOST_RATES
 from finder.results import OptimizerResult, found_repr
 from finder.search import run_search
 from studies.pick import why_no_pick
@@ -244,8 +245,8 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
         return [float(rate) for rate in wanted]
     if wanted != "search":
         raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
-    if n_rates < 1:
-        raise ConfigurationError(f"n_rates must be >= 1, got {n_rates}.")
+    if not 1 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
     low, high = np.log10(optimizer.typical_rates)
     # The ends are the least likely rates: with one or two, the middles of as many parts of the range say more.
     middles = low + (high - low) * (np.arange(n_rates) + 0.5) / n_rates

@@ -16,7 +16,7 @@ from finder.search import Observer, Watching
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spaces import check_json
-from studies.spec import StudySpec, default_name
+from studies.spec import MOST_SEEDS, StudySpec, default_name
 
 _T = TypeVar("_T")
 
@@ -230,8 +230,8 @@ def weights_digest(agent: AgentSpec) -> str | None:
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(seeds, int):
-        if seeds < 1:
-            raise ConfigurationError(f"seeds must be >= 1 (how many), or a list of seeds, got {seeds}.")
-        return tuple(range(seeds))
-    return tuple(seeds)
+    if not isinstance(seeds, int):
+        return tuple(seeds)
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise ConfigurationError(f"seeds must be >= 1 (how many, up to {MOST_SEEDS}), or a list of seeds, got {seeds}.")
+    return tuple(range(seeds))

@@ -28,6 +28,9 @@ from finder.sweep import Metrics, Sweep, Sweeper
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_RATES, MOST_INCREASES = 1_000, 100_000
+"""The most rates of a grid, and increases of a range test: beyond, a number was mistyped."""
+
 _SMOOTHING = 0.1
 """Share of the points over which a curve is averaged to read a suggestion from it."""
 
@@ -197,8 +200,8 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
     """Raises `ConfigurationError` unless a range test can be made with these."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
-        if number < 1:
-            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
+        if not 1 <= number <= MOST_INCREASES:
+            raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, got {number}.")
     if metrics not in ("reward", "loss"):
         raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
 
@@ -206,7 +209,27 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
 def check_rates(start_lr: float, end_lr: float) -> None:
     """Raises `ConfigurationError` unless 0 < start_lr < end_lr."""
     if not (math.isfinite(start_lr) and math.isfinite(end_lr) and 0 < start_lr < end_lr):
-        raise ConfigurationError(f"start_lr must be > 0 and smaller than end_lr, got {start_lr!r} and {end_lr!r}.")
+        raise ConfigurationError(
+            f"start_lr must be > 0 and smaller than end_lr, both finite, got {start_lr!r} and {end_lr!r}."
+        )
+
+
+def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
+    """Returns rates that are evenly spaced on a log axis, with four digits each.
+
+    Raises:
+        ConfigurationError: The ends are no rates; or there are too few or too many between them.
+    """
+    check_rates(start_lr, end_lr)
+    if not 2 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, got {n_rates}.")
+    rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, n_rates)]
+    if len(set(rates)) < n_rates:
+        raise ConfigurationError(
+            f"n_rates is {n_rates}, but {n_rates} rates from {start_lr:g} to {end_lr:g} do not differ in their first "
+            "four digits: give fewer, or a wider range."
+        )
+    return rates
 
 
 def smoothing_window(n_points: int) -> int:

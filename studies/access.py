@@ -73,8 +73,8 @@ class Access:
             raise StudyError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
         if not (token or new_token or insecure) and not is_loopback(host):
             raise StudyError(
-                f"{host} is open to other machines, and there is no token: set {TOKEN_VARIABLE}, or add --new-token to "
-                f"make one, or --insecure to let everybody in."
+                f"{host or repr(host)} is open to other machines, and there is no token: set {TOKEN_VARIABLE}, or add "
+                f"--new-token to make one, or --insecure to let everybody in."
             )
         made = secrets.token_urlsafe(32) if new_token else token
         access = cls(token=made, certificate=certificate, key=key, is_new=new_token)

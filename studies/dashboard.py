@@ -22,6 +22,7 @@ from studies.dashboard_page import DashboardPage, PickShown
 from studies.errors import StudyError
 from studies.listing import StudySummary, list_studies
 from studies.opening import remove_study, rename_study
+from studies.read_only import NotedStorage
 from studies.reports.answer import answer, budget_text, pick_or_none
 from studies.reports.figures import study_figures
 from studies.reports.importances import importances_data
@@ -168,6 +169,8 @@ def serve(
     port: int = 8080,
     on_ready: Callable[[str], None] | None = None,
     access: Access | None = None,
+    *,
+    on_bound: Callable[[], None] | None = None,
 ) -> None:
     """Serves optuna-dashboard until Ctrl-C, with our figures on every study, drawn again while studies run.
 
@@ -179,6 +182,7 @@ def serve(
         on_ready: Called with the address, such as `http://127.0.0.1:8080/dashboard`, once requests are answered.
             Defaults to `None`.
         access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        on_bound: See `make_dashboard`. Defaults to `None`.
 
     Raises:
         StudyError: If the storage cannot be opened, the port is taken or not allowed, or anybody would be let in.
@@ -186,7 +190,7 @@ def serve(
     access = access or Access.of(host)
     with (
         open_storage(storage_url, create=False) as storage,
-        make_dashboard(storage, host, port, access=access) as server,
+        make_dashboard(storage, host, port, access=access, on_bound=on_bound) as server,
     ):
         if on_ready is not None:
             on_ready(f"{'https' if access.has_tls else 'http'}://{host}:{server.server_port}/dashboard")
@@ -203,6 +207,7 @@ def make_dashboard(
     *,
     flag: str = "--port",
     access: Access | None = None,
+    on_bound: Callable[[], None] | None = None,
 ) -> WSGIServer:
     """Attaches our figures and returns a server that is bound but does not serve yet.
 
@@ -214,6 +219,7 @@ def make_dashboard(
         port: Port to listen on, 0 for a free one. Defaults to `8080`.
         flag: What says the port on the command line, for errors. Defaults to `--port`.
         access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        on_bound: Called once the port is bound, before the figures are drawn, which takes a while. Defaults to `None`.
 
     Raises:
         StudyError: If the storage is in memory, the port is taken or not allowed, or anybody would be let in.
@@ -222,6 +228,8 @@ def make_dashboard(
         raise StudyError(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
         )
+    if storage.why_read_only:
+        storage = replace(storage, optuna=NotedStorage(storage.optuna))
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: a mistake there should not cost the time of drawing all figures.
@@ -229,6 +237,8 @@ def make_dashboard(
     server = _bind(host, port, flag)
     try:
         server.use_tls(access.ssl_context())
+        if on_bound is not None:
+            on_bound()
         server.keeper = FigureKeeper(storage)
         server.keeper.look()
         server.set_app(DashboardGate(_application(storage, server.keeper), access))

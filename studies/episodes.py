@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from studies.bounds import TIMES, ReturnsSeen
+from studies.damage import damaged
 from studies.records import EpisodeRecord
 from studies.schema import episodes
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 
 _KEY = ("study_name", "trial_number", "seed", "episode")
 _VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
+
+
+_KINDS = (
+    ("env_steps", (int,)),
+    ("episode_return", (float, int)),
+    ("length", (int,)),
+    ("loss", (float, int, type(None))),
+    ("wall_seconds", (float, int)),
+)
+"""Of what kind the fields of an episode are; SQLite keeps in a column whatever it is given."""
 
 
 class EpisodeTable(ABC):
@@ -169,18 +180,19 @@ class SqlEpisodes(EpisodeTable):
         with self.engine.connect() as connection:
             rows = connection.execute(statement).all()
         for row in rows:
-            yield (
-                row.trial_number,
-                EpisodeRecord(
-                    seed=row.seed,
-                    episode=row.episode,
-                    env_steps=row.env_steps,
-                    episode_return=math.nan if row.episode_return is None else row.episode_return,
-                    length=row.length,
-                    loss=row.loss,
-                    wall_seconds=row.wall_seconds,
-                ),
+            record = EpisodeRecord(
+                seed=row.seed,
+                episode=row.episode,
+                env_steps=row.env_steps,
+                episode_return=math.nan if row.episode_return is None else row.episode_return,
+                length=row.length,
+                loss=row.loss,
+                wall_seconds=row.wall_seconds,
             )
+            if not all(type(getattr(record, name)) in kinds for name, kinds in _KINDS):
+                told = f"an episode of trial {row.trial_number} of {study_name!r}"
+                raise damaged(told, f"it is kept as {record}")
+            yield row.trial_number, record
 
 
 def _finite(value: float | None) -> float | None:

@@ -5,11 +5,13 @@ Time is the database's, so that clocks of machines need not agree. What a proces
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from studies.damage import damaged
 from studies.schema import leases
 
 _NOW = {
@@ -120,7 +122,11 @@ class SqlLeases:
         are_held = (leases.c.study_name == study, leases.c.owner != _NOBODY)
         with self._engine.connect() as connection:
             rows = connection.execute(sa.select(*columns).where(*are_held)).all()
-        return {number: Lease(*of_number) for number, *of_number in rows}
+        found = {number: Lease(*of_number) for number, *of_number in rows}
+        for number, lease in found.items():
+            if not _can_be(lease):
+                raise damaged(f"the lease {number} of {study!r} in the table {leases.name}", f"it is {lease}")
+        return found
 
     def epochs(self, study: str) -> dict[int, int]:
         """See `LeaseTable`."""
@@ -132,6 +138,13 @@ class SqlLeases:
         """See `LeaseTable`."""
         with self._engine.begin() as connection:
             connection.execute(leases.delete().where(leases.c.study_name == study))
+
+
+def _can_be(lease: Lease) -> bool:
+    """Whether a lease is one that was written: SQLite keeps in a column whatever it is given."""
+    times = (lease.deadline, lease.seconds_left)
+    are_numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in times)
+    return are_numbers and isinstance(lease.owner, str) and isinstance(lease.epoch, int)
 
 
 def _is(study: str, number: int) -> sa.ColumnElement[bool]:

@@ -6,15 +6,19 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_confirmation, why_not_ours
+from studies.damage import DamagedError, check_trials
 from studies.errors import StudyError
 from studies.standing import standing_of
 from studies.storage import StudyStorage, open_storage
 from studies.stored_spec import is_ours, read_spec
+
+if TYPE_CHECKING:
+    from optuna.study._frozen import FrozenStudy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +72,19 @@ def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
         return sorted(
-            (
-                _summary(
-                    frozen.study_name,
-                    frozen.user_attrs,
-                    opened.optuna.get_all_trials(frozen._study_id, deepcopy=False),
-                )
-                for frozen in opened.optuna.get_all_studies()
-                if is_ours(frozen.user_attrs)
-            ),
+            (_summary_of(opened, frozen) for frozen in opened.optuna.get_all_studies() if is_ours(frozen.user_attrs)),
             key=lambda summary: summary.name,
         )
+
+
+def _summary_of(opened: StudyStorage, frozen: FrozenStudy) -> StudySummary:
+    name = frozen.study_name
+    try:
+        trials = opened.optuna.get_all_trials(frozen._study_id, deepcopy=False)
+        check_trials(trials, name)
+    except DamagedError as error:
+        return _unreadable(name, [], 0, str(error))
+    return _summary(name, frozen.user_attrs, trials)
 
 
 def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTrial]) -> StudySummary:

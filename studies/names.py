@@ -9,8 +9,26 @@ from sqlalchemy.exc import IntegrityError
 
 from studies.errors import StudyError
 
+LONGEST_NAME = 400
+"""Characters of the longest name."""
+
 if TYPE_CHECKING:
     import sqlalchemy as sa
+
+
+def check_name(name: str) -> None:
+    """Checks the name that a study is to have.
+
+    Raises:
+        StudyError: It is empty, longer than storages keep, or has control characters, which terminals obey.
+    """
+    if not name.strip():
+        raise StudyError(f"the name of a study is {name!r}: give a text.")
+    if len(name) > LONGEST_NAME:
+        shown = f"{name[:40]}..."
+        raise StudyError(f"the name {shown!r} has {len(name)} characters: give one of {LONGEST_NAME} at most.")
+    if not name.isprintable():
+        raise StudyError(f"the name {name!r} has a control character: give a text of one line.")
 
 
 class StudyNames(Protocol):

@@ -20,8 +20,10 @@ from studies.begun import keep_begun
 from studies.checkpoint_folder import checkpoint_folder
 from studies.claims import STUDY, Claims
 from studies.continuing import changes_told, clashes, differences, refusal, with_old_plan
+from studies.damage import check_trials
 from studies.errors import StudyError
 from studies.fencing import FencedStorage
+from studies.names import check_name
 from studies.owner import Owner
 from studies.patience import patience_seconds
 from studies.pruners import make_pruner
@@ -80,6 +82,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         study_id = study_id_of(opened, spec.name)
         if study_id is not None:
             _refuse_foreign(opened, study_id, spec)
+            check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), spec.name)
             claims = on_error.enter_context(_lead(opened, study_id, spec.name))
             spec, changes, goes_on = _continued(opened, study_id, spec)
             notes += changes
@@ -116,6 +119,7 @@ def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
         opened.begin_to_run(patience_seconds())
         study_id = require_study(opened, name)
         spec = spec_of(opened, study_id, name)
+        check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), name)
         if spec.kind == "range-test":
             raise StudyError(f"the study {name!r} is a range test, which one process makes in one run.")
         key, owns = _episodes_key(opened, study_id, name), storage is not opened
@@ -143,6 +147,7 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
     """
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        opened.require_writable()
         study_id = require_study(opened, name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
         if n_trials and not is_ours(opened.optuna.get_study_user_attrs(study_id)):
@@ -194,6 +199,7 @@ def _study_of(
 
 def _create(spec: StudySpec, storage: StudyStorage) -> int:
     """Creates a study and returns its id."""
+    check_name(spec.name)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
     try:
@@ -297,6 +303,7 @@ def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
     Raises:
         StudyError: Another study has the name, or the study is in a journal and a living process runs it.
     """
+    check_name(name)
     if storage.names is not None:
         storage.names.rename(study_id, name)
         return True

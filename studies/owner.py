@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
+from studies.damage import damaged
+
 
 class Owner(NamedTuple):
     """A process.
@@ -35,9 +37,16 @@ class Owner(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Owner:
-        """The owner that a text stands for."""
-        host, machine, pid, started, token = text.split(" ")
-        return cls(host, machine, int(pid), started, token)
+        """The owner that a text stands for.
+
+        Raises:
+            DamagedError: It stands for none.
+        """
+        try:
+            host, machine, pid, started, token = text.split(" ")
+            return cls(host, machine, int(pid), started, token)
+        except ValueError:
+            raise damaged("a lease of a study", f"its owner is {text!r}, which is no process") from None
 
     def __str__(self) -> str:
         return " ".join(map(str, self))

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from studies.attributes import TOKEN_ATTR
+from studies.damage import damaged, is_of_contents, reason_of
 from studies.errors import StudyError
 
 if TYPE_CHECKING:
@@ -137,6 +138,8 @@ class Patience:
         except Exception as error:
             trouble = trouble_of(error)
             if trouble is None or not (self._is_running or _is_of_server(error)):
+                if is_of_contents(error):
+                    raise self._unusable(error) from error
                 raise
             if self.is_over or not self._is_running or not trouble.may_pass or self._left(began) <= 0:
                 raise self._given_up(trouble) from error
@@ -183,6 +186,15 @@ class Patience:
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
                 return result
+
+    def _unusable(self, error: Exception) -> StudyError:
+        """The error for a storage that nobody waits for: it is locked, damaged, or can only be read."""
+        if not isinstance(error, OperationalError) and not isinstance(error.__cause__, OperationalError):
+            return damaged(f"the storage {self._label!r}", reason_of(error))
+        return StudyError(
+            f"the storage {self._label!r} cannot be used: {reason_of(error)}. Check that it is whole, that nobody else "
+            "has locked it, and that you may write to it."
+        )
 
     def _given_up(self, trouble: Trouble) -> StorageAwayError:
         self.is_over = self._is_running

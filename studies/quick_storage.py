@@ -18,6 +18,9 @@ from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.damage import damaged
+from studies.errors import StudyError
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
@@ -67,6 +70,17 @@ class QuickStorage(RDBStorage):
 
 
 def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
+    """Returns trials; `DamagedError` where what is kept of one cannot be."""
+    try:
+        return _read_all(session, wanted)
+    except (ValueError, TypeError, LookupError) as error:  # columns that are no dates, states, ...
+        if isinstance(error, StudyError):
+            raise
+        told = " ".join(str(error).split())
+        raise damaged("a trial of the storage", f"{type(error).__name__}: {told}") from error
+
+
+def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
     table = models.TrialModel.__table__
     rows = session.execute(sa.select(table).where(*wanted).order_by(table.c.trial_id)).all()
     if not rows:
@@ -88,27 +102,49 @@ def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[Fr
     curves = of_trials(models.TrialIntermediateValueModel, "step", "intermediate_value", "intermediate_value_type")
     value_of = models.TrialValueModel.stored_repr_to_value
     point_of = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
-    trials = []
-    for row in rows:
+
+    def trial_of(row: Any) -> FrozenTrial:
         own = row.trial_id
         distributions = {name: _distribution(text) for _, name, _, text in params.get(own, ())}
-        trials.append(
-            FrozenTrial(
-                number=row.number,
-                state=row.state,
-                value=None,
-                values=[value_of(value, kind) for _, _, value, kind in _by_second(values.get(own, ()))] or None,
-                datetime_start=_local(row.datetime_start),
-                datetime_complete=_local(row.datetime_complete),
-                params={name: distributions[name].to_external_repr(value) for _, name, value, _ in params.get(own, ())},
-                distributions=distributions,
-                user_attrs={key: json.loads(text) for _, key, text in user_attrs.get(own, ())},
-                system_attrs={key: json.loads(text) for _, key, text in system_attrs.get(own, ())},
-                intermediate_values={step: point_of(value, kind) for _, step, value, kind in curves.get(own, ())},
-                trial_id=own,
-            )
+        return FrozenTrial(
+            number=_whole(row.number),
+            state=row.state,
+            value=None,
+            values=[value_of(value, kind) for _, _, value, kind in _by_second(values.get(own, ()))] or None,
+            datetime_start=_local(row.datetime_start),
+            datetime_complete=_local(row.datetime_complete),
+            params={
+                name: distributions[name].to_external_repr(_number(value)) for _, name, value, _ in params.get(own, ())
+            },
+            distributions=distributions,
+            user_attrs={key: json.loads(text) for _, key, text in user_attrs.get(own, ())},
+            system_attrs={key: json.loads(text) for _, key, text in system_attrs.get(own, ())},
+            intermediate_values={_whole(step): point_of(value, kind) for _, step, value, kind in curves.get(own, ())},
+            trial_id=own,
         )
+
+    trials = []
+    for row in rows:
+        try:
+            trials.append(trial_of(row))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            told = " ".join(str(error).split())
+            raise damaged(f"trial {row.number}", f"{type(error).__name__}: {told}") from error
     return trials
+
+
+def _number(value: Any) -> float:
+    """The same for any number."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _whole(number: Any) -> int:
+    """A number of a column, in which SQLite keeps whatever it is given."""
+    if not isinstance(number, int):
+        raise TypeError(f"{number!r} is no whole number")
+    return number
 
 
 def _by_second(rows: Iterable[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
+from studies.damage import damaged
 from studies.errors import StudyError
 
 SCHEMA_VERSION = 3
@@ -67,7 +68,10 @@ def prepare(engine: sa.Engine, place: str) -> None:
     Raises:
         StudyError: If the tables were made by a newer version.
     """
-    if _version(engine) == SCHEMA_VERSION:
+    if version_of(engine) == SCHEMA_VERSION:
+        for table in (episodes, leases):
+            if not sa.inspect(engine).has_table(table.name):
+                raise damaged(f"the storage {place!r}", f"its table {table.name} is missing")
         return
     fresh = not sa.inspect(engine).has_table(_versions.name)
     if fresh:
@@ -81,18 +85,35 @@ def prepare(engine: sa.Engine, place: str) -> None:
             connection.execute(_versions.insert().values(version=SCHEMA_VERSION))
             return
         if version > SCHEMA_VERSION:
-            raise StudyError(
-                f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): "
-                "upgrade with pip install -U agentfinder."
-            )
+            raise newer_version(place, version)
         for further in range(version + 1, SCHEMA_VERSION + 1):
             _MIGRATIONS[further](connection)
             connection.execute(_versions.insert().values(version=further))
 
 
-def _version(engine: sa.Engine) -> int | None:
-    """The version of the tables, None where there are none."""
+def version_of(engine: sa.Engine) -> int | None:
+    """Returns the version of a database's tables, None where there are none.
+
+    Raises:
+        StudyError: It is no number: something else wrote it.
+    """
     if not sa.inspect(engine).has_table(_versions.name):
         return None
     with engine.connect() as connection:
-        return connection.execute(sa.select(sa.func.max(_versions.c.version))).scalar()
+        version = connection.execute(sa.select(sa.func.max(_versions.c.version))).scalar()
+    if version is not None and (not isinstance(version, int) or version < 1):
+        raise damaged(f"the table {_versions.name} of the storage", f"its version is {version!r}")
+    return version
+
+
+def newer_version(place: str, version: int) -> StudyError:
+    """Returns the error for tables that a newer version made.
+
+    Args:
+        place: How the database is called.
+        version: The version of its tables.
+    """
+    return StudyError(
+        f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): upgrade with "
+        "pip install -U agentfinder."
+    )

@@ -17,6 +17,9 @@ from studies.errors import StudyError, nearest
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
+_LARGEST = 2**63 - 1
+"""The largest whole number that databases keep."""
+
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict of them."""
 
@@ -258,6 +261,9 @@ def check_json(value: Json) -> None:
 
 
 def _check_range(low: float, high: float, log: bool, step: float | None) -> None:
+    for end in (low, high):
+        if isinstance(end, int) and abs(end) > _LARGEST:
+            raise StudyError(f"{low}:{high} has {end}: whole numbers go up to {_LARGEST}.")
     if not low < high:
         raise StudyError(f"low is {low} and high is {high}: low must be below high; for one value give just the value.")
     if log and low <= 0:
@@ -353,7 +359,9 @@ def _number(text: str) -> int | float | None:
 def _scalar(text: str) -> Json:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except RecursionError:
+        raise StudyError(f"{text[:50]!r}... is nested too deeply: give a value, or a list.") from None
+    except ValueError:
         number = _number(text)  # JSON refuses 1. and .5, people write them
         return text if number is None or not math.isfinite(number) else number
     return text if isinstance(value, float) and not math.isfinite(value) else value

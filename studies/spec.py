@@ -27,8 +27,8 @@ def _as_seeds(value: Any) -> Any:
     """A count stands for the first so many seeds: 3 for 0, 1, 2."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    if value < 1:
-        raise StudyError(f"{value} is no number of seeds: give how many, from 1, or a list of seeds.")
+    if not 1 <= value <= MOST_SEEDS:
+        raise StudyError(f"{value} is no number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds.")
     return tuple(range(value))
 
 
@@ -42,7 +42,16 @@ def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
 
 
-Count = Annotated[int, Field(strict=True, ge=1)]
+LARGEST = 2**63 - 1
+"""The largest whole number that databases keep."""
+
+LARGEST_SEED = 2**32 - 1
+"""The largest seed of samplers."""
+
+MOST_SEEDS, MOST_PROCESSES, MOST_PLANNED = 10_000, 1024, 100_000
+"""The most seeds of a trial, processes of a study, trials of a plan: beyond, a number was mistyped."""
+
+Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 
 IDENTITY_FIELDS = (
@@ -95,7 +104,8 @@ class StudySpec(CheckedModel):
             a plan or a grid. Defaults to none.
         n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
             length. Defaults to `20`.
-        seeds: Every trial trains once with each; distinct, from 0. A number is how many. Defaults to `(0, 1, 2)`.
+        seeds: Every trial trains once with each; distinct, from 0. A number is how many, up to 10,000. Defaults to
+            `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
         episodes: Budget of each seed of a trial in episodes, at least 1.
         horizon: Environment steps of the long run that the pick is for, at least 1; learning rates are corrected for
@@ -109,19 +119,19 @@ class StudySpec(CheckedModel):
         pruner_kwargs: The pruner's arguments. Defaults to none.
         confirm: How many of the best trials are run again on further seeds when the search is done, from 0. Defaults to
             `3`.
-        confirm_seeds: How many further seeds, at least 1. Defaults to `5`.
+        confirm_seeds: How many further seeds, 1 to 10,000. Defaults to `5`.
         executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
             another in this process), or `ray` (one a process of a Ray cluster). Defaults to `auto`: populations where
             every agent can be trained in one, else processes.
         trial_cpus: CPUs that a trial asks a Ray cluster for, above 0. Defaults to `None`: one.
         trial_memory_gb: Gigabytes that a trial asks a Ray cluster for, above 0. Defaults to `None`: it does not say.
-        n_jobs: Processes at the same time, at least 1. Defaults to `None`: as many as there are cores and as pay.
+        n_jobs: Processes at the same time, 1 to 1024. Defaults to `None`: as many as there are cores and as pay.
         population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
             as many as fit into memory, up to 64.
         strategy: On how many devices or processes each run learns (`agents.strategies`): `none`, `one-device`,
             `mirrored`, `multi-worker-mirrored` or `parameter-server`; `mirrored:4` for four replicas. Runs with a
             strategy have processes of their own. Defaults to `none`.
-        seed: Seed of the sampler, from 0. Defaults to `0`.
+        seed: Seed of the sampler, from 0 to 2^32 - 1. Defaults to `0`.
         max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
             is killed; less often where that would cost more than 2% of the time. 0 for never. Defaults to `60`.
@@ -146,11 +156,13 @@ class StudySpec(CheckedModel):
     params: dict[str, SpaceField] = Field(default_factory=dict)
     fixed: dict[str, Json] = Field(default_factory=dict)
     callbacks: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
-    trials: tuple[dict[str, Json], ...] = ()
+    trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
     first: tuple[dict[str, Json], ...] = ()
     n_trials: Count = 20
     seeds: Annotated[
-        tuple[Annotated[int, Field(strict=True, ge=0)], ...], BeforeValidator(_as_seeds), Field(min_length=1)
+        tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
+        BeforeValidator(_as_seeds),
+        Field(min_length=1, max_length=MOST_SEEDS),
     ] = (0, 1, 2)
     env_steps: Count | None = None
     episodes: Count | None = None
@@ -161,15 +173,15 @@ class StudySpec(CheckedModel):
     sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
     pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
     pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
-    confirm: Annotated[int, Field(strict=True, ge=0)] = 3
-    confirm_seeds: Count = 5
+    confirm: Annotated[int, Field(strict=True, ge=0, le=LARGEST)] = 3
+    confirm_seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)] = 5
     executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
     trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    n_jobs: Count | None = None
+    n_jobs: Annotated[int, Field(strict=True, ge=1, le=MOST_PROCESSES)] | None = None
     population: Count | None = None
     strategy: Annotated[Text, BeforeValidator(_as_one_spelling)] = "none"
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] = 0
     max_failures_in_a_row: Count = 3
     checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
     hang_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0

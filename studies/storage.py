@@ -15,21 +15,23 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
 
+from studies.damage import reason_of
 from studies.episodes import EpisodeTable, SqlEpisodes
 from studies.errors import StudyError
 from studies.fencing import LockedStorage, check_transactions
 from studies.leases import LeaseTable, SqlLeases
 from studies.patience import Patience, PatientStorage, PatientTable
+from studies.read_only import connector, tables_of
 from studies.same_file import SameFile, check_connections
 from studies.schema import prepare
-from studies.storage_url import StorageAddress, check_file, parse_storage_url
+from studies.sqlite_url import url_of_path
+from studies.storage_url import StorageAddress, check_file, parse_storage_url, why_read_only
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
     from studies.names import StudyNames
 
-_BUSY_SECONDS = 30
 _TRIES = 3
 
 _PATIENCE_OF_DRIVERS: dict[str, dict[str, Any]] = {
@@ -67,6 +69,7 @@ class StudyStorage:
         shared: Whether several processes may run a study in it at the same time. Files have one writer.
         names: The names of its studies; None for journals, in which a name stays.
         files: Its files, which have to stay the same while a study is run.
+        why_read_only: Why it can only be read; empty where it can be written.
     """
 
     url: str = field(repr=False)
@@ -78,6 +81,7 @@ class StudyStorage:
     shared: bool
     names: StudyNames | None = None
     files: Sequence[SameFile] = ()
+    why_read_only: str = ""
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -87,10 +91,27 @@ class StudyStorage:
         return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
 
     def begin_to_run(self, patience_seconds: float) -> None:
-        """From now on a study is run in it: its calls wait while it is away, and its files are watched."""
+        """From now on a study is run in it: its calls wait while it is away, and its files are watched.
+
+        Raises:
+            StudyError: It can only be read.
+        """
+        self.require_writable()
         self.patience.begin(patience_seconds)
         for file in self.files:
             file.watch()
+
+    def require_writable(self) -> None:
+        """Refuses what would write to it where that is not possible.
+
+        Raises:
+            StudyError: It can only be read.
+        """
+        if self.why_read_only:
+            raise StudyError(
+                f"the storage {self.label!r} can only be read ({self.why_read_only}): copy it to a place where you may "
+                "write."
+            )
 
     def close(self) -> None:
         """Ends all database connections."""
@@ -114,7 +135,8 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
 
     Args:
         url: See `studies.storage_url.parse_storage_url`.
-        create: Whether a missing file is created. Defaults to `True`.
+        create: Whether a missing file is created. Defaults to `True`. With `False`, for those who read, a file that
+            cannot be written is opened too.
 
     Returns:
         The open storage. Journals keep their episodes in `<journal>.episodes.db`, `memory` keeps them in memory.
@@ -139,14 +161,13 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
     except ImportError as error:
         raise StudyError(_missing_driver(address, error)) from None
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".?")
         raise StudyError(
-            f"the storage {address.label!r} cannot be opened: {reason}. Check that it is there, that nobody else has "
-            "locked it, and that you may write to it."
+            f"the storage {address.label!r} cannot be opened: {reason_of(error)}. Check that it is there, that nobody "
+            "else has locked it, and that you may write to it."
         ) from error
-    except (RuntimeError, ValueError, KeyError) as error:
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         # Optuna: tables of another Optuna version, a journal with broken lines.
-        raise StudyError(f"the storage {address.label!r} cannot be used: {error}") from error
+        raise StudyError(f"the storage {address.label!r} cannot be used: {reason_of(error)}") from error
 
 
 def _open_memory(address: StorageAddress) -> StudyStorage:
@@ -179,6 +200,16 @@ def _storage(
     return _patient(address, Patience(address.label), optuna_storage, tables, closers)
 
 
+def _storage_for_reading(
+    address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine | None, closers: list[Callable[[], None]]
+) -> StudyStorage:
+    """A storage that cannot be written; its own tables are in a database, or nowhere."""
+    episodes, leases, close = tables_of(engine, address.label)
+    opened = _patient(address, Patience(address.label), optuna_storage, (episodes, leases), [*closers, close])
+    opened.why_read_only = why_read_only(address)
+    return opened
+
+
 def _patient(
     address: StorageAddress,
     patience: Patience,
@@ -209,8 +240,14 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     journal = SameFile(path)
     optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
     beside = Path(f"{path}.episodes.db")
-    check_file(StorageAddress("sqlite", f"sqlite:///{beside}", beside, str(beside)), create=True)
-    engine = sa.create_engine(f"sqlite:///{beside}", connect_args={"timeout": _BUSY_SECONDS})
+    place = StorageAddress("sqlite", url_of_path("sqlite", beside), beside, str(beside))
+    if why_read_only(address):
+        if not beside.exists():
+            return _storage_for_reading(address, optuna_storage, None, [])
+        engine = sa.create_engine("sqlite://", creator=connector(beside, place.busy_seconds), poolclass=sa.QueuePool)
+        return _storage_for_reading(address, optuna_storage, engine, [engine.dispose])
+    check_file(place, create=True)
+    engine = sa.create_engine(place.url, connect_args={"timeout": place.busy_seconds})
     _tune_sqlite(engine)
     tables = SameFile(beside)
     check_connections(engine, tables)
@@ -240,7 +277,12 @@ def _connect(address: StorageAddress) -> StudyStorage:
     from studies.quick_storage import QuickStorage
 
     sqlite = address.kind == "sqlite"
-    options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}} if sqlite else _of_server(address.url)
+    if address.path is not None and why_read_only(address):
+        options: dict[str, Any] = {"creator": connector(address.path, address.busy_seconds)}
+        rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
+        closers = [rdb.engine.dispose, rdb.remove_session]
+        return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
+    options = {"connect_args": {"timeout": address.busy_seconds}} if sqlite else _of_server(address.url)
     rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
         # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.

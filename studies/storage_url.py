@@ -13,16 +13,17 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
+from studies.damage import MADE, OPTUNA_TABLES, damaged
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError, nearest
 from studies.redaction import redacted
+from studies.sqlite_url import BUSY_SECONDS, is_read_only, read_file_url, read_sqlite_url, url_of_path
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
-_BUSY_SECONDS = 30
 _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
 _EXAMPLES = (
-    "finder.db or sqlite:///finder.db (a file), memory, journal:///finder.log, "
+    "finder.db or sqlite:///finder.db (a file; with ?mode=ro to read only), memory, journal:///finder.log, "
     "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database, "
     "grpc://host:13000 (finder serve; grpcs:// with --tls-cert)"
 )
@@ -48,22 +49,28 @@ class StorageAddress:
         url: The SQLAlchemy URL, or the journal's URL, or `memory`. May hold a password.
         path: The file, for SQLite files and journals; otherwise None.
         label: The URL for people, without a password.
+        read_only: Whether the URL says that nothing may be written.
+        busy_seconds: How long a SQLite file's lock is waited for.
     """
 
     kind: Literal["memory", "sqlite", "journal", "server", "proxy"]
     url: str = field(repr=False)
     path: Path | None
     label: str
+    read_only: bool = False
+    busy_seconds: float = BUSY_SECONDS
 
 
 def parse_storage_url(url: str) -> StorageAddress:
     """Takes a storage's URL or path apart.
 
     Args:
-        url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL); `journal:///file.log` (four
-            slashes for an absolute path, as SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite)
-            or in .log, .jsonl or .journal (journal); `grpc://host:port` of a server that `finder serve` started
-            (`grpcs://` where it has a certificate).
+        url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL; see
+            `studies.sqlite_url.read_sqlite_url`); `journal:///file.log` (four slashes for an absolute path, as SQLite's
+            URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal (journal),
+            every character of which is part of the name; `grpc://host:port` of a server that `finder serve` started
+            (`grpcs://` where it has a certificate). In the URLs of files `%20` is a space, and `?mode=ro` has them
+            read only.
 
     Raises:
         StudyError: If it is none of these.
@@ -93,10 +100,14 @@ def _url_address(url: str) -> StorageAddress:
             f"the storage scheme {scheme!r} is unknown. {nearest(scheme, _SCHEMES)} For example {_EXAMPLES}."
         )
     if scheme == "journal":
-        location = location.removeprefix("/")
-        if not location:
-            raise StudyError(f"the storage {url!r} names no file: write journal:///finder.log.")
-        return StorageAddress("journal", url, Path(location), url)
+        path, options = read_file_url(url, "journal:///finder.log")
+        canonical = url_of_path("journal", Path(path))
+        return StorageAddress("journal", canonical, Path(path), url, read_only=is_read_only(url, options))
+    if scheme == "sqlite":
+        file = read_sqlite_url(url)
+        return StorageAddress(
+            "sqlite", file.url, file.path, url, read_only=file.read_only, busy_seconds=file.busy_seconds
+        )
     if scheme in ("grpc", "grpcs"):
         return _proxy_address(scheme, location)
     try:
@@ -104,24 +115,26 @@ def _url_address(url: str) -> StorageAddress:
     except (ArgumentError, ValueError) as error:
         raise StudyError(f"the storage URL cannot be read ({error}): give one of {_EXAMPLES}.") from None
     label = redacted(parsed.render_as_string(hide_password=True))
-    if scheme != "sqlite":
-        url = f"{_DRIVERS.get(given.lower(), given)}://{location}"
-        return StorageAddress("server", url, None, label)
-    if not parsed.database:
-        raise StudyError(f"the storage {url!r} names no file: write sqlite:///finder.db.")
-    # A database that begins with "file:" is SQLite's own URI, whose options (mode=ro, ...) only SQLite understands.
-    file = None if parsed.database.startswith("file:") else Path(parsed.database)
-    return StorageAddress("sqlite", url, file, label)
+    return StorageAddress("server", f"{_DRIVERS.get(given.lower(), given)}://{location}", None, label)
 
 
 def _path_address(url: str) -> StorageAddress:
-    path = Path(url).expanduser()
+    try:
+        path = Path(url).expanduser()
+    except RuntimeError:
+        raise StudyError(
+            f"the storage {url!r} is in the home directory of nobody known: write the whole path."
+        ) from None
     if path.suffix in _SQLITE_SUFFIXES:
-        return StorageAddress("sqlite", f"sqlite:///{path}", path, str(path))
+        return StorageAddress("sqlite", url_of_path("sqlite", path), path, str(path))
     if path.suffix in _JOURNAL_SUFFIXES:
-        return StorageAddress("journal", f"journal:///{path}", path, str(path))
+        return StorageAddress("journal", url_of_path("journal", path), path, str(path))
     if "@" in url:  # what stands before it may be a password
         raise StudyError(f"the storage has an @ but no scheme: give one of {_EXAMPLES}.")
+    named, mark, options = url.partition("?")
+    if mark and "=" in options and Path(named).suffix in (*_SQLITE_SUFFIXES, *_JOURNAL_SUFFIXES):
+        scheme = "sqlite" if Path(named).suffix in _SQLITE_SUFFIXES else "journal"
+        raise StudyError(f"the storage {url!r} is a path, which has no options: write {scheme}:///{url}.")
     raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
 
 
@@ -153,9 +166,39 @@ def check_file(address: StorageAddress, create: bool) -> None:
     path = address.path
     if path is None:
         return
+    try:
+        _check_place(address, path, create)
+    except OSError as error:  # a directory that may not be looked into, a name that is too long
+        raise StudyError(f"the storage {str(path)!r} cannot be opened: {error.strerror}. Give another path.") from None
+    if not path.exists():
+        return
+    if address.kind == "journal":
+        _check_journal(path)
+    elif not why_read_only(address):
+        _check_sqlite(address, path)
+
+
+def why_read_only(address: StorageAddress) -> str:
+    """Returns why a file can only be read; empty where it can be written too, or is no file."""
+    path = address.path
+    if path is None or not path.exists():
+        return ""
+    if address.read_only:
+        return "its URL says so"
+    if not os.access(path, os.W_OK):
+        return "the file is not writable for you"
+    if not os.access(path.parent, os.W_OK):
+        return f"its directory {str(path.parent)!r}, in which files are written beside it, is not writable for you"
+    return ""
+
+
+def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
+    """Checks what can be known of a file without opening it."""
     folder = path.parent
     if path.is_dir():
         raise StudyError(f"the storage {str(path)!r} is a directory: give a file in it, such as {path / 'finder.db'}.")
+    if create and address.read_only:
+        raise StudyError(f"the storage {address.label!r} cannot be opened for writing: leave out its mode=ro.")
     if not folder.is_dir():
         raise StudyError(f"the storage {str(path)!r} cannot be created: make the directory {str(folder)!r} first.")
     if not path.exists():
@@ -164,31 +207,50 @@ def check_file(address: StorageAddress, create: bool) -> None:
         if not os.access(folder, os.W_OK):
             raise StudyError(f"the storage {str(path)!r} cannot be created: the directory is not writable for you.")
         return
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise StudyError(f"the storage {str(path)!r} is not readable and writable for you: copy it or change its mode.")
-    if address.kind == "sqlite" and not os.access(folder, os.W_OK):
+    if not path.is_file():  # opening a pipe waits for whoever writes into it
+        raise StudyError(f"the storage {str(path)!r} is no regular file: give another path.")
+    if not os.access(path, os.R_OK | os.W_OK if create else os.R_OK):
+        what = "readable and writable" if create else "readable"
+        raise StudyError(f"the storage {str(path)!r} is not {what} for you: copy it or change its mode.")
+    if create and address.kind == "sqlite" and not os.access(folder, os.W_OK):
         raise StudyError(f"SQLite writes files beside {str(path)!r}, but {str(folder)!r} is not writable: copy it.")
-    if address.kind == "sqlite":
-        _check_sqlite(path)
-    else:
-        _check_journal(path)
 
 
-def _check_sqlite(path: Path) -> None:
+def _check_sqlite(address: StorageAddress, path: Path) -> None:
     """Asks SQLite itself. A file that it has open in this process must never be opened, and closed, in another way.
 
     That would give back all the locks that this process has on it, and others would take it for unused.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=address.busy_seconds)) as connection:
             connection.execute("PRAGMA schema_version")
+            _check_tables(path, connection)
     except sqlite3.DatabaseError as error:
-        if "not a database" in str(error):
-            told = f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is."
-        else:
-            told = f"the storage {str(path)!r} cannot be opened: {error}."
-        raise StudyError(told) from None
+        raise not_opened(path, error) from None
+
+
+def _check_tables(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuses a database that has lost tables: Optuna would make them anew, and be silent about what was in them."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    version = connection.execute(f"SELECT max(version_num) FROM {MADE}").fetchone()[0] if MADE in there else None
+    if version is None or str(version).startswith(("v0.", "v1.", "v2.")):
+        return
+    missing = [name for name in OPTUNA_TABLES if name not in there]
+    if missing:
+        raise damaged(f"the storage {str(path)!r}", f"its table {missing[0]} is missing")
+
+
+def not_opened(path: Path, error: sqlite3.Error) -> StudyError:
+    """Returns the error that tells why SQLite cannot open a file."""
+    if "not a database" in str(error):
+        return StudyError(f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is.")
+    if not isinstance(error, sqlite3.OperationalError):
+        return damaged(f"the storage {str(path)!r}", str(error))
+    return StudyError(
+        f"the storage {str(path)!r} cannot be opened: {error}. Check that nobody else has locked it, and that you may "
+        "use it."
+    )
 
 
 def _check_journal(path: Path) -> None:

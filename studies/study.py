@@ -12,6 +12,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.attributes import is_confirmation, why_not_ours
+from studies.damage import check_trials
 from studies.errors import StudyError, nearest
 from studies.spaces import Json, decode_params
 from studies.spec import StudySpec
@@ -130,6 +131,7 @@ def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
         study_id = require_study(opened, name)
         spec = spec_of(opened, study_id, name)
         study = optuna.load_study(study_name=name, storage=opened.optuna)
+        check_trials(study.get_trials(deepcopy=False), name)
         key = study.user_attrs.get(EPISODES_ATTR, name)
         return OpenStudy(spec, study, opened, key, owns_storage=storage is not opened)
 

@@ -34,11 +34,11 @@ def found_environment(id: str) -> str | Maker:
     try:
         found = getattr(module_of(module), name, None)
     except ConfigurationError as error:
-        raise ConfigurationError(f"Environment {id!r}: {error}") from error
-    except Exception as error:  # whatever a user's file raises while it is run
-        told = f"{type(error).__name__}: {error}" if module.endswith(".py") else str(error)
-        what = "the file" if module.endswith(".py") else f"module {module!r}"
-        raise ConfigurationError(f"Environment {id!r}: {what} cannot be imported: {told}.") from error
+        told = str(error)
+        if isinstance(error.__cause__, ImportError | FileNotFoundError) and "cannot be imported" not in told:
+            what = "the file" if module.endswith(".py") else f"module {module!r}"
+            told = f"{what} cannot be imported: {told}."
+        raise ConfigurationError(f"Environment {id!r}: {told}") from error
     if name in gym.registry:
         return name
     if found is None:

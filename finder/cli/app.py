@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
+from agents.loading import ended_by
 from finder.cli import machines, searches, studies
 from finder.cli import play as play_command
 from finder.cli import plot as plot_command
@@ -73,6 +74,18 @@ def _finder(
     pass
 
 
+def _told(error: BaseException) -> str:
+    """Returns what a person can do about an error that no command expects; empty where it is a fault of ours."""
+    if isinstance(error, SystemExit):  # of code that a command loads: our own returns
+        return ended_by(error)
+    if isinstance(error, MemoryError):
+        told = " ".join(str(error).split()) or "Python says no more"
+        return f"There is not enough memory ({told}): ask for less, or close other programs."
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}. Check the path, and that you may use it."
+    return ""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP: everything is ended as for Ctrl-C."""
 
@@ -94,8 +107,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "finder"
-        # Typer passes on what pydantic says.
+        from pydantic import ValidationError
+
+        # Typer passes on what pydantic says, without the value.
         message = error.format_message().replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
+        if isinstance(error.__cause__, ValidationError):
+            message = f"{message.rstrip('.')}, got {error.__cause__.errors()[0]['input']!r}."
         if message:  # without any words, the help was shown and there is nothing to add
             say_error(message, f"See {command} --help.")
         return error.exit_code
@@ -105,6 +122,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has had enough (`finder studies | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except (SystemExit, MemoryError, OSError) as error:
+        told = _told(error)
+        if not told:
+            raise
+        say_error(told)
+        return MISTAKEN
     finally:
         errors().show_cursor(True)
     return result if isinstance(result, int) else 0

@@ -17,6 +17,7 @@ from rich.text import Text
 from finder.cli.guarded_live import DisplayConsole
 from finder.cli.hanging import Hanging
 from finder.cli.lasting_stream import LastingStream
+from finder.cli.plain_text import PlainConsole, plain_json, shortened
 from studies.defaults import DEFAULT_STORAGE
 from studies.redaction import redacted
 from studies.words import counted
@@ -41,7 +42,7 @@ def errors() -> Console:
 
 def _console(file: TextIO) -> Console:
     width = None if file.isatty() else _UNCUT
-    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    return PlainConsole(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def display() -> DisplayConsole:
@@ -54,12 +55,12 @@ def display() -> DisplayConsole:
 
 def print_json(data: Any) -> None:
     """Prints one JSON document as a result; what JSON does not know (NaN) becomes null."""
-    sys.stdout.write(json.dumps(_finite(data), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")
 
 
 def say_error(message: str, hint: str = "") -> None:
     """Prints a mistake, without a traceback."""
-    text = Text.assemble(("Error: ", "bold red"), message)
+    text = Text.assemble(("Error: ", "bold red"), shortened(message))
     errors().print(text.append(f"\n{hint}", "dim") if hint else text)
 
 

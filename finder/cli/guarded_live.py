@@ -11,8 +11,10 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.segment import Segments
 
+from finder.cli.plain_text import PlainConsole
 
-class DisplayConsole(Console):
+
+class DisplayConsole(PlainConsole):
     """A terminal on which a line and a drawing are written one after the other, never into each other.
 
     rich works out how many rows to go up in one thread while another may be about to write other rows.

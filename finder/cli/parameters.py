@@ -57,11 +57,21 @@ MaxEpisodeSteps = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]
+
+
+def _not_blank(storage: str | None) -> str | None:
+    """Refuses an empty storage, as of a shell's variable that is not set: the default one would be another."""
+    if storage is not None and not storage.strip():
+        raise typer.BadParameter(f"it is {storage!r}: give a file or a URL, or leave the flag out.")
+    return storage
+
+
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The study's name.", show_default=False)]
 Storage = Annotated[
     str | None,
     typer.Option(
         envvar="OPTUNA_STORAGE",
+        callback=_not_blank,
         help="Where studies are kept: a file (finder.db), a database URL, journal:///finder.log, or memory "
         f"(default {DEFAULT_STORAGE}).",
         show_default=False,
@@ -71,7 +81,9 @@ Storage = Annotated[
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study as a TOML file.", show_default=False)]
 InsteadOfTheFiles = Annotated[
     str | None,
-    typer.Option("--storage", help="Keep the study here, whatever the file says.", rich_help_panel=_STUDY),
+    typer.Option(
+        "--storage", callback=_not_blank, help="Keep the study here, whatever the file says.", rich_help_panel=_STUDY
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)]
 Quiet = Annotated[

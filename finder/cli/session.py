@@ -74,6 +74,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         finder = LRFinder(spec, seed=options.seed or 0)
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
         assert seeds is not None
+        finder.check_find(**{name: arguments[name] for name in arguments if name != "optimizer"}, seeds=seeds)
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")

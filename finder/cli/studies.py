@@ -158,8 +158,10 @@ def dashboard(
             say_commands("Then", page_commands(access, address))
         errors().print("Ctrl-C ends it.", style="dim")
 
-    errors().print("Drawing the figures of the studies ...", style="dim")
-    serve(storage or DEFAULT_STORAGE, host, port, say_ready, access)
+    def say_drawing() -> None:
+        errors().print("Drawing the figures of the studies ...", style="dim")
+
+    serve(storage or DEFAULT_STORAGE, host, port, say_ready, access, on_bound=say_drawing)
     return 0
 
 

@@ -16,7 +16,11 @@ def json_object(text: str | None, flag: str) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
+    except RecursionError:
+        raise ConfigurationError(
+            f"{flag} is nested too deeply: write a JSON object, such as '{{\"name\": 1}}'."
+        ) from None
+    except ValueError as error:  # numbers of thousands of digits too
         raise ConfigurationError(f"{flag} is {text!r}, which is no JSON object: {error}.") from None
     if not isinstance(value, dict):
         raise ConfigurationError(f"{flag} is {text!r}: write a JSON object, such as '{{\"name\": 1}}'.")
@@ -30,9 +34,12 @@ def seeds(text: str | None) -> int | tuple[int, ...] | None:
     try:
         if "," not in text:
             return int(text)
-        return tuple(int(part) for part in text.split(",") if part.strip())
+        several = tuple(int(part) for part in text.split(",") if part.strip())
+        if several:
+            return several
     except ValueError:
-        raise ConfigurationError(f"--seeds is {text!r}: give how many, such as 3, or which, such as 0,1,2.") from None
+        pass
+    raise ConfigurationError(f"--seeds is {text!r}: give how many, such as 3, or which, such as 0,1,2.")
 
 
 def rates(text: str | None) -> list[float] | None:
@@ -82,7 +89,7 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not (equals and name.strip() and text.strip()):
             raise ConfigurationError(f"--set is {pair!r}: write name=value, such as --set gamma=0.99.")
-        _add(found, name.strip(), _value(text.strip()), "--set")
+        _add(found, name.strip(), _value(text.strip(), "--set"), "--set")
     return found
 
 
@@ -128,10 +135,12 @@ def _add(found: dict[str, Any], name: str, value: Any, flag: str) -> None:
     found[name] = value
 
 
-def _value(text: str) -> Any:
+def _value(text: str, flag: str) -> Any:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except RecursionError:
+        raise ConfigurationError(f"{flag} has a value that is nested too deeply: give a value, or a list.") from None
+    except ValueError:
         try:
             value = float(text)  # JSON refuses 1. and .5, people write them
         except ValueError:

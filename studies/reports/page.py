@@ -129,9 +129,9 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
         StudyError: The file cannot be written.
     """
     target = Path(path).expanduser()
-    if target.is_dir():
-        raise StudyError(f"the {what}'s path {str(target)!r} is a directory: give a file, such as {what}.html.")
     try:
+        if target.is_dir():
+            raise StudyError(f"the {what}'s path {str(target)!r} is a directory: give a file, such as {what}.html.")
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     except OSError as error:
         raise StudyError(f"the {what} {str(target)!r} cannot be written: {error.strerror or error}.") from None
