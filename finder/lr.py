@@ -266,11 +266,8 @@ class LRFinder:
             ConfigurationError: Rates or numbers out of range.
         """
         check_sweep(start_lr, end_lr, N, window_size, metrics)
-        if isinstance(seeds, int):
-            fits = 1 <= seeds <= MOST_SEEDS
-            numbers = tuple(range(self.seed, self.seed + seeds)) if fits else ()
-        else:
-            numbers = tuple(seeds)
+        several = range(self.seed, self.seed + seeds) if isinstance(seeds, int) else seeds
+        numbers = tuple(several) if len(several) <= MOST_SEEDS else ()
         if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
             raise ConfigurationError(
                 f"seeds must be >= 1 (how many, up to {MOST_SEEDS}), or a list of different seeds from 0 to {LARGEST}, "

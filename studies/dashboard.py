@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from studies.access import Access
@@ -32,6 +32,8 @@ from studies.study import load_study
 from studies.words import over_seeds_text, plural
 
 if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
     from studies.study import OpenStudy
 
 _CARD_HEIGHT = 430
@@ -229,7 +231,7 @@ def make_dashboard(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
         )
     if storage.why_read_only:
-        storage = replace(storage, optuna=NotedStorage(storage.optuna))
+        storage = replace(storage, optuna=cast("BaseStorage", NotedStorage(storage.optuna)))
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: a mistake there should not cost the time of drawing all figures.

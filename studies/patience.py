@@ -130,7 +130,8 @@ class Patience:
 
         Raises:
             StorageAwayError: If the storage stays away, or a server refuses the call.
-            Exception: What the call raises where the storage is there, or nobody runs a study in it.
+            StudyError: If the storage is damaged, or nobody runs a study in it and it cannot be used.
+            Exception: What the call raises where the storage is there.
         """
         began = time.monotonic()
         try:
