@@ -18,6 +18,7 @@ from agents.algorithms.registry import ALGORITHMS, agent_class
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
 from agents.environments.places import check_environment_id
+from agents.errors import ConfigurationError
 from agents.plain_state import split
 from agents.spec import AgentSpec
 
@@ -43,8 +44,15 @@ def spec_of_plain(told: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
 
     Raises:
         ConfigurationError: It names a module that may not be named here (`agents.allowed_modules`), or something that
-            is not there any more.
+            is not there any more; or it is damaged.
     """
+    try:
+        return _found(told)
+    except (KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise ConfigurationError(f"It describes no agent: {type(error).__name__}: {error}") from error
+
+
+def _found(told: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
     of = dict(told["environment"])
     registration = of.pop("registration")
     if registration is not None and registration["id"] not in gym.registry:

@@ -89,7 +89,7 @@ def about(path: Path) -> dict[str, Any] | None:
     if (of_before := old_state_file.about(path)) is not None:
         return of_before
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _opened(path) as archive:
             told = json.loads(archive.read(_ABOUT))
     except (*_DAMAGES, OSError):
         return None
@@ -161,8 +161,11 @@ _DAMAGES = (zipfile.BadZipFile, KeyError, ValueError, struct.error, zlib.error, 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Opens an archive as `write` makes it: nothing in it is larger than the file."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise ValueError("it is compressed, which Finder's are not")
             yield archive
     except zipfile.BadZipFile as error:
         raise ValueError("its checksum is wrong") from error

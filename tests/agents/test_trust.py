@@ -160,6 +160,29 @@ def test_an_environment_that_is_none(path: Path, place: str) -> None:
         agents.load_agent(path)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"agent":"ppo"', b'"agent":"strange"'), (b'"environment":', b'"room":'), (b'"kind":"Box"', b'"kind":"Ball"'),
+        (b'"wrappers":', b'"strings":'), (b'"n":2', b'"n":"x"'),
+    ],
+)  # fmt: skip
+def test_a_description_that_is_none(path: Path, before: bytes, after: bytes) -> None:
+    _replace(path, "spec.json", lambda data: data.replace(before, after))
+    with pytest.raises(ConfigurationError):
+        agents.load_agent(path)
+
+
+def test_what_is_compressed_is_none(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(ConfigurationError, match="no whole checkpoint"):
+        agents.load_agent(path)
+
+
 def test_bytes_are_taken_from_trusted_files_alone(tmp_path: Path) -> None:
     """A pickle within a state is no array: arrays are read from any file."""
     marker = tmp_path / "ran"
