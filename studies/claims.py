@@ -231,27 +231,43 @@ class Claims:
         wait = RENEW_SECONDS
         while not self._closed.wait(wait):
             try:
-                with self._lock:
-                    ours = self._table.renew(self._study, str(self._own), LEASE_SECONDS)
-                    self._lost |= self._held - ours
-                    self._held &= ours
+                self._renew()
                 wait = RENEW_SECONDS
             except Exception as error:  # noqa: BLE001 - whatever a database says that is away for a while
                 log.debug("what is held of %s could not be renewed: %s", self._study, error)
                 wait = RENEW_SECONDS / 10
 
-    def abandon(self) -> None:
-        """Renews nothing from now on, and gives nothing back: others wait until it is over."""
+    def _renew(self) -> None:
+        """Renews what is held. Where this is not answered, it keeps no other thread waiting."""
+        with self._lock:
+            before = {number: self._epochs[number] for number in self._held}
+        ours = self._table.renew(self._study, str(self._own), LEASE_SECONDS)
+        with self._lock:
+            same = {number for number in self._held if self._epochs[number] == before.get(number)}
+            self._lost |= same - ours
+            self._held -= same - ours
+
+    def abandon(self, seconds: float | None = None) -> None:
+        """Renews nothing from now on, and gives nothing back: others wait until it is over.
+
+        Args:
+            seconds: How long to wait at most for a renewal that is under way. Defaults to `None`: for its end.
+        """
         self._closed.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
         _OPEN.discard(self._own.token)
 
-    def close(self) -> None:
-        """Gives everything back. May be called twice."""
+    def close(self, *, cut_off: bool = False) -> None:
+        """Gives everything back. May be called twice.
+
+        Args:
+            cut_off: Whether the storage has not answered for long: then nothing that is under way is waited for, and
+                what is held becomes free by itself.
+        """
         if self._closed.is_set():
             return
-        self.abandon()
+        self.abandon(_LOOK_SECONDS if cut_off else None)
         with self._lock:
             for number in list(self._held):
                 try:

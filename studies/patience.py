@@ -116,6 +116,14 @@ class Patience:
         began = getattr(self._own, "began", None) or time.monotonic()
         return min(CALL_SECONDS, max(self._left(began), _SHORTEST_CALL))
 
+    @property
+    def silence_seconds(self) -> float:
+        """How long a call of a database server may stay without any answer at this moment.
+
+        Who runs no study may have long calls to make: a study is removed, tables of an earlier version are changed.
+        """
+        return self.call_seconds if self._is_running else max(patience_seconds(), CALL_SECONDS)
+
     def silent_for(self, seconds: float) -> None:
         """Notes that a call of so long ago was not answered. The patience of all threads is counted from there."""
         since = time.monotonic() - seconds
@@ -204,6 +212,15 @@ class Patience:
             return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({trouble.told}).")
         what = "refuses the call" if isinstance(trouble, Refusal) else "cannot be written"
         return StorageAwayError(f"{self._label} {what} ({trouble.told}).")
+
+
+def call_limit(most: float = CALL_SECONDS) -> float:
+    """Returns how long one call may take for which a single number has to be given, in seconds.
+
+    Args:
+        most: The most that it is where a running study waits for longer.
+    """
+    return min(most, patience_seconds() or most)
 
 
 def patience_seconds() -> float:

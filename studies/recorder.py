@@ -354,7 +354,7 @@ class Recorder:
                     self._put_back(trial)
                 self._writer.flush()
             finally:
-                self._claims.close()
+                self._claims.close(cut_off=self.is_cut_off)
 
     def __enter__(self) -> Recorder:
         return self

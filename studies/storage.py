@@ -24,8 +24,9 @@ from studies.patience import Patience, PatientStorage, PatientTable
 from studies.read_only import connector, tables_of
 from studies.same_file import SameFile, check_connections
 from studies.schema import prepare
+from studies.server_timeouts import options_of_server, session_timeouts
 from studies.sqlite_url import url_of_path
-from studies.storage_url import StorageAddress, check_file, parse_storage_url, why_read_only
+from studies.storage_url import StorageAddress, busy_seconds, check_file, parse_storage_url, why_read_only
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -33,18 +34,6 @@ if TYPE_CHECKING:
     from studies.names import StudyNames
 
 _TRIES = 3
-
-_PATIENCE_OF_DRIVERS: dict[str, dict[str, Any]] = {
-    "postgresql+psycopg": {
-        "connect_timeout": 10,
-        "keepalives_idle": 15,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-    },
-    "mysql+pymysql": {"connect_timeout": 10, "read_timeout": 60, "write_timeout": 60},
-}
-"""Driver -> how long it waits for a server, unless the URL says so."""
 
 _DRIVERS = {
     "psycopg": "'agentfinder[postgresql]'",
@@ -129,9 +118,9 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
     """Opens a storage, creating it and its tables where they are missing.
 
     SQLite files are put into write-ahead mode, where readers such as the dashboard never block the study, and wait
-    up to 30 seconds for a lock. `synchronous=NORMAL` syncs at checkpoints instead of at every commit: a killed process
-    loses nothing, a power cut may lose the last moments but never damages the file. PostgreSQL is asked for the same
-    bargain (`synchronous_commit=off`).
+    for a lock for as long as a running study would, up to 30 seconds. `synchronous=NORMAL` syncs at checkpoints instead
+    of at every commit: a killed process loses nothing, a power cut may lose the last moments but never damages the
+    file. PostgreSQL is asked for the same bargain (`synchronous_commit=off`).
 
     Args:
         url: See `studies.storage_url.parse_storage_url`.
@@ -191,13 +180,17 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
 
 
 def _storage(
-    address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine, closers: list[Callable[[], None]]
+    address: StorageAddress,
+    optuna_storage: BaseStorage,
+    engine: sa.Engine,
+    closers: list[Callable[[], None]],
+    patience: Patience | None = None,
 ) -> StudyStorage:
     """A storage whose own tables are in a database."""
     prepare(engine, address.label)
     check_transactions(engine)
     tables = SqlEpisodes(engine), SqlLeases(engine)
-    return _patient(address, Patience(address.label), optuna_storage, tables, closers)
+    return _patient(address, patience or Patience(address.label), optuna_storage, tables, closers)
 
 
 def _storage_for_reading(
@@ -244,10 +237,10 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
     if why_read_only(address):
         if not beside.exists():
             return _storage_for_reading(address, optuna_storage, None, [])
-        engine = sa.create_engine("sqlite://", creator=connector(beside, place.busy_seconds), poolclass=sa.QueuePool)
+        engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
         return _storage_for_reading(address, optuna_storage, engine, [engine.dispose])
     check_file(place, create=True)
-    engine = sa.create_engine(place.url, connect_args={"timeout": place.busy_seconds})
+    engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
     _tune_sqlite(engine)
     tables = SameFile(beside)
     check_connections(engine, tables)
@@ -278,39 +271,35 @@ def _connect(address: StorageAddress) -> StudyStorage:
 
     sqlite = address.kind == "sqlite"
     if address.path is not None and why_read_only(address):
-        options: dict[str, Any] = {"creator": connector(address.path, address.busy_seconds)}
+        options: dict[str, Any] = {"creator": connector(address.path, busy_seconds(address))}
         rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
         closers = [rdb.engine.dispose, rdb.remove_session]
         return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
-    options = {"connect_args": {"timeout": address.busy_seconds}} if sqlite else _of_server(address.url)
+    patience = Patience(address.label)
+    if sqlite:
+        options = {"connect_args": {"timeout": busy_seconds(address)}}
+    else:
+        options = options_of_server(address.url, patience)
     rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
         # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
         rdb.engine.dispose()
         if sqlite:
             _tune_sqlite(rdb.engine)
-        elif rdb.engine.dialect.name == "postgresql":
-            _tune_postgresql(rdb.engine)
+        else:
+            _tune_server(rdb.engine)
         # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
         files = [SameFile(address.path)] if address.path is not None else []
         for file in files:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
-        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session])
+        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], patience)
         opened.names = SqlNames(rdb.engine, cached)
         opened.files = files
         return opened
     except BaseException:
         rdb.engine.dispose()
         raise
-
-
-def _of_server(url: str) -> dict[str, Any]:
-    """A server that is cut off is noticed in a minute, and not when the operating system gives up."""
-    parsed = sa.make_url(url)
-    arguments = _PATIENCE_OF_DRIVERS.get(parsed.drivername, {})
-    own = {name: value for name, value in arguments.items() if name not in parsed.query}
-    return {"pool_pre_ping": True, "connect_args": own}
 
 
 def _tune_sqlite(engine: sa.Engine) -> None:
@@ -322,12 +311,17 @@ def _tune_sqlite(engine: sa.Engine) -> None:
         cursor.close()
 
 
-def _tune_postgresql(engine: sa.Engine) -> None:
-    @sa.event.listens_for(engine, "connect")
-    def set_asynchronous_commit(connection: Any, _record: Any) -> None:
+def _tune_server(engine: sa.Engine) -> None:
+    settings = session_timeouts(engine)
+    if engine.dialect.name == "postgresql":
         # A commit then does not wait for the disk: only a crash of the server itself may lose the last half second.
+        settings.append("SET synchronous_commit TO OFF")
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute("SET synchronous_commit TO OFF")
+        for setting in settings:
+            cursor.execute(setting)
         cursor.close()
         connection.commit()
 

@@ -152,6 +152,16 @@ def _proxy_address(scheme: str, location: str) -> StorageAddress:
     return StorageAddress("proxy", address, None, address)
 
 
+def busy_seconds(address: StorageAddress) -> float:
+    """Returns how long a call waits for the lock of a file, in seconds: as its URL says, else no longer than a study.
+
+    A running study makes the call again, for as long as it waits for its storage.
+    """
+    from studies.patience import call_limit
+
+    return call_limit(BUSY_SECONDS) if address.busy_seconds == BUSY_SECONDS else address.busy_seconds
+
+
 def check_file(address: StorageAddress, create: bool) -> None:
     """Checks that a SQLite or journal file can be used, so that the error is about the file, not about a driver.
 
@@ -223,7 +233,7 @@ def _check_sqlite(address: StorageAddress, path: Path) -> None:
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=address.busy_seconds)) as connection:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=busy_seconds(address))) as connection:
             connection.execute("PRAGMA schema_version")
             _check_tables(path, connection)
     except sqlite3.DatabaseError as error:

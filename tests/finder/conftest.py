@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from databases import mysql, postgres  # noqa: F401 - fixtures
+from databases import mysql, own_postgres, postgres  # noqa: F401 - fixtures
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

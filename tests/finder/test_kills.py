@@ -130,7 +130,7 @@ def test_killed_searches_end_as_if_nobody_had_killed_them(
     ) or request.getfixturevalue({"postgresql": "postgres"}.get(storage, storage))
     (tmp_path / "strikes").mkdir()
     lengths = {number: len(ended.curve) for number, ended in expected.items()}
-    strikes = Strikes(tmp_path / "strikes", url, name, lengths, random.Random(round_))
+    strikes = Strikes(tmp_path / "strikes", url, name, lengths, random.Random(f"round {round_}"))
     struck = run_and_kill(tmp_path, url, (executor, name, kind), strikes)
     found = what_is_there(url, name)
     differences = [number for number in expected.keys() | found.keys() if found.get(number) != expected.get(number)]

