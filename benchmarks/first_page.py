@@ -63,7 +63,8 @@ class Browser:
             told, _, self._rest = self._rest.partition(b"\0")
             answer = json.loads(told)
             if answer.get("id") == self._n:
-                return answer["result"]
+                result: dict[str, Any] = answer["result"]
+                return result
 
     def seconds_until(self, url: str, condition: str) -> float:
         """Opens a page; how long until something is so in it."""

@@ -17,13 +17,20 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from studies.opening import open_study
 from studies.recorder import Recorder
 from studies.records import EpisodeRecord
+from studies.spaces import FloatRange, Space
 from studies.spec import StudySpec
 
+SPACE: dict[str, Space] = {
+    "learning_rate": FloatRange(low=1e-5, high=1e-1, log=True),
+    "gamma": FloatRange(low=0.9, high=0.999),
+}
 RESULTS = Path(__file__).parent / "results" / "many-trials.jsonl"
 FINDER = [sys.executable, "-c", "import sys; from finder.cli import main; sys.exit(main())"]
 
@@ -41,7 +48,7 @@ def main() -> None:
     for n_trials in [n for n in (1_000, 10_000) if n < arguments.trials] + [arguments.trials]:
         spec = StudySpec(
             name="many", storage=url, agents=("ppo",), env="CartPole-v1", env_steps=steps, seeds=(0,),
-            params={"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999"}, n_trials=n_trials, confirm=0,
+            params=SPACE, n_trials=n_trials, confirm=0,
             sampler=arguments.sampler, pruner=arguments.pruner, n_reports=arguments.points,
         )  # fmt: skip
         record(spec)
@@ -50,10 +57,11 @@ def main() -> None:
 
 def record(spec: StudySpec) -> None:
     """Runs what is left of a study, and keeps what each call took, in milliseconds."""
+    assert spec.env_steps is not None
     with open_study(spec) as study, Recorder(study) as recorder:
         took: dict[str, list[float]] = defaultdict(list)
 
-        def timed(name: str, call, *args):
+        def timed(name: str, call: Callable[..., Any], *args: Any) -> Any:
             began = time.perf_counter()
             result = call(*args)
             took[name].append(1e3 * (time.perf_counter() - began))

@@ -17,12 +17,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "memory.csv"
 FIELDS = ("case", "number", "megabytes")
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "ppo": {"n_envs": 4, "n_steps": 32, "n_epochs": 2, "batch_size": 32, "hidden_sizes": (64, 64)},
     "dqn": {"n_envs": 4, "learning_starts": 64, "batch_size": 32, "hidden_sizes": (64, 64)},
 }

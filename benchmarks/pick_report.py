@@ -246,7 +246,7 @@ def _fixed_seeds(found: Sequence[str], told: Told) -> list[str]:
 
 
 def _frontier(found: Sequence[str], told: Told) -> list[str]:
-    from pick import PRUNING
+    from pick_measures import PRUNING
 
     lines = [
         "## 5. What pruning costs",

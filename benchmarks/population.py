@@ -138,7 +138,7 @@ def peers(python: str, kind: str, steps: int) -> float:
         )
         for seed in (0, 1)
     ]
-    return sum(json.loads(run.communicate()[0].strip().splitlines()[-1]) for run in runs)
+    return sum(float(run.communicate()[0].strip().splitlines()[-1]) for run in runs)
 
 
 def speed(peer: str, rounds: int) -> None:
@@ -185,7 +185,7 @@ def floor() -> None:
             AgentSpec.of(kind, "CartPole-v1", PARAMS[kind]), [{"seed": i} for i in range(n_members)]
         )
         if kind == "ppo":
-            data = {
+            data: dict[str, np.ndarray[Any, Any]] = {
                 "observations": rng.normal(size=(n_members, 1024, 4)).astype(np.float32),
                 "actions": rng.integers(0, 2, (n_members, 1024)),
                 "log_probs": np.full((n_members, 1024), -0.69, np.float32),
@@ -277,8 +277,8 @@ def picture() -> None:
 
     newest: dict[str, dict[int, float]] = {}
     peers_told = []
-    for line in (RESULTS / "population.jsonl").read_text().splitlines():
-        told = json.loads(line)
+    for measured in (RESULTS / "population.jsonl").read_text().splitlines():
+        told = json.loads(measured)
         if told["what"] == "growth":
             name = f"{told['env']}, {told['vectorization']}"
             newest.setdefault(name, {})[told["runs"]] = told["env_steps"] / told["seconds"]

@@ -35,12 +35,12 @@ class Nobody:
 
     def started(self, number: int, configuration: dict[str, Any]) -> None: ...
 
-    prunes = False
-    share = None
+    prunes: bool = False
+    share: int | None = None
 
     def episodes(self, records: Mapping[int, list[Any]]) -> None: ...
 
-    def rung(self, env_steps: int, values: Mapping[int, float]) -> set[int]:
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
         return set()
 
     def ended(self, number: int, outcome: Outcome) -> None: ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,12 @@ class Reach(gym.Env[Any, Any]):
         return -(np.linalg.norm(achieved - desired, axis=-1) > 0.1).astype(np.float64)
 
 
-gym.register("Reach-v0", entry_point=Reach, max_episode_steps=50)
+gym.register("Reach-v0", entry_point=f"{__name__}:Reach", max_episode_steps=50)
 
 
 def measure(name: str, env: EnvironmentSpec, **params: Any) -> str:
     agent = agents.make(name, env, learning_starts=500, **params)
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     taken: list[dict[str, Any]] = []
     with Trainer(agent) as trainer:
         trainer.train(env_steps=WARM_UP)  # compiles
@@ -72,7 +72,7 @@ def measure(name: str, env: EnvironmentSpec, **params: Any) -> str:
     return f"| {name} | {params['replay']} | {' | '.join(row)} | {drawn / (whole / n):.1%} |"
 
 
-def _time(memory: Any, method: str, spent: Counter[str], taken: list[dict[str, Any]]) -> None:
+def _time(memory: Any, method: str, spent: defaultdict[str, float], taken: list[dict[str, Any]]) -> None:
     call = getattr(memory, method)
 
     def timed(*arguments: Any) -> Any:

@@ -43,6 +43,7 @@ def run(name: str) -> list[dict[str, Any]]:
     )
     spec = agents.AgentSpec.of(case.agent, environment, case.params)
     population, judge = Population(spec, [{"seed": seed} for seed in range(case.seeds)]), spec.build()
+    assert isinstance(judge, agents.KerasAgent)
     rows, seconds = [], 0.0
     with agents.Trainer(population) as trainer:
         for tenth in range(1, 11):
@@ -69,7 +70,8 @@ def reached(agent: Any, n_episodes: int, seed: int) -> Any:
     from agents.collector import Collector
 
     agent.refresh()
-    collector, ended = Collector(agent.environment, 1, [seed]), []
+    collector = Collector(agent.environment, 1, [seed])
+    ended: list[float] = []
     while len(ended) < n_episodes:
         collected = collector.step(agent, explore=False)
         ended += [100.0 * float(collected.transition.rewards[0] == 0.0)] * len(collected.ended)

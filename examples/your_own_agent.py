@@ -38,9 +38,11 @@ class Reinforce(KerasAgent):
 
 
 if __name__ == "__main__":
+    from typing import Any
+
     from finder import AgentFinder, LRFinder, OptFinder, tune
 
-    settings = {"storage": "sqlite:///own-agent.db", "seeds": 2}
+    settings: dict[str, Any] = {"storage": "sqlite:///own-agent.db", "seeds": 2}
     search = {**settings, "env_steps": 20_000, "executor": "inline", "params": {"n_envs": 4}}
 
     rates = LRFinder(Reinforce, "CartPole-v1").grid(1e-4, 1e-1, 5, **search)

@@ -26,6 +26,7 @@ class QConfig(OffPolicyConfig):
 
 
 class QLearner(OffPolicyAgent):
+    config: QConfig
     config_class = QConfig
     target_networks: ClassVar = {"target": "q"}  # by a share `tau`, every `target_update_interval` gradient steps
 
@@ -59,9 +60,11 @@ class QLearner(OffPolicyAgent):
 
 
 if __name__ == "__main__":
+    from typing import Any
+
     from finder import AgentFinder, LRFinder, OptFinder, tune
 
-    settings = {"storage": "sqlite:///own-dqn.db", "seeds": 2}
+    settings: dict[str, Any] = {"storage": "sqlite:///own-dqn.db", "seeds": 2}
     search = {**settings, "env_steps": 20_000, "executor": "population"}  # all rates and seeds in one population
 
     rates = LRFinder(QLearner, "CartPole-v1").grid(1e-4, 1e-2, 5, **search)

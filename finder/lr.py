@@ -61,7 +61,7 @@ class LRFinder:
 
     def __init__(
         self,
-        agent: str | type[Agent] | Agent | AgentSpec | Trainer,
+        agent: str | type[Agent] | Agent | AgentSpec | Trainer | Callable[..., Any],
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         *,
         seed: int = 0,

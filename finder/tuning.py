@@ -27,7 +27,7 @@ from studies.study import OpenStudy
 
 
 def tune(
-    agent: str | type[Agent] | Agent | AgentSpec,
+    agent: str | type[Agent] | Agent | AgentSpec | Callable[..., Any],
     environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
     space: Mapping[str, Any] | None = None,
     *,

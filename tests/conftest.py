@@ -8,6 +8,11 @@ from collections.abc import Iterator
 
 import processes
 import pytest
+from require_all import (  # noqa: F401 - hooks
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_terminal_summary,
+)
 
 from agents.shared_objects import place
 from agents.trust import KEY_VARIABLE, TRUST_VARIABLE

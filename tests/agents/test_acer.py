@@ -7,6 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from movements import assert_same_movement, values_of
 
 from agents import AgentSpec, Trainer
 from agents.algorithms.acer import ACER, ACERConfig, policy_gradient, within_trust_region
@@ -299,6 +300,10 @@ def test_what_is_replayed_was_prepared_when_it_was_new():
 # --- members
 
 
+def weights_of(agent):
+    return [weight for network in agent.networks.values() for weight in network.weights]
+
+
 @pytest.mark.parametrize("params", [{}, {"jit_compile": True, "replay_ratio": 1}, {"replay_ratio": 0}])
 def test_members_are_those_agents_alone(params):
     spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60, **params})
@@ -313,13 +318,12 @@ def test_members_are_those_agents_alone(params):
     for position, member in enumerate(members):
         params = {name: value for name, value in member.items() if name != "seed"}
         alone = spec.with_params(params).build(member["seed"])
+        began = values_of(weights_of(alone))
         with Trainer(alone) as trainer:
             trainer.train(env_steps=150)
         assert together.runs[position].history.returns == trainer.history.returns
         own = population.extract(position)
-        for name, network in alone.networks.items():
-            for ours, theirs in zip(own.networks[name].weights, network.weights, strict=True):
-                np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-3, atol=1e-5)
+        assert_same_movement(values_of(weights_of(own)), values_of(weights_of(alone)), began)
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -66,7 +66,9 @@ def test_members_of_a_population_have_their_own():
     spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
     with Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), callbacks=[Steps()]) as trainer:
         trainer.train(env_steps=400)
+    assert len(trainer.runs) == 2
     for run in trainer.runs:
+        assert run.history.episodes
         assert [own.custom_metrics["counted"] for own in run.history.episodes] == [
             own.length for own in run.history.episodes
         ]
@@ -181,5 +183,6 @@ def test_exploration_is_switched_off_in_the_config(
         add = trainer.memory.add
         monkeypatch.setattr(trainer.memory, "add", lambda t: (taken.append((t.observations, t.actions)), add(t)))
         trainer.train(env_steps=64)
+    assert taken
     for observations, actions in taken:
         np.testing.assert_allclose(actions, agent.act(observations, explore=False), atol=1e-6)

@@ -431,6 +431,7 @@ def updates_of(memory, n, add=transition, n_steps=3):
 
 def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
     updates = updates_of(trajectories(), 5)
+    assert len(updates) == 5
     for number, update in enumerate(updates):
         seen = update["observations"]  # [K, N, T, 2]
         assert seen.shape == (3, N_ENVS, 3, 2)
@@ -449,6 +450,7 @@ def test_a_rollout_comes_first_and_then_trajectories_of_those_before():
 
 def test_all_trajectories_are_drawn():
     drawn = [update["observations"][1:, :, 0] for update in updates_of(trajectories(replay_ratio=500), 3)[1:]]
+    assert len(drawn) == 2
     for number, starts in enumerate(drawn):
         keys = [(3 * (number + k), environment) for k in range(2) for environment in range(2)]
         shares = [(starts == key).all(axis=-1).mean() for key in keys]
@@ -485,6 +487,7 @@ def test_members_draw_the_trajectories_that_they_draw_alone():
     state = memory.get_state()
     memory.keep([2, 0])
     left = updates_of(memory, 2, lambda t: of([2, 0])(t + 6))
+    assert len(together) == len(left) == 2
     for number, update in enumerate(together):
         for member in range(3):
             np.testing.assert_array_equal(update["observations"][member], alone[member][number]["observations"])
@@ -495,9 +498,9 @@ def test_members_draw_the_trajectories_that_they_draw_alone():
             assert (update["actions"][position] == member).all()
     again = join([trajectories(9) for _ in range(3)])
     again.set_state(state)
-    for update in updates_of(again, 1, lambda t: of(range(3))(t + 6)):
-        for member in range(3):
-            np.testing.assert_array_equal(update["observations"][member], alone[member][2]["observations"])
+    [update] = updates_of(again, 1, lambda t: of(range(3))(t + 6))
+    for member in range(3):
+        np.testing.assert_array_equal(update["observations"][member], alone[member][2]["observations"])
 
 
 @pytest.mark.parametrize("other", [{"buffer_size": 100}, {"n_steps": 2}, {"n_envs": 1}])

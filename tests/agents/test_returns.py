@@ -185,4 +185,6 @@ def test_normaliser_state_round_trip():
     rng = np.random.default_rng(0)
     rng.normal(size=(5, 2))
     other.update(rng.normal(size=(5, 2)))
-    assert all(np.array_equal(one.get_state()[key], other.get_state()[key]) for key in state)
+    assert state
+    for key in state:
+        np.testing.assert_array_equal(one.get_state()[key], other.get_state()[key])

@@ -464,7 +464,9 @@ def test_progress_tells_a_believable_speed_within_the_first_rollout():
         memory=lambda n, rng: RolloutMemory(n_steps=1000, rng=rng),
     )
     run.train(env_steps=4)
-    for line in stream.getvalue().splitlines():
+    lines = stream.getvalue().splitlines()
+    assert lines
+    for line in lines:
         assert float(line.split("episodes")[1].split("steps/s")[0].replace(",", "")) <= 100
 
 

@@ -9,6 +9,7 @@ import optuna
 import pytest
 from death import die
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from sampler_packages import needs, runnable
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
@@ -408,7 +409,7 @@ class TestOptunaRanking:
         assert [trial.number for trial in plain.best_trials] == [2]
 
     @pytest.mark.real
-    @pytest.mark.parametrize("sampler", ["random", "tpe", "cmaes", "gp", "nsgaii"])
+    @pytest.mark.parametrize("sampler", runnable(["random", "tpe", "cmaes", "gp", "nsgaii"]))
     def test_through_a_grpc_proxy_it_is_neither_best_nor_seen_by_samplers(self, tmp_path: Any, sampler: str):
         """Constraints are system attributes, which a proxy hands on: the same proposals and the same best trial."""
         needs(sampler)
@@ -452,7 +453,7 @@ class TestOptunaRanking:
         assert [number for number, _ in confirm(study, {3: 26.0})] == [3]
         assert standing(study).complete
 
-    @pytest.mark.parametrize("sampler", ["tpe", "cmaes", "gp", "nsgaii"])
+    @pytest.mark.parametrize("sampler", runnable(["tpe", "cmaes", "gp", "nsgaii"]))
     def test_samplers_propose_what_they_would_have_proposed_without(self, sampler: str):
         """Optuna's own treat what is no candidate as the worst there is, or refuse studies where some trials are."""
         needs(sampler)
@@ -469,13 +470,6 @@ class TestOptunaRanking:
             with open_study(sampled(sampler, n_trials=16 if confirmed else 19), study.storage) as again:
                 further[confirmed] = [params for number, params in told(again) if number not in numbers][:4]
         assert further[True] == further[False]
-
-
-def needs(sampler: str) -> None:
-    """Skips a test where the sampler's package is not installed."""
-    package = {"cmaes": "cmaes", "gp": "torch"}.get(sampler)
-    if package is not None:
-        pytest.importorskip(package)
 
 
 def sampled(sampler: str, n_trials: int) -> StudySpec:

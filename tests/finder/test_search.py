@@ -84,6 +84,7 @@ def test_a_trial_whose_process_was_killed_has_the_steps_of_its_episodes():
 def test_optimizer_arguments_can_be_searched():
     space = {"optimizer": ["sgd"], "optimizer.momentum": "0.0:0.9"}
     result = tune("ppo", ENV, space, n_trials=2, storage=None, **QUICK)
+    assert len(result.study.trials()) == 2
     for trial in result.study.trials():
         serialised = trial.user_attrs["configuration"]["optimizers"]["default"]
         assert serialised["class_name"] == "SGD"

@@ -104,13 +104,17 @@ def test_where_the_main_thread_hears_nothing_another_one_tells():
 
 
 def test_outside_of_the_main_thread_it_does_nothing():
+    ended = []
+
     def watch() -> None:
         with Watchdog(0.001).watching():
             time.sleep(0.1)
+        ended.append("as if nobody watched")
 
     thread = threading.Thread(target=watch)
     thread.start()
     thread.join()
+    assert ended == ["as if nobody watched"]
 
 
 def test_all_copies_at_once_have_no_number():

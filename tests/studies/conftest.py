@@ -24,9 +24,10 @@ STORAGES = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A class named TestEveryStorage is a contract suite: each of its tests runs on every storage."""
+    """A class named TestEveryStorage is a contract suite: each of its tests runs on every storage that can do it."""
     if metafunc.cls is not None and metafunc.cls.__name__ == "TestEveryStorage":
-        metafunc.parametrize("storage_url", STORAGES, indirect=True)
+        alone = metafunc.definition.get_closest_marker("between_processes") is not None
+        metafunc.parametrize("storage_url", STORAGES[1:] if alone else STORAGES, indirect=True)
 
 
 @pytest.fixture

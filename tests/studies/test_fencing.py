@@ -127,11 +127,10 @@ class TestEveryStorage:
         assert leases.held("s")[0].epoch == 3
         assert leases.epochs("s") == {0: 3}
 
+    @pytest.mark.between_processes
     def test_the_successor_writes_as_if_nothing_had_been(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        if storage.url == "memory":
-            pytest.skip("no second process")
         monkeypatch.setattr(claims_module.Claims, "_is_over", lambda *_: True)
         first = open_study(make_spec(n_trials=1), storage)
         away = Recorder(first)

@@ -124,7 +124,7 @@ class TestEveryStorage:
         with Recorder(open_study(spec, storage)) as recorder:
             for _ in range(3):
                 recorder.failed(number_of(recorder), "the loss became nan", diverged=True)
-            assert recorder.stop_reason is not None
+            assert recorder.stop_reason == "3 trials failed in a row; the last one: the loss became nan"
 
     def test_what_failed_is_tried_again_after_what_was_never_tried(
         self, storage: StudyStorage, make_spec: Make

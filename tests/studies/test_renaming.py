@@ -25,9 +25,8 @@ Make = Callable[..., StudySpec]
 
 
 class TestEveryStorage:
+    @pytest.mark.between_processes
     def test_a_renamed_study_is_the_same_study(self, storage: StudyStorage, make_spec: Make) -> None:
-        if storage.url == "memory":
-            pytest.skip("it cannot be served")
         study = open_study(make_spec(name="long", n_trials=310), storage)
         rate = FloatDistribution(1e-5, 1e-1, log=True)
         exact = [100.0 + number / 3 for number in range(210)]

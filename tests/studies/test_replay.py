@@ -214,11 +214,18 @@ def test_the_distance_to_the_best_rate_is_told_in_decades():
 # --- the policies
 
 
+def replays(table: RunTable, policy: Any, budget: float, n: int) -> list[Any]:
+    """So many replays."""
+    found = list(replay_often(table, policy, budget=budget, n=n))
+    assert len(found) == n
+    return found
+
+
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @pytest.mark.parametrize("budget", [1.0, 3.7, 18.0, 90.0])
 def test_policies_keep_to_their_budget(name: str, budget: float):
     table = rates_table()
-    for result in replay_often(table, make_policy(name), budget=budget, n=5):
+    for result in replays(table, make_policy(name), budget=budget, n=5):
         assert result.cost <= budget + 1e-6
         assert 0 <= result.decision.pick < len(table.configs)
 
@@ -226,12 +233,12 @@ def test_policies_keep_to_their_budget(name: str, budget: float):
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_policies_do_with_few_seeds(name: str):
     table = rates_table(n_seeds=4)
-    for result in replay_often(table, make_policy(name), budget=40.0, n=5):
+    for result in replays(table, make_policy(name), budget=40.0, n=5):
         assert result.cost <= 40.0 + 1e-6
 
 
 def test_halving_spends_what_it_has():
-    for result in replay_often(rates_table(), make_policy("halving"), budget=40.0, n=5):
+    for result in replays(rates_table(), make_policy("halving"), budget=40.0, n=5):
         assert result.cost > 25.0
 
 
@@ -252,14 +259,14 @@ def test_marks_at_which_no_episode_has_ended_are_left_out():
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_policies_do_without_learning_rates(name: str):
     table = table_of(np.arange(24.0).reshape(6, 4, 1).repeat(2, axis=2))
-    for result in replay_often(table, make_policy(name), budget=9.0, n=5):
+    for result in replays(table, make_policy(name), budget=9.0, n=5):
         assert result.cost <= 9.0 + 1e-6
 
 
 @pytest.mark.parametrize("name", ["grid", "race", "keep-top", "halving"])
 def test_with_a_large_budget_and_no_noise_the_best_is_found(name: str):
     table = rates_table(noise=0.0)
-    for result in replay_often(table, make_policy(name), budget=90.0, n=3):
+    for result in replays(table, make_policy(name), budget=90.0, n=3):
         assert table.params[result.decision.pick] == {"optimizer": "adam", "learning_rate": pytest.approx(1e-3)}
         assert result.regret == pytest.approx(0.0)
 

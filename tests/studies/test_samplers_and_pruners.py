@@ -2,20 +2,23 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
+from sampler_packages import needs, runnable
 
 from studies.equal_steps import EqualStepsPruner
 from studies.errors import StudyError
 from studies.opening import join_study, open_study
 from studies.pruners import PRUNERS, make_pruner
 from studies.rungs import HalvingPruner
-from studies.samplers import SAMPLERS, make_sampler
+from studies.samplers import _PACKAGES, SAMPLERS, make_sampler
 from studies.spec import StudySpec
 from studies.storage import StudyStorage
 from studies.stored_spec import SPEC_ATTR
@@ -24,17 +27,59 @@ from studies.study import load_study
 Make = Callable[..., StudySpec]
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", runnable(SAMPLERS))
 def test_every_sampler_proposes(name: str, make_spec: Make) -> None:
-    package = {"cmaes": "cmaes", "gp": "torch"}.get(name)
-    if package is not None and importlib.util.find_spec(package) is None:
-        with pytest.raises(StudyError, match=f"'{package}'"):
-            make_sampler(name, {}, 0, make_spec())
-        return
-    study = optuna.create_study(sampler=make_sampler(name, {}, 0, make_spec()))
-    for _ in range(3):
-        trial = study.ask({"x": optuna.distributions.FloatDistribution(0, 1)})
+    needs(name)
+    sampler = make_sampler(name, {}, 0, make_spec())
+    study = optuna.create_study(sampler=sampler)
+    space = {"x": optuna.distributions.FloatDistribution(0, 1), "y": optuna.distributions.FloatDistribution(0, 1)}
+    for _ in range(20):
+        trial = study.ask(space)
         study.tell(trial, trial.params["x"])
+    drawn = [trial.params["x"] for trial in study.trials]
+    assert len(set(drawn)) == 20
+    assert all(0 <= x <= 1 for x in drawn)
+
+
+@pytest.mark.parametrize("name", runnable(["cmaes", "gp"]))
+def test_a_sampler_with_a_package_of_its_own_learns_with_it(name: str, make_spec: Make) -> None:
+    """What it proposes depends on the results: it went to the other end where these are turned round."""
+    needs(name)
+    ends = []
+    for sign in (1, -1):
+        study = optuna.create_study(sampler=make_sampler(name, {}, 0, make_spec()))
+        space = {"x": optuna.distributions.FloatDistribution(0, 1), "y": optuna.distributions.FloatDistribution(0, 1)}
+        for _ in range(40):
+            trial = study.ask(space)
+            study.tell(trial, sign * (trial.params["x"] + trial.params["y"]))
+        ends.append(np.mean([trial.params["x"] + trial.params["y"] for trial in study.trials[-10:]]))
+    assert ends[0] < 0.5
+    assert ends[1] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("cmaes", "cmaes"), ("CmaEsSampler", "cmaes"), ("gp", "torch"), ("GPSampler", "torch")]
+)
+def test_a_sampler_whose_package_is_missing_says_what_to_install(
+    name: str, package: str, make_spec: Make, storage: StudyStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked, *_: None if asked == package else there(asked))
+    told = (
+        rf"the sampler '{name}' needs the package '{package}', which is not installed: "
+        r"pip install 'agentfinder\[samplers\]'\."
+    )
+    with pytest.raises(StudyError, match=told):
+        make_sampler(name, {}, 0, make_spec())
+    with pytest.raises(StudyError, match=told):
+        open_study(make_spec(sampler=name), storage)
+    assert storage.optuna.get_all_studies() == [], "nothing is made before it is refused"
+
+
+def test_that_extra_installs_them() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    named = [requirement.partition(">")[0] for requirement in project["optional-dependencies"]["samplers"]]
+    assert set(named) == set(_PACKAGES.values())
 
 
 @pytest.mark.parametrize("name", ["TPESampler", "tpesampler", "TPE", "Tpe-Sampler"])
@@ -52,16 +97,46 @@ def test_sampler_arguments_are_checked(make_spec: Make) -> None:
         make_sampler("nsgaii", {"population_size": 1}, 0, make_spec())
 
 
+NEVER = [None, None, None]
+STOPS = {
+    "none": NEVER,
+    "nop": NEVER,
+    "NopPruner": NEVER,
+    "race": [200, 200, 300],
+    "sequential-test": NEVER,  # a trial of one seed cannot be told from others: test_sequential_test.py has several
+    "median": [500] * 3,  # half of the budget
+    "MedianPruner": [500] * 3,
+    "percentile": [500] * 3,
+    "successive-halving": [100] * 3,  # the first report after a sixteenth
+    "SuccessiveHalvingPruner": [100] * 3,
+    "sha": [100] * 3,
+    "hyperband": [100, 100, 200],  # in brackets
+    "keep-top": [300] * 3,
+    "patient": [700] * 3,  # falling for more than five reports
+    "threshold": [100] * 3,
+}
+"""Pruner -> the step at which it stops each of three trials that fall behind, of 1,000 steps."""
+
+
 @pytest.mark.parametrize("name", [*PRUNERS, "MedianPruner", "SuccessiveHalvingPruner", "nop", "NopPruner"])
-def test_every_pruner_judges(name: str, make_spec: Make) -> None:
+def test_every_pruner_stops_what_falls_behind_and_nothing_that_leads(name: str, make_spec: Make) -> None:
     kwargs = {"lower": 0.0} if name == "threshold" else {}
     study = optuna.create_study(direction="maximize", pruner=make_pruner(name, kwargs, make_spec()))
-    for number in range(6):
+
+    def stopped_at(value: Callable[[int], float]) -> int | None:
         trial = study.ask()
         for step in range(100, 1100, 100):
-            trial.report(float(number), step)
-            assert trial.should_prune() in (True, False)
-        study.tell(trial, float(number))
+            trial.report(value(step), step)
+            if trial.should_prune():
+                study.tell(trial, state=TrialState.PRUNED)
+                return step
+        study.tell(trial, value(1000))
+        return None
+
+    for number in range(6):
+        assert stopped_at(lambda step, worth=number: worth + step / 100) is None  # each one is better than those before
+    assert [stopped_at(lambda step: 20.0 + step) for _ in range(2)] == [None, None]
+    assert [stopped_at(lambda step: -5.0 - step / 100) for _ in range(3)] == STOPS[name]
 
 
 @pytest.mark.parametrize("name", ["wilcoxon", "WilcoxonPruner"])

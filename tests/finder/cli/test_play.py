@@ -74,10 +74,6 @@ class TestPlay:
         assert [both["low"], both["mean_return"], both["high"]] == pytest.approx([low, mean, high], abs=1)
         assert len(both["episodes"]) == 30
 
-    def test_the_best(self, trained: Any) -> None:
-        ran = trained("play", "run", "--best", "--max-steps", "2", "--frames", "frames")
-        assert ran.code == 0, ran.err
-
     def test_other_arguments_of_the_environment(self, trained: Any) -> None:
         ran = trained("play", "run", "--env-kwargs", '{"max_episode_steps": 3}', "--frames", "frames")
         assert ran.out == "episode 1   return 3   3 steps\n"

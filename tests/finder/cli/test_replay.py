@@ -41,6 +41,12 @@ def test_the_race_is_what_is_replayed_by_default(finder: Any, path: str) -> None
     assert row["mean_cost"] <= 12.0
 
 
+def test_another_seed_draws_other_runs(finder: Any, path: str) -> None:
+    words = ("replay", path, "--policy", "random", "--budget", "1", "--replays", "9", "--json")
+    first, again, other = (finder(*words, "--seed", seed).json["policies"] for seed in ("3", "3", "4"))
+    assert first == again != other
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -75,6 +75,20 @@ def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, m
     assert TOKEN not in given.out + given.err
 
 
+@pytest.mark.parametrize(
+    "command", [("serve", "--host", "0.0.0.0", "--dashboard-port", "0"), ("dashboard", "--host", "0.0.0.0")]
+)
+def test_everybody_is_let_in_where_that_is_asked_for(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    assert finder.small("tune", "ppo", "--env", "CartPole-v1", "--n-trials", "1", "-p", "gamma", "--quiet").code == 0
+    ran = finder(*command, "--port", "0", "--insecure")
+    assert ran.code == 0, ran.err
+    assert "Everybody who reaches this machine can read and change every study (--insecure)." in ran.err
+    assert "token" not in ran.err
+
+
 def run(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RUN, *words], cwd=folder, env={**os.environ, **changes}, capture_output=True, text=True,
@@ -132,3 +146,31 @@ def test_workers_and_the_dashboard_work_with_the_token_and_nothing_without_it(fi
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_dashboard_alone_is_encrypted_and_asks_for_its_new_token(finder: Any) -> None:
+    assert finder.small("tune", "ppo", "--env", "CartPole-v1", "--n-trials", "1", "-p", "gamma", "--quiet").code == 0
+    certificate, key = make_certificate(finder.folder)
+    secured = ("--new-token", "--tls-cert", str(certificate), "--tls-key", str(key))
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, "dashboard", "--port", "0", *secured],
+        cwd=finder.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            assert server.stderr is not None
+            address = server.stdout.readline().strip()
+            assert address.startswith("https://127.0.0.1:")
+            line = next(line for line in iter(server.stderr.readline, "") if "?token=" in line)
+            token = line.split("?token=")[1].split()[0]
+            studies = address.removesuffix("/dashboard") + "/api/studies"
+            status, body = page(studies, certificate, token)
+            assert (status, "tune-ppo-CartPole-v1" in body) == (200, True)
+            assert page(studies, certificate, "another-token-of-this-length")[0] == 401
+            with pytest.raises((urllib.error.URLError, OSError)):
+                urllib.request.urlopen(studies.replace("https:", "http:"), timeout=60)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=60)

@@ -142,13 +142,6 @@ class TestARun:
         assert (list(found.values())[-1].seed, list(found.values())[-1].config["learning_rate"] < 3e-4) == (3, True)
         assert list((folder / "tensorboard").iterdir())
 
-    def test_only_the_best(self, finder: Any) -> None:
-        words = ("train", *PPO, "--steps", "400", "--evaluate-every", "50", "--evaluate-episodes", "1", "--best-only")
-        assert finder(*words, "--folder", "best").code == 0
-        values = [h.value for h in checkpoint_file.all_in(finder.folder / "best" / "checkpoints").values()]
-        assert max(value or 0 for value in values) in values[-4:]
-        assert finder("play", "best", "--episodes", "1", "--max-steps", "3", "--frames", "frames").code == 0
-
     def test_it_starts_from_the_weights_of_another_one(self, finder: Any) -> None:
         assert finder("train", *PPO, "--steps", "200", "--folder", "first", "--weights-only").code == 0
         ran = finder("train", *PPO, "--steps", "2", "--folder", "second", "--start-from", "first")

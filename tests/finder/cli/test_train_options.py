@@ -1,0 +1,196 @@
+"""What options of `finder train`, `play` and `plot` change: where a training steps, learns and is told of."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agents
+from agents import checkpoint_file, playing
+
+WATCH = '''
+import json
+import os
+from pathlib import Path
+
+import agents
+from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.wrappers import TimeLimit
+
+HERE = Path(__file__).parent
+
+
+def note(name, told):
+    with (HERE / name).open("a") as file:
+        file.write(json.dumps(told) + "\\n")
+
+
+class Watch(agents.Callback):
+    """Notes where it is told of a training, and of what."""
+
+    def on_train_begin(self, trainer):
+        note("began", [os.getpid(), type(getattr(trainer.agent, "strategy", None)).__name__])
+
+    def on_episode_end(self, trainer, episode):
+        note("episodes", episode.episode_return)
+
+
+class Place(CartPoleEnv):
+    """Notes which process it is in."""
+
+    def reset(self, **options):
+        note("stepped", os.getpid())
+        return super().reset(**options)
+
+
+def place():
+    return TimeLimit(Place(), 30)
+
+
+class Fading(CartPoleEnv):
+    """Pays the more the more steps this process has made, but after 250 nothing any more."""
+
+    n_steps = 0
+
+    def step(self, action):
+        type(self).n_steps += 1
+        observation, _, terminated, truncated, info = super().step(action)
+        reward = type(self).n_steps / 100 if type(self).n_steps <= 250 else 0.0
+        return observation, reward, terminated, truncated, info
+
+
+def fading():
+    return TimeLimit(Fading(), 10)
+'''
+SMALL = (
+    "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "n_epochs=2", "-p", "n_envs=2", "-p", "batch_size=16",
+    "-p", "hidden_sizes=[8]",
+)  # fmt: skip
+PPO = ("train", "ppo", "--env", "watch.py:place", *SMALL, "--steps", "96", "--folder", "run", "--quiet")
+
+
+@pytest.fixture
+def watched(finder: Any) -> Any:
+    (finder.folder / "watch.py").write_text(WATCH)
+    return finder
+
+
+def noted(finder: Any, name: str) -> list[Any]:
+    """What was noted, in order."""
+    return [json.loads(line) for line in (finder.folder / name).read_text().splitlines()]
+
+
+def weights(agent: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.array(weight.numpy()) for network in agent.networks.values() for weight in network.weights]
+
+
+class TestTrain:
+    def test_callback(self, watched: Any) -> None:
+        ran = watched(*PPO, "--callback", "watch.py:Watch", "--callback", "agents:Callback")
+        assert ran.code == 0, ran.err
+        assert noted(watched, "began") == [[os.getpid(), "NoneType"]]
+        told = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
+        assert noted(watched, "episodes") == told
+        assert told
+        settings = json.loads((watched.folder / "run" / "run.json").read_text())["settings"]
+        assert settings["callbacks"] == [f"{watched.folder}/watch.py:Watch", "agents:Callback"]
+
+    @pytest.mark.real
+    def test_pool(self, watched: Any) -> None:
+        assert watched(*PPO, "--pool", "2").code == 0
+        stepping = {*noted(watched, "stepped")}
+        assert len(stepping) == 2
+        assert os.getpid() not in stepping
+
+    @pytest.mark.real
+    @pytest.mark.parametrize(("vectorization", "processes"), [("sync", 0), ("async", 2)])
+    def test_vectorization(self, watched: Any, vectorization: str, processes: int) -> None:
+        assert watched(*PPO, "--vectorization", vectorization).code == 0
+        assert len({*noted(watched, "stepped")} - {os.getpid()}) == processes
+
+    @pytest.mark.parametrize(("strategy", "name"), [("none", "NoneType"), ("one-device", "OneDeviceStrategy")])
+    def test_strategy(self, watched: Any, strategy: str, name: str) -> None:
+        assert watched(*PPO, "--callback", "watch.py:Watch", "--strategy", strategy).code == 0
+        assert noted(watched, "began") == [[os.getpid(), name]]
+
+
+class TestCheckpoints:
+    """Of a run that gets better and then worse."""
+
+    WORDS = ("--steps", "300", "--evaluate-every", "50", "--evaluate-episodes", "1", "--folder", "run", "--quiet")
+
+    @pytest.fixture
+    def faded(self, watched: Any) -> Any:
+        assert watched("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--keep", "2").code == 0
+        return watched
+
+    def test_the_best_one_is_played(self, faded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        evaluations = agents.read_evaluations(faded.folder / "run").to_pylist()
+        best = max(evaluations, key=lambda row: row["mean_return"])["env_steps"]
+        assert 0 < best < evaluations[-1]["env_steps"]
+        played = []
+        play = playing.play
+        monkeypatch.setattr("agents.playing.play", lambda agent, *a, **k: (played.append(agent), play(agent, *a, **k)))
+        for flags, env_steps in (((), 300), (("--best",), best)):
+            ran = faded("play", "run", "--headless", "--max-steps", "3", "--json", *flags)
+            assert ran.code == 0, ran.err
+            path = Path(ran.json["checkpoint"])
+            header = checkpoint_file.header_of(faded.folder / path)
+            assert header.env_steps == env_steps
+            assert f"trained for {env_steps:,} environment steps" in ran.err
+            kept = checkpoint_file.load_agent(faded.folder / path)
+            for ours, theirs in zip(weights(played[-1]), weights(kept), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+        assert any((a != b).any() for a, b in zip(*map(weights, played), strict=True))
+
+    def test_only_better_ones_are_written(self, watched: Any) -> None:
+        words = ("train", "ppo", "--env", "watch.py:fading", *SMALL, *self.WORDS, "--best-only")
+        assert watched(*words).code == 0
+        evaluations = agents.read_evaluations(watched.folder / "run").to_pylist()
+        best = [(row["env_steps"], row["mean_return"]) for row in evaluations if row["is_best"]]
+        assert 1 < len(best) < len(evaluations)
+        headers = checkpoint_file.all_in(watched.folder / "run" / "checkpoints").values()
+        told = [(header.env_steps, header.value) for header in headers if header.value is not None]
+        assert told == [*best[-2:], (300, evaluations[-1]["mean_return"])]  # what is there at the end is written anyway
+
+
+class TestPlay:
+    @pytest.fixture
+    def trained(self, watched: Any) -> Any:
+        assert watched(*PPO).code == 0
+        return watched
+
+    def returns(self, finder: Any, *words: str) -> list[float]:
+        ran = finder("play", "run", "--headless", "--episodes", "8", "--json", *words)
+        assert ran.code == 0, ran.err
+        return [episode["episode_return"] for episode in ran.json["episodes"]]
+
+    def test_seed(self, trained: Any) -> None:
+        first = self.returns(trained, "--seed", "1")
+        assert self.returns(trained, "--seed", "1") == first
+        assert self.returns(trained, "--seed", "2") != first
+
+    def test_explore(self, trained: Any) -> None:
+        """So untrained an agent, asked for the best action only, lets the pole fall at once."""
+        plain = self.returns(trained, "--seed", "1")
+        drawn = self.returns(trained, "--seed", "1", "--explore")
+        assert drawn != plain
+        assert self.returns(trained, "--seed", "1") == plain
+
+
+def test_window_of_plots(watched: Any) -> None:
+    assert watched(*PPO).code == 0
+    pages = {}
+    for window in ("1", "3"):
+        assert watched("plot", "run", "--window", window, "--output", f"{window}.html").code == 0
+        pages[window] = (watched.folder / f"{window}.html").read_text()
+    told = [row["return"] for row in agents.read_history(watched.folder / "run").to_pylist()]
+    means = [float(np.mean(told[max(0, i - 2) : i + 1])) for i in range(len(told))]
+    assert told != means
+    assert json.dumps(told).replace(" ", "") in pages["1"].replace(" ", "")
+    assert json.dumps(means).replace(" ", "") in pages["3"].replace(" ", "")

@@ -1,0 +1,119 @@
+"""Continuous integration does not pass where something that tests need is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import require_all
+from require_all import VARIABLE
+
+ROOT = Path(__file__).parent.parent
+SKIPPING = """
+import pytest
+
+pytest.importorskip("{module}", reason="no such module")
+
+
+@pytest.fixture
+def database():
+    pytest.skip("needs a database")
+
+
+@pytest.mark.skipif(True, reason="needs a browser")
+def test_a_page():
+    pass
+
+
+def test_a_row(database):
+    pass
+
+
+@pytest.mark.skipif(True, reason="needs root, to become another user")
+def test_another_user():
+    pass
+"""
+
+
+def pytest_in(folder: Path, module: str, required: str | None) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text((ROOT / "tests" / "support" / "require_all.py").read_text())
+    (folder / "test_it.py").write_text(SKIPPING.format(module=module))
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    environment |= {} if required is None else {VARIABLE: required}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("required", [None, "0"])
+def test_elsewhere_what_is_missing_is_skipped(tmp_path: Path, required: str | None) -> None:
+    done = pytest_in(tmp_path, "json", required)
+    assert done.returncode == 0, done.stdout
+    assert "3 skipped" in done.stdout
+    assert "FINDER_REQUIRE_ALL" not in done.stdout
+
+
+def test_where_all_is_required_it_fails_and_is_listed(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, "json", "1")
+    assert done.returncode == 1, done.stdout
+    assert "1 skipped, 2 errors" in done.stdout
+    listed = done.stdout.partition("missing, though FINDER_REQUIRE_ALL is set")[2].splitlines()
+    assert listed[1:3] == ["needs a browser", "needs a database"]
+
+
+def test_where_all_is_required_a_module_that_skips_itself_fails(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, "no_such_module_anywhere", "1")
+    assert done.returncode != 0, done.stdout
+    assert "no such module" in done.stdout.partition("missing, though FINDER_REQUIRE_ALL is set")[2]
+
+
+def test_this_suite_asks_for_it(pytestconfig: pytest.Config) -> None:
+    for hook in (require_all.pytest_runtest_makereport, require_all.pytest_make_collect_report):
+        known = getattr(pytestconfig.hook, hook.__name__).get_hookimpls()
+        assert hook in [each.function for each in known]
+
+
+def stub(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("there", "installs", "code"),
+    [
+        (("chromium", "mariadbd"), None, 0),
+        (("mariadbd",), None, 1),
+        (("chromium",), None, 1),
+        ((), "exit 100", 1),  # what apt-get says without a network
+        ((), "exit 0", 1),  # it claims to have installed them
+        ((), 'for name in chromium mariadbd; do cp "$STUBS/make" "$STUBS/$name"; done', 0),
+    ],
+)
+def test_the_command_of_continuous_integration(
+    tmp_path: Path, there: tuple[str, ...], installs: str | None, code: int
+) -> None:
+    """`.ci/run` with a PATH of stubs: the tests begin with everything that they need, or the run fails before."""
+    for name in ("dirname", "cp"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    stub(tmp_path, "id", "echo 0")
+    stub(tmp_path, "make", 'echo "$1 with $FINDER_REQUIRE_ALL"')
+    for name in there:
+        stub(tmp_path, name, "exit 0")
+    if installs is not None:
+        stub(tmp_path, "apt-get", installs)
+    done = subprocess.run(
+        ["/bin/bash", str(ROOT / ".ci" / "run")],
+        env={"PATH": str(tmp_path), "STUBS": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert ("test with 1" in done.stdout) == (code == 0)
+    if code:
+        missing = [name for name in ("chromium", "mariadbd") if name not in there]
+        assert [line for line in done.stderr.splitlines() if line.startswith("Missing: ")] == [
+            f"Missing: {' '.join(missing)}"
+        ]
