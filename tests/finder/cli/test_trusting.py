@@ -88,6 +88,21 @@ def test_what_was_trained_here_goes_on_and_what_was_elsewhere_with_trust(
     assert finder(*more, "--steps", "352").code == 0  # it is this user's by now
 
 
+def test_environments_of_checkpoints_from_elsewhere_are_played_where_that_is_allowed(
+    finder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = ("train", "ppo", "--env", "cli_envs:Slow-v0", *PPO[3:], "--steps", "32", "--folder", "run")
+    assert finder(*words).code == 0
+    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "another"))
+    playing = ("play", "run", "--headless", "--max-steps", "2")
+    ran = finder(*playing)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--allow-module cli_envs" in " ".join(ran.err.split())
+    ran = finder(*playing, "--allow-module", "cli_envs")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("episode 1   return 2   2 steps")
+
+
 @pytest.mark.parametrize("place", ["evil_module:Robot", "evil.py:Robot"])
 @pytest.mark.parametrize("field", ["env", "agent", "callbacks", "wrappers"])
 def test_settings_of_a_run_from_elsewhere(trained: Any, evil: Path, place: str, field: str) -> None:
