@@ -37,6 +37,7 @@ class Nobody:
 
     prunes: bool = False
     share: int | None = None
+    n_to_resume: int = 0
 
     def episodes(self, records: Mapping[int, list[Any]]) -> None: ...
 
