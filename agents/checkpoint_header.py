@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import pydantic
+
 from agents import state_file
 from agents.errors import ConfigurationError
 
@@ -77,10 +79,21 @@ def header_of(path: str | Path) -> CheckpointHeader:
         raise ConfigurationError(f"{path} is no whole checkpoint: it was cut off, or something else wrote it.")
     if told.pop("kind", None) != KIND:
         raise ConfigurationError(f"{path} is a checkpoint of a study's trials, not of a training: its study goes on.")
+    if not isinstance(told.get("format"), int):
+        raise _damaged(path, f"its format is {told.get('format')!r}")
     if told["format"] > FORMAT:
         raise ConfigurationError(
             f"{path} has format {told['format']}, and this version of Finder reads up to format {FORMAT}: it was "
             f"written by agentfinder {told.get('versions', {}).get('agentfinder', 'of a later version')}, take that."
         )
     told.pop("format")
-    return CheckpointHeader(**told)
+    try:
+        return pydantic.TypeAdapter(CheckpointHeader).validate_python(told)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+
+
+def _damaged(path: Path, why: str) -> ConfigurationError:
+    """The error for a checkpoint of which it is not known what it holds."""
+    return ConfigurationError(f"{path} is damaged ({why}): take another checkpoint.")

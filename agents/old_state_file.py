@@ -47,7 +47,7 @@ def _told(path: Path) -> dict[str, Any] | None:
             if magic != _MAGIC:
                 return None
             file.seek(-_TAIL.size - length, os.SEEK_END)
-            told: dict[str, Any] = json.loads(file.read(length))
-    except (OSError, ValueError):
+            told = json.loads(file.read(length))
+    except (OSError, ValueError, RecursionError):
         return None
-    return told
+    return told if isinstance(told, dict) else None

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pydantic
+
 from agents.allowed_modules import named_by_file
 from agents.errors import ConfigurationError
 from agents.trust import is_signature_of, signature_of, trusts_all
@@ -144,6 +146,10 @@ class RunFolder:
             ConfigurationError: There is something in it already.
         """
         with _refused(path, "read"):
+            there = next(each for each in (path, *path.absolute().parents) if each.exists())
+        if not there.is_dir():
+            raise ConfigurationError(f"{str(path)!r} cannot be made: {str(there)!r} is no folder. Give another one.")
+        with _refused(path, "read"):
             begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
         if begun:
             raise ConfigurationError(
@@ -190,20 +196,26 @@ class RunFolder:
             raise ConfigurationError(f"{str(path)!r} is no folder of a run: it has no {_FILE}.") from None
         except OSError as error:
             raise ConfigurationError(f"{path / _FILE} cannot be read: {error.strerror or error}.") from None
-        except ValueError as error:
-            raise ConfigurationError(
-                f"{path / _FILE} is damaged ({error}), and what was asked for is only there. What was learned is in "
-                f"the checkpoints: finder train AGENT --env ID --start-from {path}"
-            ) from None
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, str(error)) from None
         if not isinstance(told, dict) or not isinstance(told.get("settings"), dict):
-            raise ConfigurationError(f"{path / _FILE} does not describe a run.")
+            raise _damaged(path, "it does not describe a run")
         known = {each.name for each in fields(RunSettings)}
         if told.get("format") != _FORMAT or not set(told["settings"]) <= known:
             raise ConfigurationError(
                 f"{path / _FILE} has format {told.get('format')}, and this version of Finder reads format {_FORMAT}."
             )
-        ours = is_signature_of(told.get("signature"), told["settings"])
-        return cls(path, RunSettings(**told["settings"]), told.get("result"), told.get("command", ()), is_ours=ours)
+        try:
+            settings = pydantic.TypeAdapter(RunSettings).validate_python(told["settings"])
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            why = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg'].lower()}"
+            raise _damaged(path, f"{name} {why}") from None
+        result, command = told.get("result"), told.get("command", ())
+        if not (result is None or (isinstance(result, dict) and "reason" in result)) or isinstance(command, str):
+            raise _damaged(path, f"its result is {result!r}")
+        return cls(path, settings, result, command, is_ours=is_signature_of(told.get("signature"), told["settings"]))
 
     def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
         """Returns a block in which its settings name these modules, or any where this user wrote them here.
@@ -258,6 +270,14 @@ class RunFolder:
         }
         with replacing(self.path / _FILE, for_all=True) as file:
             file.write(json.dumps(told, indent=2, ensure_ascii=False).encode())
+
+
+def _damaged(folder: Path, why: str) -> ConfigurationError:
+    """The error for a folder whose settings cannot be read."""
+    return ConfigurationError(
+        f"{folder / _FILE} is damaged ({why}), and what was asked for is only there. What was learned is in the "
+        f"checkpoints: finder train AGENT --env ID --start-from {folder}"
+    )
 
 
 @contextlib.contextmanager

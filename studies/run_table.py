@@ -61,7 +61,7 @@ class RunTable:
         try:
             frame = readers[file.suffix.lower()](file)
         except FileNotFoundError:
-            raise StudyError(f"there is no table {str(path)!r}.") from None
+            raise StudyError(f"there is no table {str(path)!r}: check the path.") from None
         except (OSError, ValueError) as error:
             raise StudyError(f"the table {str(path)!r} cannot be read: {error}") from error
         return cls.of_frame(frame)
@@ -73,7 +73,7 @@ class RunTable:
         if missing:
             raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}.")
         if frame.empty:
-            raise StudyError("the table has no rows.")
+            raise StudyError(f"the table has no rows: it needs {', '.join(COLUMNS)}.")
         frame = frame.assign(**{name: _numbers(frame, name) for name in COLUMNS[1:]})
         if not (frame["env_steps"] > 0).all():
             raise StudyError("env_steps has a value that is not above 0.")

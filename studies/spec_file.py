@@ -71,6 +71,8 @@ def read_file(path: str | PathLike[str]) -> StudyFile:
         raise StudyError(f"{str(file)!r} cannot be read as text: {error}") from None
     try:
         data = tomllib.loads(text)
+    except RecursionError:
+        raise StudyError(f"{file} is nested too deeply: write values, lists and tables of these.") from None
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{file}: not valid TOML: {error}") from None
     return StudyFile(file, data, key_lines(text))
