@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.storages.journal import JournalFileBackend
 
+from studies.errors import StudyError
+
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
@@ -108,6 +110,18 @@ class WatchedJournal(JournalFileBackend):
         """See `JournalFileBackend`."""
         self._file.check()
         super().append_logs(logs)
+
+
+class ReadJournal(JournalFileBackend):
+    """A journal that is only read.
+
+    Args:
+        path: The file.
+    """
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Refuses to write; see `JournalFileBackend`."""
+        raise StudyError(f"the storage {self._file_path!r} can only be read: copy it to a place where you may write.")
 
 
 def _rescue(opened: sqlite3.Connection, place: Path) -> None:

@@ -226,19 +226,20 @@ def _patient(
 def _open_journal(address: StorageAddress) -> StudyStorage:
     from optuna.storages import JournalStorage
 
-    from studies.same_file import WatchedJournal
+    from studies.same_file import ReadJournal, WatchedJournal
 
     path = address.path
     assert path is not None
-    journal = SameFile(path)
-    optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
     beside = Path(f"{path}.episodes.db")
     place = StorageAddress("sqlite", url_of_path("sqlite", beside), beside, str(beside))
     if why_read_only(address):
+        read = JournalStorage(ReadJournal(str(path)))
         if not beside.exists():
-            return _storage_for_reading(address, optuna_storage, None, [])
+            return _storage_for_reading(address, read, None, [])
         engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
-        return _storage_for_reading(address, optuna_storage, engine, [engine.dispose])
+        return _storage_for_reading(address, read, engine, [engine.dispose])
+    journal = SameFile(path)
+    optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
     check_file(place, create=True)
     engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
     _tune_sqlite(engine)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but for tabs and newlines, and those that turn the direction of writing."""
@@ -50,6 +51,9 @@ class PlainConsole(Console):
 
     def render(self, renderable: RenderableType, options: Any = None) -> Iterable[Segment]:
         """Render something; see `rich.console.Console.render`."""
+        if isinstance(renderable, Text) and _COMMANDS.search(renderable.plain):
+            renderable = renderable.copy()  # before its lines are broken: what is visible takes place
+            renderable.plain = plain_text(renderable.plain)
         for segment in super().render(renderable, options):
             if segment.control or not _COMMANDS.search(segment.text):
                 yield segment

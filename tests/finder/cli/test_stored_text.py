@@ -1,0 +1,102 @@
+"""Text of a storage on a terminal: nothing that others wrote there is a command for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from damaged import change, make_study
+from rich.table import Table
+from rich.text import Text
+
+from finder.cli.console import print_json
+from finder.cli.plain_text import PlainConsole, plain_json, plain_text, shortened
+
+EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\x7f\u202eb"
+COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def evil(finder: Any) -> Any:
+    """A study whose name, reasons, values and traceback were written by somebody else."""
+    path = finder.folder / "finder.db"
+    make_study(f"sqlite:///{path}")
+    text = json.dumps(EVIL).replace("'", "''")
+    change(
+        path,
+        f"UPDATE studies SET study_name = '{EVIL}'",
+        "UPDATE trials SET state = 'FAIL' WHERE number = 1",
+        f"INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES (2, 'reason', '{text}')",
+        f"INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES (2, 'traceback', '{text}')",
+        f"UPDATE trial_user_attributes SET value_json = '{{\"x\": {text}}}' WHERE key = 'configuration'",
+        f"UPDATE study_user_attributes SET value_json = replace(value_json, '\"CartPole-v1\"', '{text}')",
+    )
+    return finder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("studies",),
+        ("studies", "--json"),
+        ("show", EVIL),
+        ("show", EVIL, "--json"),
+        ("show", EVIL, "--trial", "1"),
+        ("show", EVIL, "--trial", "1", "--json"),
+        ("best", EVIL),
+        ("best", EVIL, "--json"),
+        ("report", EVIL, "-o", "report.html"),
+        ("best", "another"),
+        ("delete", EVIL, "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_reaches_the_terminal(evil: Any, words: tuple[str, ...]) -> None:
+    ran = evil(*words)
+    assert ran.code in (0, 2), ran.err
+    assert ran.out or ran.err
+    assert not COMMANDS.search(ran.out), repr(ran.out)
+    assert not COMMANDS.search(ran.err), repr(ran.err)
+
+
+def test_the_study_is_still_told_by_its_name_in_json(evil: Any) -> None:
+    [study] = evil("studies", "--json").json
+    assert study["name"] == EVIL
+
+
+def test_a_visible_character_stands_for_each() -> None:
+    assert plain_text("a\x1b[2Jb\x00\x7f\x9b\u202e") == "a␛[2Jb␀␡\ufffd\ufffd"
+    assert plain_text("line\n\ttab é ✓ 日本") == "line\n\ttab é ✓ 日本"
+    assert json.loads(plain_json(json.dumps("\x9b\x7f", ensure_ascii=False))) == "\x9b\x7f"
+    assert plain_json('"\x9b"') == '"\\u009b"'
+
+
+@pytest.mark.parametrize("color", [None, "truecolor"])
+def test_own_styles_stay_commands(color: Any) -> None:
+    file = io.StringIO()
+    console = PlainConsole(file=file, force_terminal=color is not None, color_system=color, width=60)
+    table = Table("a long name")
+    table.add_row(Text("a\x1b[31mb", "bold"))
+    console.print(table)
+    console.print(Text("c\x1bd", "red"))
+    told = file.getvalue()
+    assert "a␛[31mb" in told
+    assert "c␛d" in told
+    assert ("\x1b[" in told) == (color is not None)
+    assert "\x1b[31mb" not in told
+
+
+def test_long_words_of_errors_are_cut() -> None:
+    assert shortened("short words stay " + "x" * 399) == "short words stay " + "x" * 399
+    assert shortened("y" * 1000) == "y" * 150 + "…" + "y" * 50
+
+
+def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": EVIL, "é": float("nan")})
+    told = capsys.readouterr().out
+    assert json.loads(told) == {"name": EVIL, "é": None}
+    assert "é" in told
+    assert not COMMANDS.search(told)
