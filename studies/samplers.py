@@ -104,10 +104,14 @@ def chosen_by_name() -> Iterator[None]:
 
 
 def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
-    """Raises `StudyError` for an argument that `target` does not have, or that is set in another place (`taken`)."""
-    allowed = set(inspect.signature(target).parameters) - taken
-    for key in kwargs:
+    """Raises `StudyError` for an argument that `target` does not have or the study sets (`taken`), and for text as a number."""
+    parameters = inspect.signature(target).parameters
+    allowed = set(parameters) - taken
+    for key, value in kwargs.items():
         if key in taken:
             raise StudyError(f"{what} takes {key!r} from the study, not from its arguments: set it there.")
         if key not in allowed:
             raise StudyError(f"{what} has no argument {key!r}. {nearest(key, allowed)}")
+        is_number = isinstance(parameters[key].default, int | float) and not isinstance(parameters[key].default, bool)
+        if is_number and isinstance(value, str):
+            raise StudyError(f"{what} has {value!r} as {key}: give a number, such as {parameters[key].default}.")

@@ -124,7 +124,6 @@ NAMES = [
     Mistake("lr '' --env CartPole-v1", "''", "Known: a2c"),
     Mistake("lr ppo --env gymnasium:CartPol-v1", "CartPol-v1", "Did you mean CartPole-v1"),
     Mistake("lr ppo --env CartPole-v99", "CartPole-v99", "CartPole-v1"),
-    Mistake("agents ppo ppo --env CartPole-v1", "'ppo'", "once"),
     Mistake("agents ppo a2c --env CartPole-v1 --optimizer adam --optimizer sgd --optimizer adam", "3", "2"),
     Mistake("opt PPO --optimizer ''", "''", "optimizer"),
     Mistake("opt PPO --optimizer 'sgd(momentum=2)'", "momentum", "2"),
