@@ -104,7 +104,7 @@ def chosen_by_name() -> Iterator[None]:
 
 
 def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
-    """Raises `StudyError` for an argument that `target` does not have or the study sets (`taken`), and for text as a number."""
+    """Raises `StudyError` for an argument that `target` does not have or refuses, or that the study sets (`taken`)."""
     parameters = inspect.signature(target).parameters
     allowed = set(parameters) - taken
     for key, value in kwargs.items():
