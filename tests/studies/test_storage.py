@@ -12,7 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from studies.errors import StudyError
-from studies.storage import _of_server, open_storage
+from studies.patience import Patience
+from studies.server_timeouts import options_of_server
+from studies.storage import open_storage
 from studies.storage_url import check_file, parse_storage_url
 
 
@@ -143,16 +145,17 @@ def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("url", "arguments"),
     [
-        ("postgresql+psycopg://h/d", {"connect_timeout": 10, "tcp_user_timeout": 30_000}),
-        ("postgresql+psycopg://h/d?connect_timeout=3", {"tcp_user_timeout": 30_000}),
-        ("mysql+pymysql://h/d", {"read_timeout": 60}),
+        ("postgresql+psycopg://h/d", {"tcp_user_timeout": 30_000}),
+        ("postgresql+psycopg://h/d?tcp_user_timeout=3", {"keepalives_idle": 15}),
+        ("mysql+pymysql://h/d", {"connect_timeout": 10, "read_timeout": 60, "write_timeout": 60}),
         ("postgresql+psycopg2://h/d", {}),
     ],
 )
 def test_a_server_that_is_cut_off_is_noticed(url: str, arguments: dict[str, int]) -> None:
-    given = _of_server(url)["connect_args"]
-    assert arguments.items() <= given.items()
-    assert ("connect_timeout" in given) == (arguments != {} and "connect_timeout" not in url)
+    options = options_of_server(url, Patience("a storage"))
+    assert arguments.items() <= options["connect_args"].items()
+    assert ("tcp_user_timeout" in options["connect_args"]) == ("tcp_user_timeout" in arguments)
+    assert ("module" in options) == ("psycopg:" in url)  # whose calls it limits, connecting too
 
 
 def test_sqlite_is_tuned(tmp_path: Path) -> None:
@@ -264,7 +267,7 @@ def test_a_file_that_is_open_here_keeps_its_locks(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user for a moment")
 @pytest.mark.parametrize("ending", ["db", "log"])
 def test_files_of_another_user(ending: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # which another user can enter
         path = Path(folder, f"finder.{ending}")
         with open_storage(str(path)):
             pass
