@@ -191,7 +191,7 @@ def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: 
     hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
     if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
         raise ConfigurationError(
-            f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS}, got {list(hidden_sizes)}."
+            f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS:,}, got {list(hidden_sizes)}."
         )
     try:
         keras.activations.get(activation)

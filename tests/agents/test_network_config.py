@@ -81,7 +81,11 @@ def test_convolutions():
         (IMAGE, {"convolutions": [[3, 4]]}, r"\[filters, kernel, stride\], whole numbers >= 1, got \[3, 4\]"),
         (IMAGE, {"convolutions": [[3, 4, 0]]}, "whole numbers >= 1"),
         (IMAGE, {}, r"large enough for the convolutions \[32, 8, 4\].*got \(20, 20, 1\)"),
-        (LINE, {"networks": {"actor": {"hidden_sizes": [0]}}}, r"hidden_sizes must be whole numbers >= 1, got \[0\]"),
+        (
+            LINE,
+            {"networks": {"actor": {"hidden_sizes": [0]}}},
+            r"hidden_sizes must be whole numbers >= 1 and <= 1,000,000, got \[0\]",
+        ),
         (
             LINE,
             {"networks": {"actor": {"hidden_sizes": 64}}},

@@ -431,7 +431,10 @@ def test_specs_of_nothing(agent, environment, message):
         (lambda: agents.make("dqn", "Pendulum-v1"), "DQN takes discrete actions, and 'Pendulum-v1' has Box"),
         (lambda: agents.make("dqn", "CartPole-v1", gama=0.9), "Did you mean gamma"),
         (lambda: agents.make("dqn", "CartPole-v1", activation="rellu"), "Unknown activation 'rellu'.* relu"),
-        (lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)), r"hidden_sizes must be .* >= 1, got \[8, 0\]"),
+        (
+            lambda: agents.make("ppo", "CartPole-v1", hidden_sizes=(8, 0)),
+            r"hidden_sizes must be .* >= 1 and <= 1,000,000, got \[8, 0\]",
+        ),
         (
             lambda: agents.make("ppo", "CartPole-v1", **{"critics.learning_rate": 1.0}),
             "Unknown optimizer 'critics' of PPO",
