@@ -109,9 +109,10 @@ class Collector:
         self._lengths += 1
         ended = []
         over = step.terminated | step.truncated
-        if explore and over.any():
+        some_over = over.any()
+        if explore and some_over:
             actor.restart(over)
-        for i in np.flatnonzero(over).tolist():
+        for i in np.flatnonzero(over).tolist() if some_over else ():
             position, environment = divmod(i, self.n_envs)
             ended.append(EndedEpisode(position, environment, float(self._returns[i]), int(self._lengths[i])))
             self._returns[i] = 0.0

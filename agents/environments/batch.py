@@ -83,7 +83,7 @@ class Environments:
         finally:
             under_way.end()
         self._begun_badly = {}
-        return self._seen(observations, self._begun_badly, "at its first reset")
+        return self._seen(observations, self._begun_badly, 0)
 
     def step(self, actions: Array) -> Step:
         """Steps every copy once; a copy whose episode ends starts its next one in the same step.
@@ -100,13 +100,12 @@ class Environments:
             stepped = self._copies.step(self._act(actions))
         finally:
             under_way.end()
-        when = f"step {self._steps:,}"
         errors = self._named(stepped.errors) if stepped.errors else stepped.errors
         rewards = stepped.rewards
-        observations = self._seen(stepped.observations, errors, when)
+        observations = self._seen(stepped.observations, errors, self._steps)
         if self._begun_badly:
             errors, self._begun_badly = {**errors, **self._begun_badly}, {}
-        if not np.isfinite(rewards).all():
+        if not _all_finite(rewards):
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
                 told = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
                 errors.setdefault(i, NonFiniteError(told))
@@ -116,7 +115,7 @@ class Environments:
             for i, final in stepped.finals.items():
                 # After a termination nothing follows: nothing may depend on what broke there.
                 ignored: dict[int, Exception] = {}
-                last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, when, i)
+                last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i)
                 successors[i] = last[0]
         infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
         return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
@@ -129,16 +128,16 @@ class Environments:
         """The same errors; those that only say what was observed say where too."""
         for i, error in errors.items():
             if isinstance(error, ObservationError):
-                errors[i] = self._strange(error, i, f"step {self._steps:,}")
+                errors[i] = self._strange(error, i, self._steps)
         return errors
 
-    def _seen(self, values: Array, errors: dict[int, Exception], when: str, first: int = 0) -> Array:
+    def _seen(self, values: Array, errors: dict[int, Exception], step: int, first: int = 0) -> Array:
         """Observations as agents see them, with 0 in place of those that cannot be, which are added to the errors.
 
         Args:
             values: Of the environments.
             errors: Copy -> what was wrong; errors that are there stay.
-            when: As errors say it.
+            step: Number of the step that gave them, 0 for the first reset.
             first: Copy that gave the first of them. Defaults to 0.
         """
         try:
@@ -149,31 +148,29 @@ class Environments:
                 try:
                     seen[i] = self._observe(values[i : i + 1])[0]
                 except ObservationError as error:
-                    errors.setdefault(first + i, self._strange(error, first + i, when))
-        return self._without_bad_numbers(seen, errors, when, first)
+                    errors.setdefault(first + i, self._strange(error, first + i, step))
+        return self._without_bad_numbers(seen, errors, step, first)
 
-    def _strange(self, error: ObservationError, copy: int, when: str) -> ObservationError:
-        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {when}).")
+    def _strange(self, error: ObservationError, copy: int, step: int) -> ObservationError:
+        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_when(step)}).")
 
-    def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], when: str, first: int) -> Array:
+    def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
         """The same with 0 in place of observations with NaN or infinity; see `_seen`."""
         if not self._measured:
             return observations
-        flat = observations.ravel()
-        # Finite only if all numbers are, and faster than `isfinite`. It may overflow, of which `dot` would warn.
-        if math.isfinite(np.vdot(flat, flat)) or np.isfinite(flat).all():
+        if _all_finite(observations.ravel()):
             return observations
         observations = observations.copy()
         for i in np.flatnonzero(~np.isfinite(observations.reshape(len(observations), -1)).all(axis=1)).tolist():
-            errors.setdefault(first + i, self._bad_numbers(observations[i], first + i, when))
+            errors.setdefault(first + i, self._bad_numbers(observations[i], first + i, step))
             observations[i] = 0
         return observations
 
-    def _bad_numbers(self, observation: Array, copy: int, when: str) -> NonFiniteError:
+    def _bad_numbers(self, observation: Array, copy: int, step: int) -> NonFiniteError:
         bad = observation[~np.isfinite(observation)]
         return NonFiniteError(
             f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
-            f"places (copy {copy}, {when})."
+            f"places (copy {copy}, {_when(step)})."
         )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
@@ -200,6 +197,17 @@ class Environments:
     def set_state(self, state: Any) -> None:
         """Goes on from what `get_state` gave."""
         self._copies.set_state(state)
+
+
+def _all_finite(numbers: Array) -> bool:
+    """Return whether all numbers [K] are finite."""
+    # The sum of squares is finite only if all numbers are, and is quicker. It may overflow, of which `dot` would warn.
+    return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
+
+
+def _when(step: int) -> str:
+    """Return at which step something happened, for errors."""
+    return f"step {step:,}" if step else "at its first reset"
 
 
 def can_be_pooled(spec: EnvironmentSpec) -> bool:
