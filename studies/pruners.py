@@ -85,8 +85,8 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`HalvingPruner`); it needs a budget in
       environment steps.
     - `hyperband`: first rung at a twenty-seventh, factor 3 (`HyperbandPruner`); it needs a budget in environment steps.
-    - `patient`: `patience` (5 reports) without an improvement of `min_delta`, then it asks the pruner that is named in
-      `wrapped` (none: it prunes).
+    - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
+      than `min_delta`, it asks the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
     - `threshold` (`lower`, `upper`): as in Optuna.
 
     Args:
