@@ -105,6 +105,18 @@ def test_environments_of_a_search_count_together(tmp_path: Path):
     assert 9 < int(longest[1]) < int(steps[1])
 
 
+@pytest.mark.real
+def test_an_agent_is_asked_by_its_name_while_others_collect_for_it(tmp_path: Path):
+    example = (ROOT / "examples" / "collectors.py").read_text()
+    quick = example.replace("env_steps=30_000", "env_steps=6_000").replace("seconds=5.0", "seconds=0.01")
+    assert quick.count("6_000") == quick.count("0.01") == 1
+    out = run(quick, tmp_path)
+    versions = [int(version) for version in re.findall(r"^version (\d+): pushes (?:left|right)$", out, re.M)]
+    assert len(versions) > 1
+    assert versions == sorted(versions)
+    assert re.search(r"^\d+ steps a second; the last returns: \[.*\d", out, re.M)
+
+
 def test_the_study_file_is_valid():
     from studies import StudySpec
 
