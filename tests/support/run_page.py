@@ -1,0 +1,133 @@
+"""Runs everything that a documentation page shows, in this process and in the current folder: `run_page.py PAGE`.
+
+Python blocks share one namespace, as in a notebook; one that begins with `# NAME.py` is written to that file too.
+Commands are called as `finder` calls them, in this process. Their text is that of the page but for `NUMBERS`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from doc_blocks import Block, blocks_of
+
+NUMBERS = {
+    # README.md
+    "env_steps=20_000)": "env_steps=4_200)",
+    "env_steps=500_000": "env_steps=512",
+    "env_steps=1_000_000": "env_steps=512",
+    "--horizon 1000000": "--horizon 2100",
+    "--steps 500000": "--steps 600",
+    "--evaluate-every 20000": "--evaluate-every 300",
+    "Evaluate(20_000": "Evaluate(500",
+    "100_000 - trainer": "1_200 - trainer",
+    # docs/agents.md
+    "--steps 200000": "--steps 1200",
+    "--steps 1000000": "--steps 17000",
+    "--evaluate-every 50000": "--evaluate-every 17000",
+    "--steps 50000": "--steps 1200",
+    "--steps 20000": "--steps 1200",
+    "env_steps=100_000)": "env_steps=2_100)",
+    # examples/study.toml
+    "env_steps = 30000": "env_steps = 2100",
+}
+"""Numbers of steps that are replaced, so that a page is run in a minute. Nothing else of a page is changed."""
+
+DEFAULT_STEPS = 4_200
+"""Environment steps of each run of a search that names no number: eight copies of Acrobot end an episode each."""
+
+
+def shortened(text: str) -> str:
+    """The text with the smaller numbers."""
+    for number, smaller in NUMBERS.items():
+        text = text.replace(number, smaller)
+    return text
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """The words of each command in a block, as a shell has them."""
+    commands = []
+    for line in _without_comments(text.replace("\\\n", " ")):
+        words = [found for word in shlex.split(line) for found in _matching(word)]
+        commands += [words] if words else []
+    return commands
+
+
+def _without_comments(text: str) -> list[str]:
+    """Lines, where a newline in quotes ends none."""
+    lines, quote, comment = [""], "", False
+    for before, letter in zip("\n" + text, text, strict=False):
+        if letter == "\n" and not quote:
+            lines.append("")
+            comment = False
+            continue
+        comment = comment or (letter == "#" and not quote and before.isspace())
+        if not comment:
+            quote = "" if letter == quote else quote or (letter if letter in "'\"" else "")
+            lines[-1] += letter
+    return lines
+
+
+def _matching(word: str) -> list[str]:
+    return sorted(glob.glob(word)) or [word] if "*" in word else [word]
+
+
+def run(block: Block, page: str, names: dict[str, Any]) -> None:
+    """Runs a block."""
+    text = shortened(block.text)
+    if block.language == "python":
+        if named := re.match(r"# (\w+\.py)\n", text):
+            Path(named[1]).write_text(text)
+        exec(compile("\n" * (block.line - 1) + text, page, "exec"), names)
+        return
+    from finder.cli import main
+
+    for program, *words in commands_of(text):
+        if program == "export":
+            os.environ.update([words[0].split("=", 1)])
+            continue
+        assert program == "finder", f"{page}:{block.line}: nobody runs {program!r} here: mark the block as not run"
+        print(f"{page}:{block.line}: finder {shlex.join(words)}", file=sys.stderr, flush=True)
+        code = main(words)
+        assert code == 0, f"{page}:{block.line}: finder {shlex.join(words)} ended with {code}"
+
+
+def shorten_defaults() -> None:
+    """Gives what names no number of steps a small one; servers take free ports and end at once."""
+    from finder import options
+    from finder.cli import train_settings
+    from studies import dashboard, proxy
+
+    steps, make_dashboard, make_proxy = options._steps, dashboard.make_dashboard, proxy.make_proxy
+    options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)
+    train_settings.DEFAULT_STEPS = 512
+    dashboard.make_dashboard = lambda storage, host, port, *args, **named: make_dashboard(
+        storage, host, 0, *args, **named
+    )
+    proxy.make_proxy = lambda storage, host, port, *args: make_proxy(storage, host, 0, *args)
+    dashboard._ThreadedServer.serve_forever = lambda *_, **__: None
+
+
+def main(page: Path) -> None:
+    """Runs a page."""
+    sys.path.insert(0, os.getcwd())
+    shorten_defaults()
+    names: dict[str, Any] = {"__name__": "__main__"}
+    before = Path("before.py")
+    if before.exists():  # what the page presupposes
+        exec(compile(before.read_text(), str(before), "exec"), names)
+    ran = 0
+    for block in blocks_of(page):
+        if block.is_code and block.not_run is None:
+            run(block, page.name, names)
+            ran += 1
+    print(f"{ran} blocks", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
