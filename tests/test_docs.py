@@ -60,6 +60,9 @@ assert main([
 class Scored(gym.Wrapper):
     """Tells at the end of an episode what each of its steps was worth."""
 
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1"))
+
     def reset(self, **options):
         self.length = 0
         return self.env.reset(**options)
@@ -68,9 +71,6 @@ class Scored(gym.Wrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.length += 1
         return observation, reward, terminated, truncated, {**info, "scores": np.ones(self.length)}
-
-
-agent = agents.AgentSpec.of("dqn", agents.EnvironmentSpec(lambda: Scored(gym.make("CartPole-v1")))).build(0)
 ''',
 }
 """Page -> what it presupposes: the reader's own files and trainings."""
