@@ -99,7 +99,7 @@ def test_the_words_of_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "a.py").touch()
     (tmp_path / "b.py").touch()
     text = 'finder a "b c"   # it\'s a comment\n\n# finder\nfinder d \\\n  \'{"e":\n1}\' *.py *.md f#g\n'
-    assert commands_of(text) == [
+    assert [*commands_of(text)] == [
         ["finder", "a", "b c"],
         ["finder", "d", '{"e":\n1}', "a.py", "b.py", "*.md", "f#g"],
     ]

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,12 @@ def shortened(text: str) -> str:
     return text
 
 
-def commands_of(text: str) -> list[list[str]]:
-    """The words of each command in a block, as a shell has them."""
-    commands = []
+def commands_of(text: str) -> Iterator[list[str]]:
+    """Gives the words of each command in a block as a shell has them, with the files that are there by then."""
     for line in _without_comments(text.replace("\\\n", " ")):
         words = [found for word in shlex.split(line) for found in _matching(word)]
-        commands += [words] if words else []
-    return commands
+        if words:
+            yield words
 
 
 def _without_comments(text: str) -> list[str]:
