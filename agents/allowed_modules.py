@@ -26,11 +26,14 @@ ALWAYS = ("agents", "finder", "studies", "gymnasium", "keras")
 _NEVER = ("finder.cli",)
 """The command line runs whatever its arguments name."""
 
+BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
+"""How a module is allowed, where a flag and an argument do it; see `only_modules`."""
+
 _ACTIVE = "FINDER_ONLY_MODULES"
 """Environment variable for the processes that a restricted one starts: what may be named, as JSON."""
 
 _PLACE = re.compile(r"(?:^|(?<=[\s=\"',\[]))([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*")
-"""What text names: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
+"""Pattern of what text names: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
 
 
 def modules_of_environment() -> tuple[str, ...]:
@@ -43,7 +46,7 @@ def only_modules(
     names: Iterable[str],
     namer: str = "the study",
     because: str = "others may write to its storage",
-    how: str = "--allow-module {0} (or {1}={0}; in Python allow_modules)",
+    how: str = BY_FLAG,
 ) -> Iterator[None]:
     """Has text name these modules only, here and in processes that are started meanwhile.
 
@@ -181,7 +184,7 @@ def _active() -> dict[str, Any] | None:
 
 
 def _is_own(name: str, active: Mapping[str, Any]) -> bool:
-    """Whether all of a module, or of a file, is allowed."""
+    """Return whether all of a module, or of a file, is allowed."""
     return bool(name) and not _is_never(name) and any(_is_in(name, each) for each in active["own"])
 
 

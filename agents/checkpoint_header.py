@@ -1,4 +1,4 @@
-"""What a checkpoint of a training says about itself; it is read without the rest, and without TensorFlow."""
+"""The header of a checkpoint of a training; it is read without the rest, and without TensorFlow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Contents = Literal["everything", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointHeader:
-    """What a checkpoint says about itself; it is read without the rest, and without TensorFlow.
+    """Header of a checkpoint: what it says about itself. It is read without the rest, and without TensorFlow.
 
     Attributes:
         algorithm: Class of the agent.

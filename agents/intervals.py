@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from agents.errors import ConfigurationError
+from agents.hyperparameters import LARGEST
 
 if TYPE_CHECKING:
     from agents.trainer import Trainer
 
-_LARGEST = 2**63
 
 _WRITTEN = re.compile(r"([\d_,]+(?:\.\d+)?(?:e\d+)?)\s*(|steps|env_steps|episodes|s|seconds)")
 
@@ -57,7 +57,7 @@ class Every:
         found = _WRITTEN.fullmatch(str(value).strip().lower())
         number = float(found[1].replace(",", "").replace("_", "") or "nan") if found else math.nan
         unit = found[2] if found else ""
-        if isinstance(value, bool) or not number < _LARGEST or (unit not in ("s", "seconds") and number % 1):
+        if isinstance(value, bool) or not number <= LARGEST or (unit not in ("s", "seconds") and number % 1):
             raise ConfigurationError(
                 f"An interval is {value!r}: write environment steps (10000), episodes (50episodes) or seconds (60s)."
             )

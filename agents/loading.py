@@ -17,6 +17,10 @@ FILE_MODULE = "agent_file_"
 """What the names of modules begin with that were made of a user's file."""
 
 
+class MissingModuleError(ConfigurationError):
+    """There is no module, or no file, of a name."""
+
+
 def loaded(path: str, kind: type | None = None) -> Any:
     """Returns what is there.
 
@@ -44,8 +48,9 @@ def module_of(name: str) -> Any:
     """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once.
 
     Raises:
-        ConfigurationError: It may not be named here (see `agents.allowed_modules`), there is none, or it cannot be
-            imported: whatever it raises meanwhile, `SystemExit` too, is the cause.
+        MissingModuleError: There is none.
+        ConfigurationError: It may not be named here (see `agents.allowed_modules`), or it cannot be imported: whatever
+            it raises meanwhile, `SystemExit` too, is the cause.
     """
     check_module(name)
     try:
@@ -54,11 +59,11 @@ def module_of(name: str) -> Any:
         raise
     except FileNotFoundError as error:
         if error.filename is None:  # of `_load_file`
-            raise ConfigurationError(str(error)) from error
+            raise MissingModuleError(str(error)) from error
         raise ConfigurationError(_why_not(name, error)) from error
     except ModuleNotFoundError as error:
         if not name.endswith(".py") and name.startswith(error.name or " "):
-            raise ConfigurationError(str(error)) from error  # it is not there itself
+            raise MissingModuleError(str(error)) from error  # it is not there itself
         raise ConfigurationError(_why_not(name, error)) from error
     except BaseException as error:  # whatever code of others raises
         raise ConfigurationError(_why_not(name, error)) from error

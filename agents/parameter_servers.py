@@ -142,7 +142,7 @@ def main() -> None:
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     with kept_to_loopback():
         server = tf.distribute.Server(
-            *(resolver.cluster_spec(), resolver.task_type, resolver.task_id), protocol="grpc", start=True
+            resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol="grpc", start=True
         )
     server.join()
 

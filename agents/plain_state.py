@@ -23,11 +23,11 @@ class Split(NamedTuple):
     """A state in three parts."""
 
     tree: Any
-    """What it is made of, as JSON values. A mapping in it has one key, which says what stands there."""
+    """The structure, as JSON values. A mapping in it has one key, which says what stands there."""
     arrays: list[Array]
     """The arrays, in the order in which the tree names them."""
     objects: list[Any]
-    """What is neither, by the tree's numbers."""
+    """The other values, by the tree's numbers."""
 
 
 def split(value: Any) -> Split:

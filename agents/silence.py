@@ -26,11 +26,12 @@ def import_tensorflow() -> None:
 def _caught_stderr() -> Iterator[None]:
     """Keeps what this process writes to file descriptor 2, and shows it only if an error follows."""
     try:
+        caught = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
         kept = os.dup(2)
-    except OSError:  # there is no stderr
+    except OSError:  # there is no stderr, or no room for what it says
         yield
         return
-    with tempfile.TemporaryFile() as caught:
+    with caught:
         os.dup2(caught.fileno(), 2)
         try:
             yield

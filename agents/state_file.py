@@ -97,7 +97,7 @@ def about(path: Path) -> dict[str, Any] | None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether this user's Finder wrote a file here: all of it but its arrays, so that what it names is this user's.
+    """Return whether this user's Finder wrote a file here: all but its arrays, so that what it names is theirs.
 
     Raises:
         ValueError: The file is not what it was when it was written.
@@ -156,7 +156,7 @@ def read_of_before(path: Path, *, trust: bool = False) -> Any:
 
 
 _DAMAGES = (zipfile.BadZipFile, KeyError, ValueError, struct.error, zlib.error, EOFError, NotImplementedError)
-"""What reading a damaged file raises. (Objects are unpickled when their checksum is right.)"""
+"""Errors of reading a damaged file. (Objects are unpickled when their checksum is right.)"""
 
 
 @contextmanager

@@ -25,7 +25,8 @@ from agents.strategies import StrategySpec
 from agents.trainer import Trainer
 from finder.run_folder import RunFolder, RunSettings
 from finder.watchdog import Fed, Watchdog
-from studies.spec import LARGEST, MOST_PROCESSES
+from studies.spaces import LARGEST
+from studies.spec import MOST_PROCESSES
 
 LAST_EPISODES = 100
 """Episodes that the result's mean return, and the target, are taken over."""

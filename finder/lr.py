@@ -28,7 +28,8 @@ from finder.search import run_search
 from finder.suggestion import smooth
 from finder.watching import is_silenced
 from studies.defaults import DEFAULT_STORAGE
-from studies.spec import LARGEST, MOST_SEEDS
+from studies.spaces import LARGEST
+from studies.spec import MOST_SEEDS
 from studies.storage import open_storage
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from agents.allowed_modules import only_modules
+from agents.allowed_modules import BY_FLAG, only_modules
 from studies.study import OpenStudy
 
-BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
 BY_ENVIRONMENT = "{1}={0}"
 
 

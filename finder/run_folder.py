@@ -147,10 +147,9 @@ class RunFolder:
         """
         with _refused(path, "read"):
             there = next(each for each in (path, *path.absolute().parents) if each.exists())
+            begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
         if not there.is_dir():
             raise ConfigurationError(f"{str(path)!r} cannot be made: {str(there)!r} is no folder. Give another one.")
-        with _refused(path, "read"):
-            begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
         if begun:
             raise ConfigurationError(
                 f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."

@@ -17,7 +17,7 @@ from studies.errors import StudyError, nearest
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 """The largest whole number that databases keep."""
 
 Json = Any
@@ -262,8 +262,8 @@ def check_json(value: Json) -> None:
 
 def _check_range(low: float, high: float, log: bool, step: float | None) -> None:
     for end in (low, high):
-        if isinstance(end, int) and abs(end) > _LARGEST:
-            raise StudyError(f"{low}:{high} has {end}: whole numbers go up to {_LARGEST}.")
+        if isinstance(end, int) and abs(end) > LARGEST:
+            raise StudyError(f"{low}:{high} has {end}: whole numbers go up to {LARGEST}.")
     if not low < high:
         raise StudyError(f"low is {low} and high is {high}: low must be below high; for one value give just the value.")
     if log and low <= 0:

@@ -15,7 +15,7 @@ from studies.plan import grid_rows, inferred_spaces, settled_rows
 from studies.pruners import check_pruner_name
 from studies.redaction import redacted
 from studies.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
-from studies.spaces import Choice, Json, Space, SpaceField, check_json
+from studies.spaces import LARGEST, Choice, Json, Space, SpaceField, check_json
 from studies.words import class_or_id
 
 
@@ -41,9 +41,6 @@ def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
     return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
 
-
-LARGEST = 2**63 - 1
-"""The largest whole number that databases keep."""
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed of samplers."""

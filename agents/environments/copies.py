@@ -88,8 +88,6 @@ class Copies(ABC):
 def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
     """Raises `ObservationError` for an observation of another shape: written into an array, it may be repeated."""
     given = getattr(observation, "shape", None)
-    if given == shape:
-        return
     if given is None:
         given = () if isinstance(observation, int | float) else np.shape(observation)
     if given != shape:

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.errors import ConfigurationError, unknown_name
-from agents.loading import loaded, module_of
+from agents.loading import MissingModuleError, loaded, module_of
 
 Maker = Callable[..., gym.Env[Any, Any]]
 
@@ -35,7 +35,7 @@ def found_environment(id: str) -> str | Maker:
         found = getattr(module_of(module), name, None)
     except ConfigurationError as error:
         told = str(error)
-        if isinstance(error.__cause__, ImportError | FileNotFoundError) and "cannot be imported" not in told:
+        if isinstance(error, MissingModuleError):
             what = "the file" if module.endswith(".py") else f"module {module!r}"
             told = f"{what} cannot be imported: {told}."
         raise ConfigurationError(f"Environment {id!r}: {told}") from error

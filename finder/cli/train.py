@@ -19,9 +19,9 @@ from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
 _GOING_ON = {
-    *("context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds"),
-    *("trust", "allow_module", "json", "quiet"),
-}
+    "context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "trust", "allow_module", "json",
+    "quiet",
+}  # fmt: skip
 """What can be said to a run that goes on."""
 
 
@@ -263,7 +263,7 @@ def train(
             _refuse(given & as_it_is, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
-                *(from_, storage or DEFAULT_STORAGE, agent, state, chosen),
+                from_, storage or DEFAULT_STORAGE, agent, state, chosen,
                 allow_modules=allow_module or (), until=until, quiet=quiet,
             )  # fmt: skip
         else:

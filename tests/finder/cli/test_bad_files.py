@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -227,23 +225,17 @@ def furnish(folder: Path) -> None:
     write_all(folder, {**FILES, **{name: _checkpoint(content) for name, content in checkpoints.items()}})
 
 
-@functools.cache
-def _template() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="bad-files-"))
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files, which are made once."""
+    folder = tmp_path_factory.mktemp("bad-files")
     furnish(folder)
     return folder
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _leaves_no_file() -> Any:
-    yield
-    shutil.rmtree(_template())
-    _template.cache_clear()
-
-
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_it_is_told_in_one_line(finder: Any, case: Mistake) -> None:
-    shutil.copytree(_template(), finder.folder, dirs_exist_ok=True)
+def test_it_is_told_in_one_line(finder: Any, template: Path, case: Mistake) -> None:
+    shutil.copytree(template, finder.folder, dirs_exist_ok=True)
     check(case, *finder(*case.words))
     storage = finder.folder / "finder.db"
     assert not storage.exists() or finder("studies", "--json").json == []

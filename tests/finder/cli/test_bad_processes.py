@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +47,10 @@ FILES: dict[str, str | bytes] = {
 }
 
 
-@functools.cache
-def _template() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="bad-processes-"))
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files, which are made once."""
+    folder = tmp_path_factory.mktemp("bad-processes")
     make_study(f"sqlite:///{folder}/real.db")
     write_all(folder, FILES)
     for case in ALL:
@@ -62,17 +61,12 @@ def _template() -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _leaves_no_file() -> Any:
-    yield
-    shutil.rmtree(_template())
-    _template.cache_clear()
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("case", ALL, ids=ids(ALL))
-def test_a_process_tells_it_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_tells_it_in_one_line(
+    finder: Any, template: Path, case: Mistake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
-    shutil.copytree(_template(), finder.folder, dirs_exist_ok=True)
+    shutil.copytree(template, finder.folder, dirs_exist_ok=True)
     done = finder.python("-c", MAIN, *case.words)
     check(case, done.returncode, done.stdout, done.stderr)
