@@ -27,12 +27,12 @@ CASES = {  # agent, executor, trials, environment steps of each, settings
 
 RUN = """
 import json, os, sys, time
-from finder.checkpoints import Checkpoints
+from finder.trials.checkpoints import Checkpoints
 from finder.executors import make_executor
-from finder.ingredients import Ingredients
-from finder.search import Search
-from studies.opening import open_study
-from studies.spec import StudySpec
+from finder.search.ingredients import Ingredients
+from finder.search.search import Search
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
 
 name, executor, n_trials, env_steps, fixed, folder, seconds = json.loads(sys.argv[1])
 os.environ["FINDER_CHECKPOINTS"] = folder

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spaces import FloatRange, Space
-from studies.spec import StudySpec
+from studies.database.records import EpisodeRecord
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spaces import FloatRange, Space
+from studies.spec.spec import StudySpec
 
 SPACE: dict[str, Space] = {
     "learning_rate": FloatRange(low=1e-5, high=1e-1, log=True),

@@ -21,7 +21,7 @@ from typing import Any
 import pick_measures
 from pick_measures import PRUNING, Json
 
-from studies.run_table import RunTable
+from studies.policies.run_table import RunTable
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "pick.jsonl"

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from studies.analysis.ranking import Candidate, rank, worst_choice
+from studies.analysis.rates import rate_finding
+from studies.analysis.recommending import recommended
 from studies.policies import make_policy
-from studies.pruners import RACE_RUNGS
-from studies.racing import Racer, staying
-from studies.ranking import Candidate, rank, worst_choice
-from studies.rates import rate_finding
-from studies.recommending import recommended
-from studies.replay import CLOSE, coverage, groups_of, plateau, replay_often, run_policy, summary
-from studies.run_table import RunTable
-from studies.sequential_test import undecided
-from studies.statistics import estimate
-from studies.values import iqm
+from studies.policies.replay import CLOSE, coverage, groups_of, plateau, replay_often, run_policy, summary
+from studies.policies.run_table import RunTable
+from studies.scheduling.pruners import RACE_RUNGS
+from studies.statistics.intervals import estimate
+from studies.statistics.racing import Racer, staying
+from studies.statistics.sequential_test import undecided
+from studies.statistics.values import iqm
 
 Json = Any
 

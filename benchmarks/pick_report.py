@@ -131,7 +131,8 @@ def _rates(found: Sequence[str], told: Told, share: float) -> list[str]:
         "",
         "How far an optimizer's best rate moves for each decade of steps, from a quarter of the runs to their ends: "
         f"{drift}. "
-        "The product uses -0.75 ± 0.5, found on smoothed curves, where best rates jump less (`studies/drift.py`).",
+        "The product uses -0.75 ± 0.5, found on smoothed curves, where best rates jump less "
+        "(`studies/statistics/drift.py`).",
     ]
     return lines
 
@@ -141,7 +142,7 @@ def _horizon(found: Sequence[str], told: Told) -> list[str]:
         "### For a longer run",
         "",
         "What a search says of each optimizer's best rate at the ends of the runs when it has seen a share of them, "
-        "eleven rates on so many seeds each (`studies/rates.py`).",
+        "eleven rates on so many seeds each (`studies/analysis/rates.py`).",
         "",
         "| seen | seeds | tables | within a factor of 3 | bias, decades | 95% intervals that hold | their width | "
         "called safe |",

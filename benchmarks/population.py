@@ -93,7 +93,7 @@ def one(words: str) -> None:
     """What `search` runs."""
     import numpy as np
 
-    from finder.search import run_search
+    from finder.search.search import run_search
     from studies import StudySpec
 
     told = json.loads(words)
@@ -168,9 +168,9 @@ def floor() -> None:
     import numpy as np
 
     from agents import AgentSpec
+    from agents.buffers import Batches
+    from agents.buffers.buffer import in_order
     from agents.population import Population
-    from agents.replay import Batches
-    from agents.replay.memory import in_order
 
     lines = [
         "| agent | floating-point operations a gradient step | floor, µs | measured, µs | times the floor |",
@@ -352,7 +352,7 @@ _REPLAYS = (
 import numpy as np
 from agents import AgentSpec, Trainer
 from agents.population import Population
-from agents.replay import Transition
+from agents.buffers import Transition
 population = Population(AgentSpec.of("dqn", "CartPole-v1", {"buffer_size": 50_000}), [{"seed": i} for i in range(128)])
 trainer = Trainer(population)
 trainer.train(env_steps=1_100)  # updates too
@@ -368,9 +368,9 @@ _TRIALS = (
     _RESIDENT
     + """
 from finder.executors import make_executor
-from finder.search import run_search
+from finder.search.search import run_search
 from studies import StudySpec
-import finder.search as s
+import finder.search.search as s
 seen = {}
 ended = s.Search.ended
 def noting(self, number, outcome):

@@ -30,9 +30,9 @@ import numpy as np
 
 import agents
 from agents import Trainer
-from agents.agent import UpdateMetrics
-from agents.callbacks import Callback
-from finder.range_test import range_test
+from agents.callbacks.callback import Callback
+from agents.contract.agent import UpdateMetrics
+from finder.range_test.range_test import range_test
 
 RESULTS = Path(__file__).parent / "results" / "range-test-stops.csv"
 COLUMNS = (

@@ -20,9 +20,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from finder.executors import Executor, make_executor
-from finder.ingredients import Ingredients
-from finder.search import Search
-from finder.trial import Outcome, TrialSpec
+from finder.search.ingredients import Ingredients
+from finder.search.search import Search
+from finder.trials.trial import Outcome, TrialSpec
 from studies import StudySpec, open_study
 
 RESULTS = Path(__file__).parent / "results"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from returns_cases import CASES
 
-from studies.values import iqm_of_population
+from studies.statistics.values import iqm_of_population
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -33,8 +33,8 @@ COLUMNS = ("case", "seed", "env_steps", "n_episodes", "greedy_mean", "greedy_std
 
 def run(name: str) -> list[dict[str, Any]]:
     import agents
+    from agents.backend.variables import assign_all
     from agents.population import Population
-    from agents.variables import assign_all
 
     case = CASES[name]
     # Gymnasium's own environments: EnvPool, where it is installed, plays the same games with other random numbers.
@@ -67,7 +67,7 @@ def run(name: str) -> list[dict[str, Any]]:
 
 def reached(agent: Any, n_episodes: int, seed: int) -> Any:
     """100 for each episode whose last reward is 0, as goal environments give it where their goal is reached; else 0."""
-    from agents.collector import Collector
+    from agents.collection.collector import Collector
 
     agent.refresh()
     collector = Collector(agent.environment, 1, [seed])

@@ -125,7 +125,7 @@ def train(case: Case, optimizer: str) -> dict[tuple[float, int], list[tuple[int,
 
     from agents import AgentSpec, Trainer
     from agents.population import Population
-    from studies.values import last_part_return, windowed_mean
+    from studies.statistics.values import last_part_return, windowed_mean
 
     members = [(rate, seed) for rate in rates_of(case, optimizer) for seed in SEEDS]
     spec = AgentSpec.of(scaled(case.agent, case.reward_scale), case.env, {**case.params, "optimizer": optimizer})
@@ -155,7 +155,7 @@ def train(case: Case, optimizer: str) -> dict[tuple[float, int], list[tuple[int,
 
 def scaled(agent: str, scale: float) -> Any:
     """The agent, learning from rewards times `scale`."""
-    from agents.algorithms.registry import agent_class
+    from agents.contract.registry import agent_class
 
     base: Any = agent_class(agent)
     if scale == 1.0:

@@ -22,11 +22,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from studies.opening import open_study
-from studies.spaces import FloatRange
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy, load_study
+from studies.recording.opening import open_study
+from studies.spec.spaces import FloatRange
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy, load_study
 
 RESULTS = Path(__file__).parent / "results" / "workers.jsonl"
 
@@ -36,9 +36,9 @@ WORKER = """
 import json, sys, time
 import sqlalchemy as sa
 from finder.executors import make_executor
-from finder.ingredients import Ingredients
-from finder.search import Search
-from studies.opening import join_study
+from finder.search.ingredients import Ingredients
+from finder.search.search import Search
+from studies.recording.opening import join_study
 
 url, name, executor, n_jobs = sys.argv[1:]
 asked = {"statements": 0, "database": 0.0}
@@ -148,7 +148,7 @@ def _storage(kind: str) -> Iterator[str]:
                 yield url
                 return
             with open_storage(url) as storage:
-                from studies.proxy import make_proxy
+                from studies.servers.proxy import make_proxy
 
                 proxy, port = make_proxy(storage, "127.0.0.1", 0)
                 proxy.start()
@@ -161,7 +161,7 @@ def _storage(kind: str) -> Iterator[str]:
 @contextlib.contextmanager
 def _dashboard(storage: StudyStorage) -> Iterator[None]:
     """A dashboard that is asked for its trials without a rest."""
-    from studies.dashboard import make_dashboard
+    from studies.servers.dashboard import make_dashboard
 
     ended = threading.Event()
     with make_dashboard(storage, port=0) as server:

@@ -11,7 +11,7 @@ from keras import ops
 
 from agents import KerasAgent, RolloutMemory, network
 from agents.exploration import Softmax, greedy
-from agents.returns import discounted_returns
+from agents.functional.returns import discounted_returns
 
 
 class Reinforce(KerasAgent):

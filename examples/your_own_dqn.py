@@ -14,7 +14,7 @@ from keras import ops
 
 from agents import OffPolicyAgent, OffPolicyConfig, hyperparameter, network
 from agents.exploration import AdaptiveEpsilonGreedy, greedy
-from agents.networks import of_actions
+from agents.networks.builders import of_actions
 
 
 @dataclass(frozen=True, kw_only=True)

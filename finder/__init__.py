@@ -9,33 +9,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from finder.histories import histories_data as histories_data
-    from finder.histories import plot_losses as plot_losses
-    from finder.histories import plot_returns as plot_returns
-    from finder.lr import LRFinder as LRFinder
-    from finder.optimizer import OptFinder as OptFinder
-    from finder.parallel import AgentFinder as AgentFinder
-    from finder.parallel import ParallelFinder as ParallelFinder
-    from finder.picked import picked_agent as picked_agent
-    from finder.range_test import RangeTestResult as RangeTestResult
-    from finder.results import SearchResult as SearchResult
-    from finder.search import run_search as run_search
-    from finder.tuning import run_file as run_file
-    from finder.tuning import submit_file as submit_file
-    from finder.tuning import tune as tune
-    from finder.worker import work as work
+    from finder.finders.lr import LRFinder as LRFinder
+    from finder.finders.optimizer import OptFinder as OptFinder
+    from finder.finders.parallel import AgentFinder as AgentFinder
+    from finder.finders.parallel import ParallelFinder as ParallelFinder
+    from finder.finders.tuning import run_file as run_file
+    from finder.finders.tuning import submit_file as submit_file
+    from finder.finders.tuning import tune as tune
+    from finder.finders.worker import work as work
+    from finder.long_run.histories import histories_data as histories_data
+    from finder.long_run.histories import plot_losses as plot_losses
+    from finder.long_run.histories import plot_returns as plot_returns
+    from finder.long_run.picked import picked_agent as picked_agent
+    from finder.range_test.range_test import RangeTestResult as RangeTestResult
+    from finder.search.results import SearchResult as SearchResult
+    from finder.search.search import run_search as run_search
 
 _HOME = {
-    "finder.histories": ("histories_data", "plot_losses", "plot_returns"),
-    "finder.lr": ("LRFinder",),
-    "finder.optimizer": ("OptFinder",),
-    "finder.parallel": ("AgentFinder", "ParallelFinder"),
-    "finder.picked": ("picked_agent",),
-    "finder.range_test": ("RangeTestResult",),
-    "finder.results": ("SearchResult",),
-    "finder.search": ("run_search",),
-    "finder.tuning": ("run_file", "submit_file", "tune"),
-    "finder.worker": ("work",),
+    "finder.long_run.histories": ("histories_data", "plot_losses", "plot_returns"),
+    "finder.finders.lr": ("LRFinder",),
+    "finder.finders.optimizer": ("OptFinder",),
+    "finder.finders.parallel": ("AgentFinder", "ParallelFinder"),
+    "finder.long_run.picked": ("picked_agent",),
+    "finder.range_test.range_test": ("RangeTestResult",),
+    "finder.search.results": ("SearchResult",),
+    "finder.search.search": ("run_search",),
+    "finder.finders.tuning": ("run_file", "submit_file", "tune"),
+    "finder.finders.worker": ("work",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [

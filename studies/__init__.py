@@ -9,18 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from studies.dashboard import attach_figures, serve
-    from studies.episodes import EpisodeTable
+    from studies.analysis.listing import StudySummary, list_studies
+    from studies.analysis.no_pick import NoPick
+    from studies.analysis.pick import Pick, best, best_optimizer
+    from studies.analysis.ranking import Candidate, Ranked, rank
+    from studies.analysis.recommending import recommended
+    from studies.database.episodes import EpisodeTable
+    from studies.database.records import Ask, EpisodeRecord
     from studies.errors import StudyError
-    from studies.listing import StudySummary, list_studies
-    from studies.no_pick import NoPick
-    from studies.opening import delete_study, join_study, open_study
-    from studies.pick import Pick, best, best_optimizer
-    from studies.pruners import PRUNERS, make_pruner
-    from studies.ranking import Candidate, Ranked, rank
-    from studies.recommending import recommended
-    from studies.recorder import Recorder
-    from studies.records import Ask, EpisodeRecord
+    from studies.recording.opening import delete_study, join_study, open_study
+    from studies.recording.recorder import Recorder
     from studies.reports import (
         plot_learning_curves,
         plot_learning_rate,
@@ -28,25 +26,27 @@ if TYPE_CHECKING:
         plot_trials,
         write_report,
     )
-    from studies.samplers import SAMPLERS, make_sampler
-    from studies.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution, parse_space
-    from studies.spec import StudySpec
-    from studies.storage import StudyStorage, open_storage
-    from studies.study import OpenStudy, load_study
-    from studies.values import iqm, last_part_return, windowed_mean
+    from studies.scheduling.pruners import PRUNERS, make_pruner
+    from studies.scheduling.samplers import SAMPLERS, make_sampler
+    from studies.servers.dashboard import attach_figures, serve
+    from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Space, distribution, parse_space
+    from studies.spec.spec import StudySpec
+    from studies.statistics.values import iqm, last_part_return, windowed_mean
+    from studies.storage.storage import StudyStorage, open_storage
+    from studies.study.study import OpenStudy, load_study
 
 _HOMES = {
-    "studies.dashboard": ("attach_figures", "serve"),
-    "studies.episodes": ("EpisodeTable",),
+    "studies.servers.dashboard": ("attach_figures", "serve"),
+    "studies.database.episodes": ("EpisodeTable",),
     "studies.errors": ("StudyError",),
-    "studies.listing": ("StudySummary", "list_studies"),
-    "studies.no_pick": ("NoPick",),
-    "studies.pick": ("Pick", "best", "best_optimizer"),
-    "studies.pruners": ("PRUNERS", "make_pruner"),
-    "studies.ranking": ("Candidate", "Ranked", "rank"),
-    "studies.recommending": ("recommended",),
-    "studies.recorder": ("Recorder",),
-    "studies.records": ("Ask", "EpisodeRecord"),
+    "studies.analysis.listing": ("StudySummary", "list_studies"),
+    "studies.analysis.no_pick": ("NoPick",),
+    "studies.analysis.pick": ("Pick", "best", "best_optimizer"),
+    "studies.scheduling.pruners": ("PRUNERS", "make_pruner"),
+    "studies.analysis.ranking": ("Candidate", "Ranked", "rank"),
+    "studies.analysis.recommending": ("recommended",),
+    "studies.recording.recorder": ("Recorder",),
+    "studies.database.records": ("Ask", "EpisodeRecord"),
     "studies.reports": (
         "plot_learning_curves",
         "plot_learning_rate",
@@ -54,13 +54,13 @@ _HOMES = {
         "plot_trials",
         "write_report",
     ),
-    "studies.samplers": ("SAMPLERS", "make_sampler"),
-    "studies.spaces": ("Choice", "Fixed", "FloatRange", "IntRange", "Space", "distribution", "parse_space"),
-    "studies.spec": ("StudySpec",),
-    "studies.storage": ("StudyStorage", "open_storage"),
-    "studies.values": ("iqm", "last_part_return", "windowed_mean"),
-    "studies.opening": ("delete_study", "join_study", "open_study"),
-    "studies.study": ("OpenStudy", "load_study"),
+    "studies.scheduling.samplers": ("SAMPLERS", "make_sampler"),
+    "studies.spec.spaces": ("Choice", "Fixed", "FloatRange", "IntRange", "Space", "distribution", "parse_space"),
+    "studies.spec.spec": ("StudySpec",),
+    "studies.storage.storage": ("StudyStorage", "open_storage"),
+    "studies.statistics.values": ("iqm", "last_part_return", "windowed_mean"),
+    "studies.recording.opening": ("delete_study", "join_study", "open_study"),
+    "studies.study.study": ("OpenStudy", "load_study"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,6 +12,6 @@ def storage_flag(storage: str) -> str:
     Args:
         storage: Its label, which has stars in the place of a password.
     """
-    from studies.storage_url import default_label
+    from studies.storage.storage_url import default_label
 
     return "" if storage == default_label() else f" --storage {shlex.quote(storage)}"

@@ -15,7 +15,7 @@ from require_all import (  # noqa: F401 - hooks
 )
 
 from agents.shared_objects import place
-from agents.trust import KEY_VARIABLE, TRUST_VARIABLE
+from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
 
 
 @pytest.fixture(scope="session", autouse=True)

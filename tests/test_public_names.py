@@ -11,12 +11,12 @@ from fakes import SMALL_PPO
 import agents
 import finder
 import studies
-from agents.agent import UpdateMetrics
+from agents.contract.agent import UpdateMetrics
 from agents.short_repr import short
 from finder import LRFinder, OptFinder, ParallelFinder
-from finder.histories import HistoriesData, RunHistory
-from finder.range_test import RangeTestResult, Sweep
-from finder.suggestion import Suggestion
+from finder.long_run.histories import HistoriesData, RunHistory
+from finder.range_test.range_test import RangeTestResult, Sweep
+from finder.range_test.suggestion import Suggestion
 from studies import StudySpec, open_storage, open_study
 
 ENV = "fakes:TwoStep-v0"
@@ -40,7 +40,7 @@ def test_the_result_of_a_training_fits_on_a_line():
 
 
 def test_a_history_without_episodes_has_no_mean():
-    assert repr(agents.run.History()) == "History(0 episodes)"
+    assert repr(agents.training.run.History()) == "History(0 episodes)"
 
 
 def test_records_with_arrays_show_shapes():

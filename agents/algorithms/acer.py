@@ -19,15 +19,15 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from gymnasium import spaces
 
-from agents.backend import keras, ops
-from agents.config import hyperparameter
-from agents.distributions import Categorical
+from agents.backend.tensorflow import keras, ops
+from agents.buffers import TrajectoryReplay
+from agents.config.agent_config import hyperparameter
+from agents.config.network_config import NetworkConfig
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.keras_agent import KerasAgent
-from agents.network_config import NetworkConfig
-from agents.networks import network, of_actions
-from agents.replay import TrajectoryReplay
-from agents.retrace import retrace
+from agents.functional.retrace import retrace
+from agents.networks.builders import network, of_actions
+from agents.networks.distributions import Categorical
 
 Array = np.ndarray[Any, Any]
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.backend import keras
-from agents.config import explores, hyperparameter
-from agents.continuous import ContinuousAgent, ContinuousConfig
-from agents.learning import Turn
-from agents.networks import network
+from agents.algorithms.continuous import ContinuousAgent, ContinuousConfig
+from agents.backend.tensorflow import keras
+from agents.config.agent_config import explores, hyperparameter
+from agents.networks.builders import network
+from agents.updates.gradient_steps import Turn
 
 Array = np.ndarray[Any, Any]
 

@@ -16,16 +16,16 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from gymnasium import spaces
 
-from agents.action_values import ActionValues, ScalarValues
-from agents.backend import keras, ops
-from agents.categorical_values import CategoricalValues
-from agents.config import explores, hyperparameter
-from agents.dueling import Dueling, dueling_head, split_hidden
+from agents.algorithms.off_policy import OffPolicyAgent, OffPolicyConfig
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import explores, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
-from agents.networks import network, noisy_network, of_actions
-from agents.noisy import NoisyDense, draw_noise
-from agents.off_policy import OffPolicyAgent, OffPolicyConfig
+from agents.networks.action_values import ActionValues, ScalarValues
+from agents.networks.builders import network, noisy_network, of_actions
+from agents.networks.categorical_values import CategoricalValues
+from agents.networks.dueling import Dueling, dueling_head, split_hidden
+from agents.networks.noisy import NoisyDense, draw_noise
 
 Array = np.ndarray[Any, Any]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, OneLossConfig, approximate_kl
-from agents.backend import ops
-from agents.config import hyperparameter
+from agents.algorithms.actor_critic import ActorCritic, OneLossConfig, approximate_kl
+from agents.backend.tensorflow import ops
+from agents.buffers import RolloutMemory
+from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
-from agents.replay import RolloutMemory
 
 
 @dataclass(frozen=True, kw_only=True)

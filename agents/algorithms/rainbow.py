@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.algorithms.dqn import DQN, DQNConfig, has_atoms
-from agents.config import hyperparameter
-from agents.replay_config import is_prioritized
+from agents.config.agent_config import hyperparameter
+from agents.config.buffer_config import is_prioritized
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.backend import keras, ops
-from agents.config import hyperparameter
-from agents.continuous import ContinuousAgent, ContinuousConfig
-from agents.distributions import SquashedGaussian
+from agents.algorithms.continuous import ContinuousAgent, ContinuousConfig
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
-from agents.learning import Turn
-from agents.networks import constant, network
+from agents.networks.builders import constant, network
+from agents.networks.distributions import SquashedGaussian
+from agents.updates.gradient_steps import Turn
 
 Array = np.ndarray[Any, Any]
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.algorithms.ddpg import DDPG, DDPGConfig
-from agents.backend import ops
-from agents.config import hyperparameter
+from agents.backend.tensorflow import ops
+from agents.config.agent_config import hyperparameter
 
 Array = np.ndarray[Any, Any]
 

@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.actor_critic import ActorCritic, ActorCriticConfig
-from agents.backend import keras, ops, tf
-from agents.config import hyperparameter
+from agents.algorithms.actor_critic import ActorCritic, ActorCriticConfig
+from agents.backend.tensorflow import keras, ops, tf
+from agents.buffers import RolloutMemory
+from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
-from agents.replay import RolloutMemory
-from agents.trust_region import largest_step, line_search
+from agents.functional.trust_region import largest_step, line_search
 
 
 @dataclass(frozen=True, kw_only=True)

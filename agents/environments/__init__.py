@@ -5,8 +5,8 @@ episode ended; where the next episode starts is told apart from it. How the copi
 `pool`, `asynchronous`, `ray_copies`) makes no difference to the rest.
 """
 
-from agents.environments.batch import Environments, Step
 from agents.environments.places import check_environment_id
 from agents.environments.spec import EnvironmentSpec
+from agents.environments.vector.batch import Environments, Step
 
 __all__ = ["EnvironmentSpec", "Environments", "Step", "check_environment_id"]

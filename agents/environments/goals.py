@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from agents.environments.transforms import batch_of_one, observation_transform, sizes_of_parts
 from agents.errors import ConfigurationError
-from agents.loading import loaded
+from agents.trust.loading import loaded
 
 Array = np.ndarray[Any, Any]
 Judge = Callable[[Array, Array], tuple[Array, Array]]

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.errors import ConfigurationError, unknown_name
-from agents.loading import MissingModuleError, loaded, module_of
+from agents.trust.loading import MissingModuleError, loaded, module_of
 
 Maker = Callable[..., gym.Env[Any, Any]]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from agents.errors import ConfigurationError, unknown_name
-from agents.loading import loaded, place_of
+from agents.trust.loading import loaded, place_of
 
 Wrapping = str | Callable[..., gym.Env[Any, Any]]
 """A name with arguments, or a function (a class, a `functools.partial`) from an environment to the wrapped one."""

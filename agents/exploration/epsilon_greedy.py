@@ -11,7 +11,7 @@ from agents.errors import ConfigurationError
 from agents.exploration.policy import Policy
 from agents.exploration.registry import require_keys, require_positive
 from agents.exploration.sampling import Actions, Values, boltzmann_weights, categorical, check_values, uniform
-from agents.schedules import LinearSchedule, Schedule, schedule_from
+from agents.functional.schedules import LinearSchedule, Schedule, schedule_from
 
 __all__ = ["AdaptiveEpsilonGreedy", "EpsilonGreedy", "MaxBoltzmann"]
 

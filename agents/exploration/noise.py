@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from agents.errors import ConfigurationError
 from agents.exploration.registry import make_by_name, require_keys, require_positive
-from agents.schedules import ConstantSchedule, LinearSchedule, Schedule
+from agents.functional.schedules import ConstantSchedule, LinearSchedule, Schedule
 
 __all__ = ["NOISES", "GaussianNoise", "Noise", "OrnsteinUhlenbeckNoise", "make_noise"]
 

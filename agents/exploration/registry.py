@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from agents.errors import ConfigurationError, unknown_name
-from agents.loading import loaded
+from agents.trust.loading import loaded
 
 __all__ = ["make_by_name", "require_keys", "require_positive"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.backend import keras, tf
-from agents.custom_gradients import owned_gradients
+from agents.backend.custom_gradients import owned_gradients
+from agents.backend.tensorflow import keras, tf
 from agents.errors import MembersFailedError
-from agents.inference import Forward, NumpyMirror, evaluated, non_finite
+from agents.networks.inference import Forward, NumpyMirror, evaluated, non_finite
 from agents.population.stacks import Stacks
 
 Array = np.ndarray[Any, Any]

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents import seeding
-from agents.agent import Agent
-from agents.config import AgentConfig
+from agents.config.agent_config import AgentConfig
+from agents.contract.agent import Agent
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError, NotMappableError
-from agents.forwards import Forwards
-from agents.keras_agent import KerasAgent
-from agents.live import OPTIMIZER_FIELDS, refusing
+from agents.networks.forwards import Forwards
 from agents.population.inference import AllMembers, MemberInference
+from agents.updates.mutable import OPTIMIZER_FIELDS, refusing
 
 Array = np.ndarray[Any, Any]
 

@@ -16,11 +16,15 @@ import numpy as np
 from gymnasium import spaces
 
 from agents import seeding
-from agents.agent import Agent, UpdateMetrics
-from agents.config import AgentConfig
+from agents.backend.variables import assign_all, values_of
+from agents.buffers import Batches, Memory, join
+from agents.buffers.join import concatenate, split
+from agents.config.agent_config import AgentConfig
+from agents.contract.agent import Agent, UpdateMetrics
+from agents.contract.keras_agent import KerasAgent
+from agents.contract.spec import AgentSpec, start_from
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
-from agents.keras_agent import KerasAgent
 from agents.population.members import (
     MemberSpec,
     RowNumbers,
@@ -32,10 +36,6 @@ from agents.population.members import (
 from agents.population.probes import action_at, agreement, probe_observations
 from agents.population.stacks import Values
 from agents.population.workshop import Workshop
-from agents.replay import Batches, Memory, join
-from agents.replay.join import concatenate, split
-from agents.spec import AgentSpec, start_from
-from agents.variables import assign_all, values_of
 
 Array = np.ndarray[Any, Any]
 
@@ -44,7 +44,7 @@ _AGREES = 0.98
 
 
 class Population:
-    """P members of one agent. For the trainer it is an agent; see `agents.learner.Learner`.
+    """P members of one agent. For the trainer it is an agent; see `agents.contract.learner.Learner`.
 
     Args:
         spec: The agent, with the hyperparameters that members have where they do not say otherwise.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from agents.agent import Agent
+from agents.contract.agent import Agent
 from agents.errors import NonFiniteError
 
 Array = np.ndarray[Any, Any]

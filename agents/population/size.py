@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from agents import seeding
-from agents.keras_agent import KerasAgent
-from agents.replay import Transition
+from agents.buffers import Transition
+from agents.contract.keras_agent import KerasAgent
 
 _COPIES_OF_STATE = 4
 """The stacks, what a compiled update reads and writes beside them, and the weights that acting works on."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.backend import tf
+from agents.backend.tensorflow import tf
 
 Array = np.ndarray[Any, Any]
 Values = list[Array]  # one array a variable: [...] of one member, [P, ...] of several

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from agents.backend import keras, tf
-from agents.compiled import CompiledCalls, Inputs, all_rows, direct_call, minibatches, specs_of
-from agents.custom_gradients import owned_gradients
-from agents.learning import GradientSteps, told
-from agents.packing import Layout, layout_of, pack
+from agents.backend.custom_gradients import owned_gradients
+from agents.backend.tensorflow import keras, tf
+from agents.buffers import Batches
 from agents.population.stacks import Stacks, padded
-from agents.replay import Batches
+from agents.updates.compiled import CompiledCalls, Inputs, all_rows, direct_call, minibatches, specs_of
+from agents.updates.gradient_steps import GradientSteps, told
+from agents.updates.packing import Layout, layout_of, pack
 
 Array = np.ndarray[Any, Any]
 

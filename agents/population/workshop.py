@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from agents.contract.keras_agent import KerasAgent
+from agents.contract.spec import AgentSpec
 from agents.errors import NotMappableError
-from agents.keras_agent import KerasAgent
-from agents.learning import GradientSteps
 from agents.population.inference import MemberInference
 from agents.population.members import check_mappable
 from agents.population.stacks import Stacks
 from agents.population.update import MemberUpdate
-from agents.spec import AgentSpec
+from agents.updates.gradient_steps import GradientSteps
 
 
 class Workshop:

@@ -13,8 +13,8 @@ import os
 import threading
 from typing import Any
 
-from agents.addresses import reachable
 from agents.errors import ConfigurationError
+from agents.shared_objects.addresses import reachable
 from agents.shared_objects.ray_actor import RayStore, connected
 from agents.shared_objects.sockets import Address, Server, SocketStore
 from agents.shared_objects.store import Call, MovedError, ObjectStore, Store

@@ -13,7 +13,7 @@ from typing import Any
 import cloudpickle
 
 from agents.errors import ConfigurationError
-from agents.ray_connection import answered, first_line, on_this_machine
+from agents.shared_objects.ray_connection import answered, first_line, on_this_machine
 from agents.shared_objects.store import MovedError, ObjectStore, RemoteStore, answer
 
 NAMESPACE = "finder"

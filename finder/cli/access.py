@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from finder.cli.console import errors
+from finder.progress.console import errors
 
 if TYPE_CHECKING:
-    from studies.access import Access
+    from studies.storage.access import Access
 
 Host = Annotated[str, typer.Option(help="Interface to listen on; 0.0.0.0 for other machines, which need a token.")]
 NewToken = Annotated[bool, typer.Option("--new-token", help="Make a token and print it, instead of FINDER_TOKEN.")]
@@ -27,7 +27,7 @@ Insecure = Annotated[
 
 def say_who_is_let_in(access: Access, host: str) -> None:
     """Warns of what other machines may do, or read, where a server is open to them."""
-    from studies.access import is_loopback
+    from studies.storage.access import is_loopback
 
     if is_loopback(host) or (access.token and access.has_tls):
         return
@@ -39,7 +39,7 @@ def say_who_is_let_in(access: Access, host: str) -> None:
 
 def token_commands(access: Access) -> list[tuple[str, str]]:
     """Returns what a worker's machine needs; the token itself only where it is new."""
-    from studies.access import TOKEN_VARIABLE
+    from studies.storage.access import TOKEN_VARIABLE
 
     if not access.token:
         return []

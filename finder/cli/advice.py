@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from finder.cli.console import say_note
-from finder.remedy_words import advice
+from finder.progress.console import say_note
+from finder.search.remedy_words import advice
 
 if TYPE_CHECKING:
-    from studies.conclusion import Conclusion
-    from studies.pick import Pick
-    from studies.study import OpenStudy
+    from studies.analysis.conclusion import Conclusion
+    from studies.analysis.pick import Pick
+    from studies.study.study import OpenStudy
 
 
 def say_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None:
@@ -21,8 +21,8 @@ def say_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None
         pick: Its pick.
         concluded: Whether the conclusion is printed already, with the weightiest reason. Defaults to `False`.
     """
-    from studies.conclusion import conclusion
-    from studies.confirmation import verdict
+    from studies.analysis.conclusion import conclusion
+    from studies.analysis.confirmation import verdict
     from studies.reports.answer import which_matters
 
     if study.spec.kind == "range-test":

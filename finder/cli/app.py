@@ -13,16 +13,16 @@ import typer
 from typer.exceptions import TyperException
 
 from agents.errors import ConfigurationError
-from agents.loading import ended_by
-from finder.cli import machines, searches, studies
-from finder.cli import play as play_command
-from finder.cli import plot as plot_command
-from finder.cli import replay as replay_command
-from finder.cli import run as run_command
-from finder.cli import show as show_command
-from finder.cli import train as train_command
-from finder.cli.console import errors, say_error
+from agents.trust.loading import ended_by
+from finder.cli.commands import machines, searches, studies
+from finder.cli.commands import play as play_command
+from finder.cli.commands import plot as plot_command
+from finder.cli.commands import replay as replay_command
+from finder.cli.commands import run as run_command
+from finder.cli.commands import show as show_command
+from finder.cli.commands import train as train_command
 from finder.cli.process_list import hide_secrets
+from finder.progress.console import errors, say_error
 from studies.errors import StudyError
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130

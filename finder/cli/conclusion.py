@@ -10,26 +10,18 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from finder.cli.advice import safer_commands, say_doubts, say_remedies
-from finder.cli.console import (
-    environment_flags,
-    errors,
-    print_json,
-    results,
-    say_commands,
-    say_error,
-    say_note,
-)
-from finder.cli.progress import headline
+from finder.progress.console import environment_flags, errors, print_json, results, say_commands, say_error, say_note
+from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE, storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
-    from agents.spec import AgentSpec
+    from agents.contract.spec import AgentSpec
     from finder.cli.parameters import Output, SearchOptions
-    from finder.range_test import RangeTestResult
-    from studies.conclusion import Conclusion
-    from studies.pick import Pick
-    from studies.study import OpenStudy
+    from finder.range_test.range_test import RangeTestResult
+    from studies.analysis.conclusion import Conclusion
+    from studies.analysis.pick import Pick
+    from studies.study.study import OpenStudy
 
 _STATES = ("complete", "pruned", "failed")
 
@@ -45,9 +37,9 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     Returns:
         The exit code: 1 if it was stopped or has no pick.
     """
-    from studies.conclusion import conclusion, pick_json
-    from studies.pick import why_no_pick
-    from studies.standing import standing
+    from studies.analysis.conclusion import conclusion, pick_json
+    from studies.analysis.pick import why_no_pick
+    from studies.analysis.standing import standing
 
     pick, counts, why, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
@@ -82,15 +74,15 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
 
 
 def pick_of(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if there is none; `studies.pick.why_no_pick` says why."""
-    from studies.pick import best, why_no_pick
+    """Returns the pick, None if there is none; `studies.analysis.pick.why_no_pick` says why."""
+    from studies.analysis.pick import best, why_no_pick
 
     return None if why_no_pick(study) else best(study)
 
 
 def count_states(study: OpenStudy) -> Counter[str]:
     """Returns how many trials ended in which way; interrupted ones are not counted as failures."""
-    from studies.attributes import is_interrupted
+    from studies.spec.attributes import is_interrupted
 
     names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
     return Counter("interrupted" if is_interrupted(trial) else names[trial.state.name] for trial in study.trials())
@@ -151,7 +143,7 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     Returns:
         The exit code: 1 if it suggests nothing.
     """
-    from studies.storage_url import parse_storage_url
+    from studies.storage.storage_url import parse_storage_url
     from studies.words import rate_text
 
     storage = parse_storage_url(options.storage or DEFAULT_STORAGE).label
@@ -202,7 +194,7 @@ def _say_counts(study: OpenStudy, counts: Counter[str]) -> None:
 
 def _what_to_do(study: OpenStudy) -> str:
     """Where the reasons of failures are, and how a study goes on after them."""
-    from studies.standing import standing
+    from studies.analysis.standing import standing
 
     if study.storage.url == "memory":
         return ""

@@ -16,8 +16,8 @@ from finder.cli import values
 from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from agents.spec import AgentSpec
-    from finder.search import Observer
+    from agents.contract.spec import AgentSpec
+    from finder.search.search import Observer
 
 _WHAT, _BUDGET, _STUDY, _WHERE, _OUTPUT = "What is trained", "Budget", "The study", "Where trials run", "Output"
 
@@ -303,8 +303,8 @@ class SearchOptions:
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of a name, for the environment that was asked for."""
+        from agents.contract.spec import AgentSpec
         from agents.environments import EnvironmentSpec
-        from agents.spec import AgentSpec
 
         environment = EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs"))
         chosen = said(wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from studies.redaction import secrets_in
+from studies.spec.redaction import secrets_in
 
 _ARG_START, _ARG_END = 47, 48
 """Where the command line of a process lies in its memory: fields of /proc/self/stat, from 0 (proc(5) has 48 and 49)."""

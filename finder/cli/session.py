@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 from rich.text import Text
 
+from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
-from agents.silence import import_tensorflow
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
-from finder.cli.console import errors, say_commands
 from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Output, SearchOptions
-from finder.cli.progress import Progress, best_line, make_progress
-from finder.remedy_words import without_flags
-from studies.begun import Begun, begun_by
+from finder.progress.console import errors, say_commands
+from finder.progress.search_progress import Progress, best_line, make_progress
+from finder.search.remedy_words import without_flags
 from studies.defaults import DEFAULT_STORAGE
-from studies.redaction import redacted
+from studies.spec.redaction import redacted
+from studies.study.begun import Begun, begun_by
 from studies.words import counted
 
 if TYPE_CHECKING:
-    from finder.range_test import RangeTestResult
-    from finder.results import SearchResult
-    from finder.search import Observer
+    from finder.range_test.range_test import RangeTestResult
+    from finder.search.results import SearchResult
+    from finder.search.search import Observer
 
 INTERRUPTED = 130
 
@@ -65,9 +65,9 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         if console.is_terminal and not options.quiet:
             status.start()
         import_tensorflow()
-        from agents.spec import AgentSpec
-        from finder.lr import LRFinder
-        from studies.storage import open_storage
+        from agents.contract.spec import AgentSpec
+        from finder.finders.lr import LRFinder
+        from studies.storage.storage import open_storage
 
         open_storage(storage).close()  # a storage that cannot be opened is told now, not after the run
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))

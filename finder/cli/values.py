@@ -68,7 +68,7 @@ def rates(text: str | None) -> list[float] | None:
 
 def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
     """Raises ConfigurationError where two labels mean the same optimizer."""
-    from agents.optimizers import OptimizerSpec
+    from agents.config.optimizers import OptimizerSpec
 
     seen: list[OptimizerSpec] = []
     for given in optimizers:
@@ -94,7 +94,7 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Reads `--param`: ``name=space`` (see `studies.spaces.parse_space`), or a name alone for its declared range.
+    """Reads `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
 
     Raises:
         ConfigurationError: One has no name or an empty space, or a name comes twice.

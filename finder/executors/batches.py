@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from finder.executors.executor import NextTrial, StudyListener
-from finder.trial import TrialSpec
+from finder.trials.trial import TrialSpec
 
 
 @dataclass(frozen=True, kw_only=True)

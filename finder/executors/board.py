@@ -14,7 +14,7 @@ from typing import Any
 
 from multiprocess.managers import BaseManager
 
-from studies.records import EpisodeRecord
+from studies.database.records import EpisodeRecord
 
 Event = tuple[str, int, Any]
 

@@ -10,13 +10,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.algorithms.registry import import_all
-from agents.child_process import begin
-from agents.pickling import unpickled
-from finder.cohort import run_cohort
-from finder.groups import Workshops
-from finder.trial import Outcome, TrialSpec
-from studies.records import EpisodeRecord
+from agents.contract.pickling import unpickled
+from agents.contract.registry import import_all
+from agents.processes.child_process import begin
+from finder.trials.cohort import run_cohort
+from finder.trials.groups import Workshops
+from finder.trials.trial import Outcome, TrialSpec
+from studies.database.records import EpisodeRecord
 
 import_all()
 

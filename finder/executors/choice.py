@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, NotMappableError, unknown_name
-from agents.strategies import StrategySpec
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import cores, free_memory
-from studies.samplers import learns_from_results
+from studies.scheduling.samplers import learns_from_results
 
 if TYPE_CHECKING:
-    from agents.spec import AgentSpec
-    from studies.spec import StudySpec
+    from agents.contract.spec import AgentSpec
+    from studies.spec.spec import StudySpec
 
 EXECUTORS = ("population", "process", "inline")
 
@@ -76,7 +76,7 @@ def prepare_for(spec: StudySpec) -> None:
     needs_one = spec.executor == "process" or spec.strategy != "none"
     has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1)
     if has_processes:
-        from agents.fork_server import prepare_processes
+        from agents.processes.fork_server import prepare_processes
         from finder.executors.process import CHILD
 
         prepare_processes(CHILD)

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agents.pickling import pickled
+from agents.contract.pickling import pickled
 from finder.executors.batches import Batching
 from finder.executors.board import Board, Event
 from finder.executors.executor import NextTrial, StudyListener
 from finder.executors.signals import interrupts_wait
-from finder.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
+from finder.trials.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
 
 log = logging.getLogger(__name__)
 

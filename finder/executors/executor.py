@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from finder.trial import Outcome, TrialSpec
-from studies.records import EpisodeRecord
+from finder.trials.trial import Outcome, TrialSpec
+from studies.database.records import EpisodeRecord
 
 NextTrial = Callable[[], TrialSpec | None]
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from finder.cohort import run_cohort
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.groups import Workshops
-from finder.trial import FELL_BEHIND, Outcome
-from studies.records import EpisodeRecord
+from finder.trials.cohort import run_cohort
+from finder.trials.groups import Workshops
+from finder.trials.trial import FELL_BEHIND, Outcome
+from studies.database.records import EpisodeRecord
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import Any
 from multiprocess.connection import wait
 
 from agents.errors import ConfigurationError
-from agents.fork_server import await_fork_server, prepare_processes, without_main_module
-from agents.orphans import end_with_parent
+from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.processes.orphans import end_with_parent
 from agents.shared_objects import address_for_processes
 from finder.executors.batches import Batching
 from finder.executors.board import Board, BoardManager

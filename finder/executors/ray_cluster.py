@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from agents.errors import ConfigurationError
-from agents.module_path import search_first
-from agents.ray_connection import connected_ray, first_line, on_this_machine
+from agents.processes.module_path import search_first
 from agents.shared_objects import address_for_actors
+from agents.shared_objects.ray_connection import connected_ray, first_line, on_this_machine
 from finder.executors.batches import Batching
 from finder.executors.board import Board
 from finder.executors.crew import Process, Run

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.values import iqm
+from studies.statistics.values import iqm
 
 
 def grid(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:

@@ -10,16 +10,16 @@ from collections.abc import Generator, Hashable, Mapping
 
 import numpy as np
 
-from studies.leaving import at_end, told_apart
+from studies.analysis.ranking import Candidate, rank
+from studies.analysis.rates import rate_finding
+from studies.analysis.recommending import Left, recommended
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.policies.race import racers_of
-from studies.pruners import RACE_RUNGS
-from studies.racing import staying
-from studies.ranking import Candidate, rank
-from studies.rates import rate_finding
-from studies.recommending import Left, recommended
-from studies.spaces import Json
-from studies.values import iqm
+from studies.scheduling.pruners import RACE_RUNGS
+from studies.spec.spaces import Json
+from studies.statistics.leaving import at_end, told_apart
+from studies.statistics.racing import staying
+from studies.statistics.values import iqm
 
 N_SEEDS = 3
 N_FINALISTS = 3

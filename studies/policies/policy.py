@@ -6,7 +6,8 @@ A policy is a generator. It yields rounds, is sent what the runs of the round we
         values = yield Round(runs={(0, 0), (1, 0)}, mark=3)
         return Decision(pick=max((0, 1), key=lambda config: values[config, 0]))
 
-So a policy knows nothing of training. It is replayed over a table of finished runs in milliseconds (`studies.replay`).
+So a policy knows nothing of training. It is replayed over a table of finished runs in milliseconds
+(`studies.policies.replay`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.rates import RateFinding
+from studies.analysis.rates import RateFinding
 
 Values = Mapping[tuple[int, int], float]
 """(config, seed), each by position -> value at the mark of the round; higher is better."""

@@ -1,8 +1,8 @@
 """Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to the best few.
 
 Candidates race on as many seeds as the budget has room for all of them (one, where it has less), by the same scores as
-in a study with the pruner `race` (`studies.racing`). What is saved by those that leave belongs to the finalists: they
-are run on further seeds, and only these say what the pick is worth.
+in a study with the pruner `race` (`studies.statistics.racing`). What is saved by those that leave belongs to the
+finalists: they are run on further seeds, and only these say what the pick is worth.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.policies.policy import Decision, Problem, Round, Values
-from studies.racing import Racer, scores
-from studies.statistics import estimate
+from studies.statistics.intervals import estimate
+from studies.statistics.racing import Racer, scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,19 +7,19 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from studies.conclusion import FEW, Status, conclusion
-from studies.confirmation import Verdict, verdict
-from studies.pick import Pick, best, why_no_pick
-from studies.ranking import Direction, Ranked, seeds_to_settle, worst_choice
-from studies.rates import LITTLE
-from studies.recommending import rate_name
+from studies.analysis.conclusion import FEW, Status, conclusion
+from studies.analysis.confirmation import Verdict, verdict
+from studies.analysis.pick import Pick, best, why_no_pick
+from studies.analysis.ranking import Direction, Ranked, seeds_to_settle, worst_choice
+from studies.analysis.rates import LITTLE
+from studies.analysis.recommending import rate_name
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
 from studies.words import counted, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 
 MANY_SEEDS = 100
@@ -27,14 +27,15 @@ MANY_SEEDS = 100
 
 
 def pick_or_none(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if there is none; `studies.pick.why_no_pick` says why."""
+    """Returns the pick, None if there is none; `studies.analysis.pick.why_no_pick` says why."""
     return None if why_no_pick(study) else best(study)
 
 
 def answer(study: OpenStudy) -> str:
     """Returns what the three lines of a conclusion leave out, in one paragraph: how the value came about, and doubts.
 
-    It repeats nothing of them (`studies.conclusion`), and stands below them in the report and in the dashboard's note.
+    It repeats nothing of them (`studies.analysis.conclusion`), and stands below them in the report and in the
+    dashboard's note.
     """
     counts = f"Of {counts_text(study)}."
     pick = pick_or_none(study)

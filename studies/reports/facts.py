@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import FrozenTrial
 
-from studies.confirmation import Verdict, verdict
-from studies.pick import why_no_pick
-from studies.ranking import Ranked
+from studies.analysis.confirmation import Verdict, verdict
+from studies.analysis.pick import why_no_pick
+from studies.analysis.ranking import Ranked
 from studies.words import params_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 LABEL_PARAMS = ("agent", "optimizer")
 """Parameters that name a line or a bar, in this order."""
@@ -24,7 +24,8 @@ class Ranking(NamedTuple):
     Attributes:
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
-        pick: The one to use (`studies.ranking.recommended`), None if there is none (`studies.pick.why_no_pick`).
+        pick: The one to use (`studies.analysis.ranking.recommended`), None if there is none
+            (`studies.analysis.pick.why_no_pick`).
         verdict: How sure that is, and what further seeds said.
     """
 

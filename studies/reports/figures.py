@@ -16,7 +16,7 @@ from studies.reports.states import plot_trials
 from studies.reports.theme import legend_below, thin
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 MOST_POINTS = 3_000
 """Of a line or a cloud in a report; of longer ones, every so-manieth is shown."""

@@ -14,15 +14,15 @@ import plotly.graph_objects as go
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from studies.attributes import has_diverged
-from studies.confirmation import left_behind
+from studies.analysis.confirmation import left_behind
 from studies.reports.facts import ranking
 from studies.reports.theme import PALETTE, QUIET, new_figure, plain, rounded, say_empty, shortened
-from studies.spaces import Fixed
+from studies.spec.attributes import has_diverged
+from studies.spec.spaces import Fixed
 from studies.words import counted
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 MIN_TRIALS = 10
 """Trials below which nothing is said: the best of them are compared with all, and fewer than five say too little."""

@@ -9,7 +9,6 @@ import numpy as np
 import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.attributes import is_interrupted
 from studies.reports.facts import ranking, trial_label
 from studies.reports.theme import (
     ACCENT,
@@ -23,11 +22,12 @@ from studies.reports.theme import (
     say_empty,
     shortened,
 )
+from studies.spec.attributes import is_interrupted
 from studies.words import counted, number_text
 
 if TYPE_CHECKING:
-    from studies.records import EpisodeRecord
-    from studies.study import OpenStudy
+    from studies.database.records import EpisodeRecord
+    from studies.study.study import OpenStudy
 
 MAX_POINTS = 200
 """Points of a curve: more than a screen shows."""

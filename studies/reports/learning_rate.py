@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.attributes import seed_values
+from studies.analysis.rates import RateFinding
 from studies.errors import StudyError, nearest
-from studies.rates import RateFinding
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data
 from studies.reports.theme import (
@@ -31,11 +30,12 @@ from studies.reports.theme import (
     say_only_failed,
     value_title,
 )
-from studies.spaces import Fixed
+from studies.spec.attributes import seed_values
+from studies.spec.spaces import Fixed
 from studies.words import interval_text, number_text, over_seeds_text, rate_text, spread_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 
 class RatePoint(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from studies.ranking import Ranked
+from studies.analysis.ranking import Ranked
 from studies.reports.facts import group_label, ranking
 from studies.reports.theme import (
     ACCENT,
@@ -26,7 +26,7 @@ from studies.reports.theme import (
 from studies.words import interval_text, over_seeds_text, param_text, params_text, spread_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 
 class RankingRow(NamedTuple):

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.attributes import has_diverged
 from studies.reports.facts import ranking
 from studies.reports.importances import importances_data, searched_params
 from studies.reports.theme import ACCENT, QUIET, faded, log_axis, new_figure, plain, say_empty, shortened
-from studies.spaces import FloatRange, IntRange
+from studies.spec.attributes import has_diverged
+from studies.spec.spaces import FloatRange, IntRange
 from studies.words import counted, number_text, param_text, params_text
 
 if TYPE_CHECKING:
-    from studies.spaces import Json, Space
-    from studies.study import OpenStudy
+    from studies.spec.spaces import Json, Space
+    from studies.study.study import OpenStudy
 
 _NOT_SET = -0.1
 """Where a line passes that does not set a conditional parameter."""

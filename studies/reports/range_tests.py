@@ -12,7 +12,7 @@ from studies.reports.theme import ACCENT, annotate_rate, colors, log_axis, new_f
 from studies.words import rate_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 RANGE_TEST_ATTR = "range_test"
 

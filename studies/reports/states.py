@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.attributes import is_interrupted
 from studies.reports.theme import (
     ACCENT,
     PALETTE,
@@ -21,10 +20,11 @@ from studies.reports.theme import (
     say_only_failed,
     value_title,
 )
+from studies.spec.attributes import is_interrupted
 from studies.words import number_text, params_text
 
 if TYPE_CHECKING:
-    from studies.study import OpenStudy
+    from studies.study.study import OpenStudy
 
 
 class TrialRow(NamedTuple):

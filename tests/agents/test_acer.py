@@ -11,10 +11,10 @@ from movements import assert_same_movement, values_of
 
 from agents import AgentSpec, Trainer
 from agents.algorithms.acer import ACER, ACERConfig, policy_gradient, within_trust_region
+from agents.buffers import Batches
 from agents.errors import ConfigurationError
+from agents.functional.retrace import retrace
 from agents.population import Population
-from agents.replay import Batches
-from agents.retrace import retrace
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
 TWO = spaces.Discrete(2)

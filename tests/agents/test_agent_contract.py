@@ -10,11 +10,11 @@ from gymnasium import spaces
 
 import agents
 from agents import AgentSpec, Trainer
+from agents.buffers import RolloutMemory
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.keras_agent import KerasAgent
-from agents.networks import network
-from agents.replay import RolloutMemory
-from agents.returns import discounted_returns
+from agents.functional.returns import discounted_returns
+from agents.networks.builders import network
 
 SMALL = {"hidden_sizes": (8,), "jit_compile": False}
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from agents import EnvironmentSpec
-from agents.algorithms.registry import resolved
-from agents.allowed_modules import VARIABLE, check_config, check_module, only_modules
-from agents.callbacks import make_callbacks
+from agents.callbacks.callback import make_callbacks
+from agents.config.optimizers import OptimizerSpec
+from agents.contract.registry import resolved
 from agents.environments.wrappers import NamedWrapper
 from agents.errors import ConfigurationError
-from agents.optimizers import OptimizerSpec
+from agents.trust.allowed_modules import VARIABLE, check_config, check_module, only_modules
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
 
@@ -71,7 +71,7 @@ def test_our_own_and_gymnasiums_are_always_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["agents.errors:pickle", "agents.allowed_modules:Path", "finder.cli:main", "os:system"]
+    "place", ["agents.errors:pickle", "agents.trust.allowed_modules:Path", "finder.cli:main", "os:system"]
 )
 def test_no_detour_through_ours(place: str) -> None:
     with only_modules([]), pytest.raises(ConfigurationError, match="--allow-module"):
@@ -79,7 +79,7 @@ def test_no_detour_through_ours(place: str) -> None:
 
 
 def test_processes_that_are_started_meanwhile_are_restricted_too() -> None:
-    code = "from agents.loading import loaded\nloaded('os:system')"
+    code = "from agents.trust.loading import loaded\nloaded('os:system')"
     with only_modules([]):
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
     assert "--allow-module os" in told.stderr

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import agents
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.rainbow import Rainbow, RainbowConfig
-from agents.categorical_values import CategoricalValues, project
-from agents.config import AgentConfig
-from agents.dueling import Dueling
+from agents.buffers import Batches, PrioritizedReplay
+from agents.config.agent_config import AgentConfig
 from agents.errors import ConfigurationError
-from agents.networks import Atoms
-from agents.replay import Batches, PrioritizedReplay
+from agents.networks.builders import Atoms
+from agents.networks.categorical_values import CategoricalValues, project
+from agents.networks.dueling import Dueling
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
 TWO = spaces.Discrete(2)

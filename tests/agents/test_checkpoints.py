@@ -14,12 +14,13 @@ import pytest
 from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
-from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer, state_file
-from agents import checkpoint_file as files
-from agents.checkpoint_file import NewEpisodesWarning
-from agents.checkpoints import MOST_COST
-from agents.intervals import Every
-from agents.plain_state import joined, split
+from agents import Checkpoints, ConfigurationError, LambdaCallback, Trainer
+from agents.callbacks.checkpoint import MOST_COST
+from agents.callbacks.intervals import Every
+from agents.checkpoints import file as files
+from agents.checkpoints import state_file
+from agents.checkpoints.file import NewEpisodesWarning
+from agents.checkpoints.plain_state import joined, split
 
 PARAMS = {"ppo": SMALL_PPO, "dqn": SMALL_DQN}
 
@@ -53,7 +54,7 @@ def test_a_training_goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: st
 def test_it_goes_on_at_whatever_gradient_step_xla_takes_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_steps: int
 ) -> None:
-    monkeypatch.setattr("agents.compiled.PLAIN_STEPS", plain_steps)
+    monkeypatch.setattr("agents.updates.compiled.PLAIN_STEPS", plain_steps)
     whole = goes_on_as_if_it_had_never_stopped(tmp_path, "dqn", 96, jit_compile=None)  # after 8 of 46 gradient steps
     assert [key[-1] for key in whole.agent._update._compiled] == [False, True]
 
@@ -89,7 +90,7 @@ def test_a_newest_checkpoint_that_is_damaged_is_told_of(tmp_path: Path, caplog: 
 
 
 def test_without_the_environments_new_episodes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.environments.sync.SyncCopies.get_state", lambda _: None)
+    monkeypatch.setattr("agents.environments.vector.sync.SyncCopies.get_state", lambda _: None)
     Trainer(make(), callbacks=[Checkpoints(tmp_path)]).train(env_steps=100)
     rest = Trainer(make())
     with pytest.warns(NewEpisodesWarning, match="stepped by 'sync', were not copied .* new episodes begin"):

@@ -14,9 +14,9 @@ import pytest
 import agents
 from agents.algorithms.dqn import DQNConfig
 from agents.algorithms.ppo import PPOConfig
-from agents.algorithms.registry import ALGORITHMS, agent_class
 from agents.algorithms.sac import SACConfig
-from agents.config import AgentConfig, hyperparameter
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.contract.registry import ALGORITHMS, agent_class
 from agents.errors import ConfigurationError
 
 CONFIGS = pytest.mark.parametrize("config_class", [AgentConfig, DQNConfig, PPOConfig])

@@ -12,9 +12,9 @@ from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
 from agents import Callback, ConfigurationError, Episode, HistoryFile, TensorBoard, Trainer
-from agents.callbacks import make_callbacks
+from agents.callbacks.callback import make_callbacks
 from agents.population import Population
-from agents.run import MetricSummary, Run, summaries
+from agents.training.run import MetricSummary, Run, summaries
 
 SMALL_TD3 = {"hidden_sizes": [8], "learning_starts": 8, "batch_size": 4, "buffer_size": 100}
 

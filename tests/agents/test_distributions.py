@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from agents.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
 from agents.errors import NonFiniteError
+from agents.networks.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
 
 LOGITS = np.array([[0.0, 1.0, -2.0], [30.0, -30.0, 0.0], [1e4, 1e4, -1e4]], np.float32)
 ACTIONS = np.array([1, 2, 0])

@@ -18,7 +18,7 @@ import pytest
 from rays import ELSEWHERE, RAY, WITH_RAY
 from scipy import stats
 
-from agents.collector import Collector
+from agents.collection.collector import Collector
 from agents.environments import Environments, EnvironmentSpec
 from agents.errors import ConfigurationError
 

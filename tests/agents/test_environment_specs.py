@@ -215,7 +215,7 @@ def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
     with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path / "kept", every=16)]) as trainer:
         trainer.train(env_steps=16)
         assert trainer.history.returns[0] == 8.0
-    header = agents.checkpoint_file.header_of(agents.checkpoint_file.find(tmp_path / "kept"))
+    header = agents.checkpoints.file.header_of(agents.checkpoints.file.find(tmp_path / "kept"))
     assert (header.wrappers, header.max_episode_steps) == (["my_env.py:Doubled"], 4)
     loaded = agents.load_agent(tmp_path / "kept")
     assert loaded.environment == spec
@@ -227,7 +227,7 @@ def test_a_checkpoint_has_wrappers_and_limit(tmp_path, source):
         agents.Trainer(other) as trainer,
         pytest.raises(ConfigurationError, match=r"another environment's wrappers: it has \['my_env.py:Doubled'\]"),
     ):
-        agents.checkpoint_file.resume(trainer, tmp_path / "kept")
+        agents.checkpoints.file.resume(trainer, tmp_path / "kept")
 
 
 def test_what_it_is_in_words_of_a_study():

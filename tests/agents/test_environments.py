@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agents
-from agents.collector import Collector
+from agents.collection.collector import Collector
 from agents.environments import Environments, EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 

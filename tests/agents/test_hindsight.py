@@ -11,11 +11,11 @@ from movements import assert_same_movement, values_of
 
 import agents
 from agents import AgentSpec, EnvironmentSpec, Trainer, evaluate
+from agents.buffers import HindsightReplay, Transition, join
 from agents.environments.bit_flip import BitFlip
 from agents.environments.goals import Goals, goals_of
 from agents.errors import ConfigurationError
 from agents.population import Population
-from agents.replay import HindsightReplay, Transition, join
 
 BITS = "agents.environments.bit_flip:BitFlip-v0"
 SMALL = {"hidden_sizes": (8,), "jit_compile": False, "learning_starts": 20, "batch_size": 8, "replay": "hindsight"}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from agents.replay import PrioritizedReplay, Transition, UniformReplay
-from agents.replay.frames import StackFinder
-from agents.replay.observations import Observations
+from agents.buffers import PrioritizedReplay, Transition, UniformReplay
+from agents.buffers.frames import StackFinder
+from agents.buffers.observations import Observations
 
 SHAPE = (6, 5, 4)
 
@@ -41,7 +41,7 @@ def twice(monkeypatch):
 
     def fill(replay, transitions):
         with monkeypatch.context() as patch:
-            patch.setattr("agents.replay.uniform.pays", lambda _: False)
+            patch.setattr("agents.buffers.uniform.pays", lambda _: False)
             for transition in transitions:
                 replay.add(transition)
         return replay

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from agents.config.network_config import NetworkConfig
 from agents.environments import images
 from agents.environments.images import as_image, note_on
 from agents.environments.transforms import observation_transform
-from agents.network_config import NetworkConfig
-from agents.networks import network
+from agents.networks.builders import network
 
 
 def pixels(shape):

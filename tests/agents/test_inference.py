@@ -6,11 +6,11 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.distributions import GaussianHead
-from agents.dueling import Dueling, Streams, dueling_head
-from agents.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
-from agents.networks import Atoms, network, noisy_network
-from agents.noisy import NoisyDense, NoisyNetwork
+from agents.networks.builders import Atoms, network, noisy_network
+from agents.networks.distributions import GaussianHead
+from agents.networks.dueling import Dueling, Streams, dueling_head
+from agents.networks.inference import ACTIVATIONS, CompiledForward, NumpyMirror, is_dense, make_forward
+from agents.networks.noisy import NoisyDense, NoisyNetwork
 
 
 def randomised(model, seed=0):

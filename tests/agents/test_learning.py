@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agents
-from agents import LambdaCallback, Trainer, compiled
-from agents.agent import UpdateMetrics
-from agents.config import AgentConfig
+from agents import LambdaCallback, Trainer
+from agents.buffers import Batches, RolloutMemory
+from agents.config.agent_config import AgentConfig
+from agents.contract.agent import UpdateMetrics
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.keras_agent import KerasAgent
-from agents.learning import LOSS_AFTER
-from agents.packing import layout_of, pack, unpack
-from agents.replay import Batches, RolloutMemory
+from agents.updates import compiled
+from agents.updates.gradient_steps import LOSS_AFTER
+from agents.updates.packing import layout_of, pack, unpack
 
 SPACES = (spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(2))
 

@@ -33,9 +33,9 @@ from agents import (
     TensorBoard,
     Trainer,
 )
+from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
+from agents.callbacks.signals import StopOnSignals
 from agents.environments.time_limits import limit_without_one, no_limit_hint, time_limit
-from agents.history_file import EPISODES_SCHEMA, GrowingTable
-from agents.interrupts import StopOnSignals
 
 WITH_ENVPOOL = pytest.mark.skipif(find_spec("envpool") is None, reason="the extra envpool is not installed")
 PARAMS: dict[str, dict[str, Any]] = {"ppo": SMALL_PPO, "dqn": SMALL_DQN, "td3": {**SMALL_DQN, "train_freq": 1}}

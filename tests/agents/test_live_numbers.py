@@ -11,11 +11,11 @@ import pytest
 
 from agents import AgentSpec, ConfigurationError, Trainer
 from agents.algorithms.ppo import PPO, PPOConfig
-from agents.backend import ops
-from agents.callbacks import LambdaCallback
+from agents.backend.tensorflow import ops
+from agents.callbacks.callback import LambdaCallback
 from agents.errors import NotMappableError
-from agents.learning import PRIORITIES, Turn
 from agents.population import Population
+from agents.updates.gradient_steps import PRIORITIES, Turn
 
 SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_compile": False}
 SEPARATE = {"actor.learning_rate": 1e-3}  # an optimizer each, which step one after the other

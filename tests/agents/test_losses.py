@@ -6,14 +6,14 @@ import pytest
 from gymnasium import spaces
 
 from agents import LambdaCallback, Trainer, make
-from agents.agent import UpdateMetrics
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
-from agents.dueling import Dueling
+from agents.buffers import Batches, RolloutMemory, Transition, UniformReplay
+from agents.contract.agent import UpdateMetrics
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.keras_agent import KerasAgent
-from agents.normalization import RewardScaler
-from agents.replay import Batches, RolloutMemory, Transition, UniformReplay
+from agents.networks.dueling import Dueling
+from agents.updates.normalization import RewardScaler
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
 TWO = spaces.Discrete(2)

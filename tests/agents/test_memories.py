@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.buffers import PrioritizedReplay, RolloutMemory, TrajectoryReplay, Transition, UniformReplay, join
 from agents.errors import ConfigurationError
-from agents.replay import PrioritizedReplay, RolloutMemory, TrajectoryReplay, Transition, UniformReplay, join
 
 N_ENVS = 2
 

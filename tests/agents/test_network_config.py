@@ -9,13 +9,13 @@ from agents import AgentSpec, Trainer
 from agents.algorithms.a2c import A2C, A2CConfig
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
-from agents.algorithms.registry import agent_class
 from agents.algorithms.sac import SAC, SACConfig
 from agents.algorithms.trpo import TRPOConfig
+from agents.buffers import Batches
+from agents.contract.registry import agent_class
+from agents.contract.spec import config_class
 from agents.errors import ConfigurationError
 from agents.population import Population
-from agents.replay import Batches
-from agents.spec import config_class
 
 LINE = spaces.Box(-10.0, 10.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (20, 20, 1), np.uint8)

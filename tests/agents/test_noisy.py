@@ -12,8 +12,8 @@ from agents import AgentSpec, seeding
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.errors import ConfigurationError
 from agents.exploration import EpsilonGreedy, Greedy
-from agents.networks import noisy_network
-from agents.noisy import NoisyDense, NoisyNetwork, draw_noise
+from agents.networks.builders import noisy_network
+from agents.networks.noisy import NoisyDense, NoisyNetwork, draw_noise
 from agents.population import Population
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)

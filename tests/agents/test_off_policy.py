@@ -11,17 +11,17 @@ from movements import assert_same_movement, values_of
 
 import agents
 from agents import AgentSpec
-from agents.agent import Agent
 from agents.algorithms.ddpg import DDPG, DDPGConfig
 from agents.algorithms.sac import SAC, SACConfig
 from agents.algorithms.td3 import TD3, TD3Config
-from agents.distributions import SquashedGaussian
+from agents.buffers import Batches, UniformReplay
+from agents.contract.agent import Agent
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.keras_agent import KerasAgent
-from agents.learning import Turn
-from agents.networks import Constant, constant, critic_network
+from agents.networks.builders import Constant, constant, critic_network
+from agents.networks.distributions import SquashedGaussian
 from agents.population import Population
-from agents.replay import Batches, UniformReplay
+from agents.updates.gradient_steps import Turn
 
 LINE = spaces.Box(-10.0, 10.0, (1,), np.float32)
 PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -475,7 +475,7 @@ def test_an_agent_without_a_loss_says_so():
 
 
 def test_a_strategy_takes_optimizers_that_step_together():
-    from agents.distributed import DistributedSteps
+    from agents.distributed.replicas import DistributedSteps
 
     with pytest.raises(ConfigurationError, match=r"one after the other \(critic, then actor and temperature\)"):
         DistributedSteps(sac().learnable(), None)

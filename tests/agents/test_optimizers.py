@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.algorithms.sac import SACConfig
+from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec, variables_of
 from agents.errors import ConfigurationError
-from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec, variables_of
 
 EVERY = pytest.mark.parametrize("name", sorted(KERAS_OPTIMIZERS))
 SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)

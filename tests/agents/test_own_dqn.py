@@ -11,7 +11,7 @@ import pytest
 
 import agents
 from agents import AgentConfig, ConfigurationError, OffPolicyConfig, Trainer
-from agents.algorithms.registry import agent_class
+from agents.contract.registry import agent_class
 from finder import LRFinder
 
 PLACE = f"{Path(__file__).parents[2] / 'examples' / 'your_own_dqn.py'}:QLearner"

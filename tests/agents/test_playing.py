@@ -15,7 +15,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import agents
 from agents import ConfigurationError, EnvironmentSpec
-from agents.video import Pictures, VideoFile
+from agents.playing.video import Pictures, VideoFile
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from agents.exploration import (
     make_policy,
 )
 from agents.exploration.sampling import uniform
-from agents.schedules import ExponentialSchedule
+from agents.functional.schedules import ExponentialSchedule
 
 ALMOST_ONE = 1.0 - 2.0**-53  # the largest number that Generator.random gives
 

@@ -23,7 +23,7 @@ from agents.exploration import (
     make_policy,
 )
 from agents.exploration.sampling import categorical
-from agents.schedules import LinearSchedule
+from agents.functional.schedules import LinearSchedule
 
 ALMOST_ONE = 1.0 - 2.0**-53  # the largest number that Generator.random gives
 VALUES = np.array([0.0, 0.5, 1.0, -1.0])

@@ -23,11 +23,11 @@ from agents import AgentSpec, ConfigurationError, EnvironmentSpec, Pool, Trainer
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO
 from agents.algorithms.rainbow import Rainbow
-from agents.callbacks import LambdaCallback
-from agents.pool.processes import arrays_in, size_of
+from agents.buffers import RolloutMemory, Transition, UniformReplay
+from agents.callbacks.callback import LambdaCallback
+from agents.collection.processes import arrays_in, size_of
 from agents.population import Population
-from agents.ray_connection import _check_address
-from agents.replay import RolloutMemory, Transition, UniformReplay
+from agents.shared_objects.ray_connection import _check_address
 
 pytestmark = pytest.mark.real
 
@@ -564,7 +564,7 @@ def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
 
 
 def test_a_cluster_without_room_is_told(ray, monkeypatch):
-    monkeypatch.setattr("agents.pool.ray_engine._SECONDS_FOR_ROOM", 0.2)
+    monkeypatch.setattr("agents.collection.ray_engine._SECONDS_FOR_ROOM", 0.2)
     with pytest.raises(ConfigurationError, match="asks the Ray cluster for 4 CPUs, and 3 are free: have fewer"):
         Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray"))
     with Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray", cpus=0.5)) as trainer:

@@ -17,8 +17,8 @@ from agents import AgentSpec, ConfigurationError, EnvironmentSpec, KerasAgent, L
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.algorithms.sac import SAC
+from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.errors import NotMappableError
-from agents.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.population import Population, Workshop
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}

@@ -7,12 +7,12 @@ from gymnasium import spaces
 import agents
 from agents import AgentSpec, Trainer
 from agents.algorithms.dqn import DQN, DQNConfig
-from agents.algorithms.registry import agent_class
+from agents.buffers import Batches, PrioritizedReplay, Transition, UniformReplay, join
+from agents.buffers.join import SideBySide
+from agents.buffers.prioritized import Priorities
+from agents.contract.registry import agent_class
 from agents.errors import ConfigurationError
 from agents.population import Population
-from agents.replay import Batches, PrioritizedReplay, Transition, UniformReplay, join
-from agents.replay.join import SideBySide
-from agents.replay.prioritized import Priorities
 
 
 def step(t, n_envs=1, terminated=False):
@@ -354,7 +354,7 @@ def test_a_strategy_is_refused(monkeypatch):
 
 
 def test_a_strategy_refuses_a_loss_that_tells_priorities():
-    from agents.learning import GradientSteps
+    from agents.updates.gradient_steps import GradientSteps
 
     agent = dqn()
     steps, [turn] = GradientSteps(agent.learnable()), agent.turns()

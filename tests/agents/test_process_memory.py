@@ -14,12 +14,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework.func_graph import FuncGraph
 
 import agents
-from agents import shared_functions
-from agents.algorithms.registry import ALGORITHMS, agent_class
-from agents.custom_gradients import gradient_table, owned_gradients
+from agents.backend import shared_functions
+from agents.backend.custom_gradients import gradient_table, owned_gradients
+from agents.backend.shared_functions import shared_function
+from agents.contract.registry import ALGORITHMS, agent_class
+from agents.contract.spec import AgentSpec
 from agents.population import Population
-from agents.shared_functions import shared_function
-from agents.spec import AgentSpec
 
 SMALL = {"hidden_sizes": (4,), "n_envs": 2, "batch_size": 8}
 ROLLOUTS = {"n_steps": 8}
@@ -76,7 +76,7 @@ def test_tensorflow_still_keeps_the_graphs_of_custom_gradients():
     before = graphs()
     known = {*gradient_table()}
     tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([2]))
-    mended = "TensorFlow or Keras has mended its leak: agents/custom_gradients.py and its uses can go."
+    mended = "TensorFlow or Keras has mended its leak: agents/backend/custom_gradients.py and its uses can go."
     assert graphs() == before + 1, mended
     for name in {*gradient_table()} - known:
         del gradient_table()[name]
@@ -120,9 +120,9 @@ def test_populations_that_are_deleted_leave_nothing():
 SERVED = """
 import gc, json
 import agents
-from agents.custom_gradients import gradient_table
-from agents.spec import AgentSpec
-from agents.strategies import StrategySpec
+from agents.backend.custom_gradients import gradient_table
+from agents.contract.spec import AgentSpec
+from agents.distributed.strategies import StrategySpec
 from tensorflow.python.framework.func_graph import FuncGraph
 
 def held():

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.normalization import RunningNormalizer
-from agents.replay.n_step import n_step_returns
-from agents.returns import discounted_returns, generalized_advantages
+from agents.buffers.n_step import n_step_returns
+from agents.functional.returns import discounted_returns, generalized_advantages
+from agents.updates.normalization import RunningNormalizer
 
 
 def column(*values, dtype=np.float32):

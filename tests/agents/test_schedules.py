@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.errors import ConfigurationError
-from agents.schedules import SCHEDULES, ConstantSchedule, ExponentialSchedule, LinearSchedule, schedule_from
+from agents.functional.schedules import SCHEDULES, ConstantSchedule, ExponentialSchedule, LinearSchedule, schedule_from
 
 
 @pytest.mark.parametrize(("step", "value"), [(0, 1.0), (1, 0.8), (2.5, 0.5), (5, 0.0), (500, 0.0)])

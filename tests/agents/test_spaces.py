@@ -17,13 +17,13 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 import agents
-from agents.algorithms.registry import ALGORITHMS
+from agents.checkpoints.plain_spec import _plain_space, _space
+from agents.checkpoints.plain_state import joined, split
+from agents.contract.pickling import pickled, spec_of
+from agents.contract.registry import ALGORITHMS
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import space_text
 from agents.errors import ConfigurationError
-from agents.pickling import pickled, spec_of
-from agents.plain_spec import _plain_space, _space
-from agents.plain_state import joined, split
 
 WIDE = np.float32
 CONVOLUTIONS = [[4, 4, 4]]
@@ -278,8 +278,8 @@ def test_a_checkpoint_of_before_looks_at_the_environment(tmp_path, monkeypatch):
     agent = tiny("ppo", where(VECTORS["discrete"], ACTIONS["discrete from 1"]))
     with agents.Trainer(agent, callbacks=[agents.Checkpoints(tmp_path, every=16)]) as trainer:
         trainer.train(env_steps=16)
-    path, spec = agents.checkpoint_file.find(tmp_path), spec_of(agent)
-    told = {"kind": "training", "format": 1, **vars(agents.checkpoint_file.header_of(path))}
+    path, spec = agents.checkpoints.file.find(tmp_path), spec_of(agent)
+    told = {"kind": "training", "format": 1, **vars(agents.checkpoints.file.header_of(path))}
     payload = cloudpickle.dumps({"spec": pickled(spec, spec), "trainer": trainer.get_state(environments=False)})
     encoded = json.dumps({**told, "crc": zlib.crc32(payload), "size": len(payload)}).encode()
     path.write_bytes(payload + encoded + struct.pack(">I8s", len(encoded), b"finder1\n"))
@@ -303,7 +303,7 @@ def test_a_space_of_ones_own_is_none():
 
 
 def test_an_agent_without_an_environment_speaks_its_own_spaces():
-    agent = agents.algorithms.registry.agent_class("ppo")(spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    agent = agents.contract.registry.agent_class("ppo")(spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
     assert agent.predict(np.zeros(3, np.float32)) in (0, 1)
     assert agent.predict(np.zeros((4, 3), np.float32)).shape == (4,)
 

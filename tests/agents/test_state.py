@@ -11,16 +11,16 @@ from gymnasium import spaces
 
 import agents
 from agents import AgentSpec, Trainer
-from agents.agent import Agent
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
-from agents.checkpoint_file import weights_of
-from agents.config import AgentConfig
+from agents.backend.variables import values_of
+from agents.buffers import Batches, RolloutMemory
+from agents.checkpoints.file import weights_of
+from agents.config.agent_config import AgentConfig
+from agents.config.optimizers import KERAS_OPTIMIZERS, variables_of
+from agents.contract.agent import Agent
+from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.keras_agent import KerasAgent
-from agents.optimizers import KERAS_OPTIMIZERS, variables_of
-from agents.replay import Batches, RolloutMemory
-from agents.variables import values_of
 
 PLANE = spaces.Box(-1.0, 1.0, (3,), np.float32)
 TWO = spaces.Discrete(2)

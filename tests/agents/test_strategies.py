@@ -17,8 +17,8 @@ import pytest
 from processes import session_members, wait_until_alone
 
 from agents import ConfigurationError, Trainer, make
-from agents.addresses import reachable
-from agents.strategies import STRATEGIES, StrategySpec
+from agents.distributed.strategies import STRATEGIES, StrategySpec
+from agents.shared_objects.addresses import reachable
 
 SCRIPT = """
 import json, sys
@@ -200,7 +200,7 @@ def test_what_is_no_strategy_is_told(given: Any, told: str) -> None:
 
 
 def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
-    from agents.backend import tf
+    from agents.backend.tensorflow import tf
 
     assert StrategySpec.of(tf.distribute.OneDeviceStrategy("/cpu:0")) == StrategySpec("one-device", 1)
     assert StrategySpec.of(tf.distribute.MirroredStrategy(["/cpu:0"])) == StrategySpec("mirrored", 1)
@@ -208,7 +208,7 @@ def test_an_object_of_tensorflow_stands_for_its_kind() -> None:
 
 
 def test_objects_that_need_a_cluster_stand_for_their_kind() -> None:
-    from agents.backend import tf
+    from agents.backend.tensorflow import tf
 
     # Objects of these classes cannot be made without servers: what is read of them is set by hand.
     class Workers(tf.distribute.MultiWorkerMirroredStrategy):
@@ -228,7 +228,7 @@ def test_objects_that_need_a_cluster_stand_for_their_kind() -> None:
 
 
 def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:
-    from agents.backend import tf
+    from agents.backend.tensorflow import tf
 
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
         agent = make("ppo", "CartPole-v1")
@@ -237,7 +237,7 @@ def test_an_agent_that_is_built_in_a_scope_learns_with_its_strategy() -> None:
 
 
 def test_devices_that_are_not_there_any_more_are_told() -> None:
-    from agents.backend import tf
+    from agents.backend.tensorflow import tf
 
     tf.constant(1)
     with pytest.raises(ConfigurationError, match=r"CPU device\(s\) in this process already, and 64 are needed"):

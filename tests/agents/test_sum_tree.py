@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.replay.sum_tree import SumTree
+from agents.buffers.sum_tree import SumTree
 
 
 def tree_of(*values, n_leaves=None):

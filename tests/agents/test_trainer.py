@@ -13,14 +13,14 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 import agents
 from agents import LambdaCallback, Progress, StopAtReturn, Trainer, evaluate
-from agents.agent import Agent, UpdateMetrics
-from agents.call_progress import CallProgress
-from agents.callbacks import EVENTS, Callback, CallbackList
-from agents.collector import Collector
+from agents.buffers import RolloutMemory, UniformReplay
+from agents.callbacks.callback import EVENTS, Callback, CallbackList
+from agents.collection.collector import Collector
+from agents.contract.agent import Agent, UpdateMetrics
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.replay import RolloutMemory, UniformReplay
-from agents.run import Budget
+from agents.training.call_progress import CallProgress
+from agents.training.run import Budget
 
 
 class Steps(gym.Env):

@@ -13,12 +13,12 @@ from gymnasium import spaces
 
 import agents
 from agents import AgentSpec, Callback, ConfigurationError, LambdaCallback, NonFiniteError, Trainer, Trajectory
-from agents.agent import Agent, UpdateMetrics
+from agents.buffers import HindsightReplay, Memory, PrioritizedReplay, RewritingMemory, RolloutMemory, UniformReplay
+from agents.buffers.join import SideBySide
+from agents.contract.agent import Agent, UpdateMetrics
 from agents.environments import EnvironmentSpec
 from agents.environments.goals import Goals
 from agents.population import Population
-from agents.replay import HindsightReplay, Memory, PrioritizedReplay, RewritingMemory, RolloutMemory, UniformReplay
-from agents.replay.join import SideBySide
 
 
 class Late(gym.Env[np.ndarray, int]):
@@ -527,7 +527,7 @@ class RolloutLike(RewritingMemory):
 def step(value: float) -> Any:
     nothing = np.zeros(2, bool)
     observations = np.full((2, 2), value, np.float32)
-    return agents.replay.Transition(
+    return agents.buffers.Transition(
         observations, np.zeros(2, np.int64), np.zeros(2, np.float32), observations, nothing, nothing
     )
 

@@ -10,11 +10,11 @@ from movements import assert_same_movement, difference
 import agents
 from agents import AgentSpec, Trainer
 from agents.algorithms.trpo import TRPO, TRPOConfig
-from agents.distributed import DistributedSteps
+from agents.buffers import Batches
+from agents.distributed.replicas import DistributedSteps
 from agents.errors import ConfigurationError
+from agents.functional.trust_region import conjugate_gradients, largest_step, line_search
 from agents.population import Population
-from agents.replay import Batches
-from agents.trust_region import conjugate_gradients, largest_step, line_search
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
 TWO = spaces.Discrete(2)

@@ -17,10 +17,18 @@ from evil import Evil, of_before, with_evil
 from fakes import SMALL_PPO
 
 import agents
-from agents import Callback, Checkpoints, ConfigurationError, Trainer, Trajectory, UntrustedFileError, state_file
-from agents import checkpoint_file as files
+from agents import Callback, Checkpoints, ConfigurationError, Trainer, Trajectory, UntrustedFileError
 from agents.algorithms.ppo import PPO
-from agents.trust import KEY_VARIABLE, TRUST_VARIABLE, from_own_bytes, is_signature_of, key_file, signature_of
+from agents.checkpoints import file as files
+from agents.checkpoints import state_file
+from agents.trust.signatures import (
+    KEY_VARIABLE,
+    TRUST_VARIABLE,
+    from_own_bytes,
+    is_signature_of,
+    key_file,
+    signature_of,
+)
 
 OLD = Path(__file__).parent.parent / "support" / "old" / "training-1.checkpoint"
 
@@ -151,7 +159,13 @@ def test_modules_that_a_file_of_elsewhere_names(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "place",
-    ["agents.checkpoint_file:load_agent", "agents.loading:module_of", "agents:Trainer", "gymnasium:make", "os:system"],
+    [
+        "agents.checkpoints.file:load_agent",
+        "agents.trust.loading:module_of",
+        "agents:Trainer",
+        "gymnasium:make",
+        "os:system",
+    ],
 )
 def test_an_environment_that_is_none(path: Path, place: str) -> None:
     """A function of Finder's own that is called with a file's arguments may do anything."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.whole_file import replacing
+from agents.checkpoints.whole_file import replacing
 
 
 def test_a_file_and_then_its_folder_are_written_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

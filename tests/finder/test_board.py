@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from finder.executors.board import Board
-from studies.records import EpisodeRecord
+from studies.database.records import EpisodeRecord
 
 
 def episodes(*values: tuple[float, float | None], first: int = 0, seed: int = 0) -> list[EpisodeRecord]:

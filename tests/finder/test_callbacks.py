@@ -11,9 +11,9 @@ from fakes import SMALL_PPO
 import agents
 import finder
 from agents import ConfigurationError
-from finder.picked import picked_callbacks
+from finder.long_run.picked import picked_callbacks
 from studies.errors import StudyError
-from studies.study import load_study
+from studies.study.study import load_study
 
 ENV = "CartPole-v1"
 QUICK: dict[str, Any] = {"env_steps": 200, "seeds": 2, "params": SMALL_PPO, "confirm": 0}

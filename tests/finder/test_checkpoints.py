@@ -16,15 +16,15 @@ from evil import of_before, with_evil
 from fakes import SMALL_DQN, SMALL_PPO, Remembering
 
 from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Trajectory
-from agents.callbacks import make_callbacks, why_alone
-from agents.trust import KEY_VARIABLE, TRUST_VARIABLE
-from finder import checkpoints
-from finder.checkpoints import Checkpoints, all_in, forget, forget_ended
-from finder.cohort import run_cohort
-from finder.groups import Group, Workshops, each_alone, make_again, make_groups
-from finder.runs import TrialRun
-from finder.trial import INTERRUPTED, TrialSpec
-from studies.records import EpisodeRecord
+from agents.callbacks.callback import make_callbacks, why_alone
+from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
+from finder.trials import checkpoints
+from finder.trials.checkpoints import Checkpoints, all_in, forget, forget_ended
+from finder.trials.cohort import run_cohort
+from finder.trials.groups import Group, Workshops, each_alone, make_again, make_groups
+from finder.trials.runs import TrialRun
+from finder.trials.trial import INTERRUPTED, TrialSpec
+from studies.database.records import EpisodeRecord
 
 
 class KilledError(BaseException):
@@ -56,7 +56,7 @@ class KillingAtRung(Remembering):
 @pytest.fixture(autouse=True)
 def after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "MOST_COST", 1e9)
-    monkeypatch.setattr("finder.cohort.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("finder.trials.cohort.FLUSH_SECONDS", 0.0)
 
 
 def make_trial(folder: Path | None, number: int = 0, agent: str = "ppo", **fields: Any) -> TrialSpec:

@@ -13,11 +13,11 @@ from agents.algorithms.ppo import PPO
 from finder.executors import choice, choose_executor, machine
 from finder.executors.batches import shared_out
 from finder.executors.executor import Executor
-from finder.lr import LRFinder
-from finder.study_file import read_study
-from finder.trial import TrialSpec
+from finder.finders.lr import LRFinder
+from finder.search.study_file import read_study
+from finder.trials.trial import TrialSpec
 from studies import StudyError, StudySpec
-from studies.attributes import seed_values
+from studies.spec.attributes import seed_values
 
 
 class Alone(PPO):

@@ -10,9 +10,9 @@ from fakes import SMALL_PPO, Remembering
 
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
-from finder.cohort import run_cohort
-from finder.groups import Workshops
-from finder.trial import INTERRUPTED, Outcome, TrialSpec
+from finder.trials.cohort import run_cohort
+from finder.trials.groups import Workshops
+from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
 
 
 def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, **fields: Any) -> TrialSpec:

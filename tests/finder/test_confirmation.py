@@ -13,19 +13,19 @@ from sampler_packages import needs, runnable
 
 from finder import LRFinder
 from studies import load_study, open_study, write_report
-from studies.attributes import CONFIRMS_ATTR
-from studies.beginning import created, put_back
-from studies.conclusion import conclusion
-from studies.confirmation import held_out_seeds, left_behind, unconfirmed, verdict
-from studies.listing import list_studies
-from studies.pick import best
-from studies.proxy import make_proxy
-from studies.recorder import Recorder
+from studies.analysis.conclusion import conclusion
+from studies.analysis.confirmation import held_out_seeds, left_behind, unconfirmed, verdict
+from studies.analysis.listing import list_studies
+from studies.analysis.pick import best
+from studies.analysis.standing import standing
+from studies.recording.beginning import created, put_back
+from studies.recording.recorder import Recorder
 from studies.reports.answer import answer
-from studies.spec import StudySpec
-from studies.standing import standing
-from studies.storage import open_storage
-from studies.study import OpenStudy
+from studies.servers.proxy import make_proxy
+from studies.spec.attributes import CONFIRMS_ATTR
+from studies.spec.spec import StudySpec
+from studies.storage.storage import open_storage
+from studies.study.study import OpenStudy
 
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
 

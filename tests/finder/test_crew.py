@@ -13,7 +13,7 @@ from agents import AgentSpec
 from finder.executors.batches import Batching
 from finder.executors.board import Board
 from finder.executors.crew import Run
-from finder.trial import Outcome, TrialSpec
+from finder.trials.trial import Outcome, TrialSpec
 
 
 class Waiting:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from finder import LRFinder
-from finder.edges import BeyondEdges
+from finder.finders.edges import BeyondEdges
 from studies import load_study, open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.study import OpenStudy
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.study.study import OpenStudy
 
 SMALL = {"n_envs": 1, "n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [4], "jit_compile": False}
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from finder.evidence import LEVEL, improvement, p_value
+from finder.range_test.evidence import LEVEL, improvement, p_value
 
 
 def test_improvement_is_that_of_the_clearest_two_stretches():

@@ -22,10 +22,10 @@ from fakes import SMALL_PPO, Remembering, TwoStep
 from processes import running, session_members, wait_until_alone
 
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, shared
-from agents.pickling import pickled
+from agents.contract.pickling import pickled
 from finder.executors import Executor, make_executor
-from finder.trial import TrialSpec
-from studies.records import EpisodeRecord
+from finder.trials.trial import TrialSpec
+from studies.database.records import EpisodeRecord
 
 AGENT_FILE = """
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ ENDLESS = """
 from fakes import SMALL_PPO, Remembering
 from agents import AgentSpec
 from finder.executors import make_executor
-from finder.trial import TrialSpec
+from finder.trials.trial import TrialSpec
 
 
 class Telling(Remembering):
@@ -66,7 +66,7 @@ from pathlib import Path
 from fakes import SMALL_PPO, Remembering, TwoStep
 from agents import AgentSpec
 from finder.executors import make_executor
-from finder.trial import TrialSpec
+from finder.trials.trial import TrialSpec
 
 
 class Placed(TwoStep):

@@ -14,9 +14,9 @@ from processes import end_session, wait_until_alone
 from small_study import Curve, curves, start
 from strikes import Strikes, Struck
 
-from studies.attributes import seed_values
-from studies.checkpoint_folder import checkpoint_folder
-from studies.study import load_study
+from studies.spec.attributes import seed_values
+from studies.study.checkpoint_folder import checkpoint_folder
+from studies.study.study import load_study
 
 KILLS = int(os.environ.get("FINDER_KILLS", "8"))
 """How often something is killed, over all rounds."""

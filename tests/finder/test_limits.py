@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.environments import EnvironmentSpec
-from finder.trial import limits_of
+from finder.trials.trial import limits_of
 
 
 @pytest.mark.parametrize(

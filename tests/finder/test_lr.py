@@ -13,9 +13,9 @@ from fakes import SMALL_DQN, SMALL_PPO
 import agents
 from agents import AgentSpec, ConfigurationError, Trainer
 from finder import LRFinder
-from finder.range_test import normalized, range_test, read_suggestion
-from finder.suggestion import Suggestion
-from finder.sweep import Sweep
+from finder.range_test.range_test import normalized, range_test, read_suggestion
+from finder.range_test.suggestion import Suggestion
+from finder.range_test.sweep import Sweep
 from studies import best_optimizer, load_study
 from studies.errors import StudyError
 
@@ -201,10 +201,12 @@ class TestRangeTest:
 
     def test_the_pick_of_its_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):
         suggestion = Suggestion(0.0125, 3, "steepest", "because")
-        monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_, **__: suggestion)
+        monkeypatch.setattr("finder.range_test.range_test.read_suggestion", lambda *_, **__: suggestion)
         LRFinder(small_agent()).find(1e-5, 1e-1, N=5, seeds=1, storage=storage, study_name="told")
         assert float(best_optimizer("told", storage).learning_rate) == pytest.approx(0.0125)
-        monkeypatch.setattr("finder.range_test.read_suggestion", lambda *_, **__: suggestion._replace(rate=None))
+        monkeypatch.setattr(
+            "finder.range_test.range_test.read_suggestion", lambda *_, **__: suggestion._replace(rate=None)
+        )
         LRFinder(small_agent()).find(1e-5, 1e-1, N=5, seeds=1, storage=storage, study_name="silent")
         with pytest.raises(StudyError, match="suggests no learning rate"):
             best_optimizer("silent", storage)

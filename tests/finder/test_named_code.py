@@ -12,15 +12,16 @@ import pytest
 from fakes import SMALL_PPO, Remembering, TwoStep
 
 from agents import AgentSpec, Callback, ConfigurationError
-from agents.allowed_modules import VARIABLE, only_modules, restriction
+from agents.trust.allowed_modules import VARIABLE, only_modules, restriction
 from finder import LRFinder, work
-from finder.cohort import run_cohort
-from finder.search import Recorder
-from finder.trial import TrialSpec
-from studies import StudyError, best_optimizer, pick
-from studies.opening import open_study
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
+from finder.search.search import Recorder
+from finder.trials.cohort import run_cohort
+from finder.trials.trial import TrialSpec
+from studies import StudyError, best_optimizer
+from studies.analysis import pick
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass Thing: pass\ndef make(): pass\n"
 FEW: dict[str, Any] = {"env_steps": 160, "seeds": 1, "confirm": 0, "executor": "inline", "pruner": "none"}

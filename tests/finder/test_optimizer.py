@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError, OptimizerSpec
 from finder import OptFinder
-from finder.optimizer import _rates
+from finder.finders.optimizer import _rates
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "params": SMALL_PPO, "pruner": "none"}

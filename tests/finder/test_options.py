@@ -8,7 +8,7 @@ import pytest
 
 from agents import ConfigurationError
 from finder import AgentFinder, LRFinder, OptFinder, tune
-from finder.options import _OWN_ARGUMENTS
+from finder.search.options import _OWN_ARGUMENTS
 
 
 @pytest.mark.parametrize("option", ["env_step", "n_rate", "metric"])

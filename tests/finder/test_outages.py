@@ -16,12 +16,12 @@ from processes import end_session, session_members, wait_until_alone
 from small_study import curves, start
 from strikes import DEADLINE_SECONDS, VARIABLE, Target, aim
 
-from studies.attributes import seed_values
+from studies.database.retries import PATIENCE_VARIABLE
 from studies.errors import StudyError
-from studies.patience import PATIENCE_VARIABLE
-from studies.storage import open_storage
-from studies.study import load_study
-from studies.unwritten import Unwritten
+from studies.recording.spool import Unwritten
+from studies.spec.attributes import seed_values
+from studies.storage.storage import open_storage
+from studies.study.study import load_study
 
 OUTAGE_SECONDS = float(os.environ.get("FINDER_OUTAGE_SECONDS", "3"))
 """How long the database is away."""

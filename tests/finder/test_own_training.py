@@ -19,14 +19,14 @@ from processes import running
 
 import finder
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, NonFiniteError, RunEnded, TrainingRun
-from agents.run import Budget
+from agents.training.run import Budget
 from finder import LRFinder, OptFinder, ParallelFinder, tune
-from finder.cohort import run_cohort
 from finder.executors.choice import choose_executor
-from finder.trial import TrialSpec
-from finder.tuning import spaces_of
+from finder.finders.tuning import spaces_of
+from finder.trials.cohort import run_cohort
+from finder.trials.trial import TrialSpec
 from studies.errors import StudyError
-from studies.study import load_study
+from studies.study.study import load_study
 
 CARTPOLE = EnvironmentSpec("CartPole-v1")
 QUICK: dict[str, Any] = {"executor": "inline", "storage": None, "confirm": 0, "pruner": "none"}
@@ -117,7 +117,7 @@ class TestSearch:
         assert len(finder.rewards["train"]) == 20
 
     def test_the_executor_that_suits_it(self) -> None:
-        from studies.spec import StudySpec
+        from studies.spec.spec import StudySpec
 
         spec = StudySpec(
             name="s", kind="tune", agents=("train",), env="CartPole-v1", env_steps=100, seeds=(0,), n_trials=4,
@@ -234,7 +234,7 @@ class TestRuns:
         assert not own_threads()
 
     def test_who_waits_is_shown_life_and_may_end_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agents.own_training.LOOK_SECONDS", 0.05)
+        monkeypatch.setattr("agents.training.function_trainer.LOOK_SECONDS", 0.05)
         mark = tmp_path / "ended"
         answers = iter([None, None, "interrupted"])
         spec = AgentSpec.of(trainings.hangs, CARTPOLE, {"mark": str(mark)})

@@ -11,13 +11,13 @@ from fakes import SMALL_DQN, SMALL_PPO
 
 import agents
 from agents import EnvironmentSpec, Trainer
-from agents.agent import UpdateMetrics
+from agents.contract.agent import UpdateMetrics
 from agents.errors import NonFiniteError
-from agents.schedules import ExponentialSchedule
+from agents.functional.schedules import ExponentialSchedule
 from finder import LRFinder
-from finder.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
-from finder.range_test import range_test, read_suggestion
-from finder.sweep import Sweeper
+from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
+from finder.range_test.range_test import range_test, read_suggestion
+from finder.range_test.sweep import Sweeper
 from studies import load_study
 
 ENV = "fakes:TwoStep-v0"

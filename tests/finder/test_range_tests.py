@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from finder import LRFinder
-from finder.range_test import RangeTestResult
-from finder.range_tests import pooled
-from finder.suggestion import Suggestion
-from finder.sweep import Sweep
+from finder.range_test.range_test import RangeTestResult
+from finder.range_test.range_tests import pooled
+from finder.range_test.suggestion import Suggestion
+from finder.range_test.sweep import Sweep
 
 RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
 

@@ -24,8 +24,8 @@ import ray
 import agents
 from ray.cluster_utils import Cluster
 from finder import LRFinder
-from studies.attributes import seed_values
-from studies.study import load_study
+from studies.spec.attributes import seed_values
+from studies.study.study import load_study
 
 url = sys.argv[1]
 counter = agents.shared("steps")

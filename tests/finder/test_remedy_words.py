@@ -9,12 +9,12 @@ import pytest
 import typer
 
 from finder.cli.app import app
-from finder.remedy_words import advice_of, call_text, changed_words, file_keys
-from studies.begun import Begun
+from finder.search.remedy_words import advice_of, call_text, changed_words, file_keys
+from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_seeds, same_again
 from studies.defaults import DEFAULT_STORAGE
-from studies.remedies import Remedy, longer_runs, more_confirmed, more_seeds, same_again
-from studies.spaces import parse_space
-from studies.spec import StudySpec
+from studies.spec.spaces import parse_space
+from studies.spec.spec import StudySpec
+from studies.study.begun import Begun
 
 PLACE = [
     *("--env", "CartPole-v1", "--env-kwargs", '{"sutton_barto_reward": false}'),

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from finder.results import SearchResult
+from finder.search.results import SearchResult
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.storage import open_storage
-from studies.study import OpenStudy
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import open_storage
+from studies.study.study import OpenStudy
 
 RATES = (1e-4, 1e-3, 1e-2)
 

@@ -12,23 +12,23 @@ import trainings
 from fakes import SMALL_PPO
 
 from agents import AgentSpec, ConfigurationError
-from agents.algorithms.registry import ALGORITHMS
-from agents.environments import batch
+from agents.contract.registry import ALGORITHMS
+from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice, make_executor
-from finder.ingredients import Ingredients
-from finder.search import Search
-from finder.table import trial_table
-from finder.trial import Outcome
-from finder.tuning import as_it_is, spaces_of, whole_space
+from finder.finders.tuning import as_it_is, spaces_of, whole_space
+from finder.search.ingredients import Ingredients
+from finder.search.search import Search
+from finder.search.table import trial_table
+from finder.trials.trial import Outcome
 from studies import StudySpec
-from studies.checkpoint_folder import checkpoint_folder
+from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import Ask, EpisodeRecord
-from studies.spaces import FloatRange
-from studies.storage import open_storage
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spaces import FloatRange
+from studies.storage.storage import open_storage
+from studies.study.checkpoint_folder import checkpoint_folder
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 1, "executor": "inline", "params": SMALL_PPO}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from finder.study_file import read_study
+from finder.search.study_file import read_study
 from studies.errors import StudyError
 
 FINE = """\

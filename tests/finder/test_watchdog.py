@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.hanging import HungError, UnderWay, under_way
-from finder.watchdog import Watchdog
+from agents.processes.hanging import HungError, UnderWay, under_way
+from finder.trials.watchdog import Watchdog
 
 TICKS = 30  # of a limit
 

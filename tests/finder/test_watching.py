@@ -15,10 +15,10 @@ import pytest
 from fakes import SMALL_PPO
 
 from finder import LRFinder, OptFinder, run_file, run_search, tune, work
-from finder.cli.progress import PlainProgress
-from finder.cli.tracker import Tracker
-from finder.notebook_progress import NotebookProgress
-from finder.watching import make_display
+from finder.progress.notebook import NotebookProgress
+from finder.progress.search_progress import PlainProgress
+from finder.progress.tracker import Tracker
+from finder.search.watching import make_display
 from studies import StudySpec
 
 ENV = "fakes:TwoStep-v0"

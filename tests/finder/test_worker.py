@@ -10,9 +10,9 @@ from fakes import SMALL_PPO, TwoStep
 
 from agents import ConfigurationError, EnvironmentSpec
 from finder import work
-from studies.opening import open_study
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
 
 
 def mine() -> gym.Env[Any, Any]:
@@ -58,7 +58,7 @@ def test_without_it_nothing_is_run(storage: str) -> None:
 
 def test_a_shared_storage_names_no_code_that_is_not_allowed(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(storage, env="fakes:TwoStep", callbacks=("os:getcwd",))
-    monkeypatch.setattr("studies.storage.StudyStorage.__init__", _shared(StudyStorage.__init__))
+    monkeypatch.setattr("studies.storage.storage.StudyStorage.__init__", _shared(StudyStorage.__init__))
     with pytest.raises(ConfigurationError, match="--allow-module fakes"):
         work("theirs", storage)
     with pytest.raises(ConfigurationError, match="--allow-module os"):

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from databases import mysql, own_postgres, postgres  # noqa: F401 - fixtures
 
-from studies.proxy import make_proxy
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
+from studies.database.records import EpisodeRecord
+from studies.servers.proxy import make_proxy
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
 
 STORAGES = [
     "memory",

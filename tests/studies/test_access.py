@@ -15,7 +15,12 @@ import pytest
 from certificates import make_certificate
 from optuna.storages._grpc.auto_generated import api_pb2, api_pb2_grpc
 
-from studies.access import (
+from studies.database.retries import StorageAwayError
+from studies.errors import StudyError
+from studies.servers.dashboard import make_dashboard
+from studies.servers.dashboard_gate import LOGIN_PATH, DashboardGate, without_tokens
+from studies.servers.proxy import make_proxy
+from studies.storage.access import (
     AUTHORITY_VARIABLE,
     TOKEN_VARIABLE,
     Access,
@@ -24,14 +29,9 @@ from studies.access import (
     is_loopback,
     token_of_environment,
 )
-from studies.dashboard import make_dashboard
-from studies.dashboard_gate import LOGIN_PATH, DashboardGate, without_tokens
-from studies.errors import StudyError
-from studies.patience import StorageAwayError
-from studies.proxy import make_proxy
-from studies.proxy_messages import PATH
-from studies.storage import open_storage
-from studies.storage_url import parse_storage_url
+from studies.storage.proxy_messages import PATH
+from studies.storage.storage import open_storage
+from studies.storage.storage_url import parse_storage_url
 
 TOKEN = "the-token-of-this-test"
 SECONDS = 30
@@ -218,7 +218,7 @@ class TestProxy:
 
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
     def test_tls(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("studies.proxy_client.READY_SECONDS", 2.0)
+        monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 2.0)
         certificate, key = make_certificate(tmp_path)
         access = Access.of("127.0.0.1", certificate=certificate, key=key)
         with open_storage(f"sqlite:///{tmp_path}/served.db") as opened:

@@ -6,15 +6,15 @@ import math
 import re
 from collections.abc import Callable
 
-from studies.conclusion import conclusion
-from studies.opening import open_study
-from studies.recorder import Recorder
+from studies.analysis.conclusion import conclusion
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.reports.answer import answer
 from studies.reports.html import report_html
 from studies.reports.learning_curves import plot_learning_curves
 from studies.reports.optimizers import plot_optimizers
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
 from studies.words import number_text, param_text, rate_text, spread_text
 
 Make = Callable[..., StudySpec]

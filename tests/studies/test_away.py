@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from studies import claims as claims_module
-from studies import trial_source
-from studies.claims import PLANNING
-from studies.opening import open_study
-from studies.owner import Owner
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.standing import standing
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
-from studies.unwritten import Unwritten
+from studies.analysis.standing import standing
+from studies.coordination import lease_manager as claims_module
+from studies.coordination.lease_manager import PLANNING
+from studies.coordination.owner import Owner
+from studies.recording import trial_source
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.recording.spool import Unwritten
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 ROWS = [{"learning_rate": rate} for rate in (1e-4, 1e-3, 1e-2)]

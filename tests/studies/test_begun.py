@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from studies.begun import BEGUN_ATTR, Begun, begun_by, begun_of
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.study import load_study
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.study.begun import BEGUN_ATTR, Begun, begun_by, begun_of
+from studies.study.study import load_study
 
 COMMAND, FILE = Begun("command", ("lr", "ppo", "--n-rates", "3")), Begun("file", ("run", "study.toml"))
 

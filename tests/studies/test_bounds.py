@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from studies.bounds import NO_BOUNDS, ReturnsSeen, bounds_of, return_bounds
-from studies.confirmation import verdict
-from studies.episodes import EpisodeTable
-from studies.opening import open_study
-from studies.pick import best
-from studies.ranking import Candidate, rank, within
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.analysis.confirmation import verdict
+from studies.analysis.pick import best
+from studies.analysis.ranking import Candidate, rank, within
+from studies.database.episodes import EpisodeTable
+from studies.database.records import EpisodeRecord
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.statistics.bounds import NO_BOUNDS, ReturnsSeen, bounds_of, return_bounds
+from studies.storage.storage import StudyStorage
 
 Make = Callable[..., StudySpec]
 

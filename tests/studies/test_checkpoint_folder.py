@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.checkpoint_folder import CHECKPOINTS_VARIABLE, checkpoint_folder
+from studies.study.checkpoint_folder import CHECKPOINTS_VARIABLE, checkpoint_folder
 
 ADDRESSES = (
     "postgresql://one:secret@db.example.org/finder",

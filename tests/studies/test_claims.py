@@ -14,16 +14,16 @@ import pytest
 import sqlalchemy as sa
 from death import NO_PROCESS, die
 
-from studies import claims as claims_module
-from studies.claims import LEASE_SECONDS, PLANNING, STUDY, Claims
-from studies.fencing import LostError
-from studies.opening import join_study, open_study
-from studies.owner import Owner
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.schema import leases as lease_rows
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.coordination import lease_manager as claims_module
+from studies.coordination.lease_manager import LEASE_SECONDS, PLANNING, STUDY, Claims
+from studies.coordination.owner import Owner
+from studies.database.fencing import LostError
+from studies.database.records import EpisodeRecord
+from studies.database.schema import leases as lease_rows
+from studies.recording.opening import join_study, open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
 
 Make = Callable[..., StudySpec]
 
@@ -186,7 +186,7 @@ def test_owners_are_read_as_they_were_written() -> None:
 
 
 def test_another_process_is_known_to_live_and_to_be_dead() -> None:
-    code = "from studies.owner import Owner; import sys; print(Owner.new(), flush=True); sys.stdin.read()"
+    code = "from studies.coordination.owner import Owner; import sys; print(Owner.new(), flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

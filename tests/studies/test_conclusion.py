@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from studies import open_study
-from studies.conclusion import Conclusion, conclusion, pick_json
-from studies.pick import best
-from studies.ranking import Candidate, rank
-from studies.rates import rate_finding
-from studies.recorder import Recorder
-from studies.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
-from studies.spec import StudySpec
-from studies.study import OpenStudy
+from studies.analysis.conclusion import Conclusion, conclusion, pick_json
+from studies.analysis.pick import best
+from studies.analysis.ranking import Candidate, rank
+from studies.analysis.rates import rate_finding
+from studies.analysis.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.study.study import OpenStudy
 
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 Values = Sequence[float | None]

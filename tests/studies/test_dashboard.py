@@ -16,16 +16,16 @@ from optuna.storages import InMemoryStorage
 from optuna_dashboard import get_note, save_note
 from serving import serving
 
-from studies.access import Access
-from studies.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.shown_storage import ShownStorage
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy, load_study
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.servers.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
+from studies.spec.spec import StudySpec
+from studies.storage.access import Access
+from studies.storage.shown_storage import ShownStorage
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy, load_study
 
 Make = Callable[..., StudySpec]
 IDS = ["finder-learning-rate", "finder-ranking", "finder-learning-curves", "finder-trials"]
@@ -60,7 +60,7 @@ def get(url: str) -> Any:
 @pytest.fixture
 def served_at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
     """`served`, with a dashboard that looks for changes all the time."""
-    monkeypatch.setattr("studies.dashboard.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("studies.servers.dashboard.LOOK_SECONDS", 0.1)
     address: str = request.getfixturevalue("served")
     return address
 
@@ -120,7 +120,7 @@ class TestKeeper:
     def test_only_what_changed_is_drawn_again(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("studies.dashboard._REST", 0)
+        monkeypatch.setattr("studies.servers.dashboard._REST", 0)
         fill(storage, make_spec(name="first"))
         fill(storage, make_spec(name="second"))
         keeper = FigureKeeper(storage)
@@ -132,7 +132,7 @@ class TestKeeper:
     def test_a_confirmation_that_ends_is_drawn(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("studies.dashboard._REST", 0)
+        monkeypatch.setattr("studies.servers.dashboard._REST", 0)
         keeper = FigureKeeper(storage)
         with open_study(make_spec(n_trials=3, confirm=1, seeds=(0,)), storage) as study, Recorder(study) as recorder:
             while (ask := recorder.ask()) is not None:
@@ -257,8 +257,8 @@ class TestShown:
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A browser needs minutes to draw thousands of them."""
-        monkeypatch.setattr("studies.shown_storage.MOST_CURVES", 2)
-        monkeypatch.setattr("studies.dashboard.MOST_CURVES", 2)
+        monkeypatch.setattr("studies.storage.shown_storage.MOST_CURVES", 2)
+        monkeypatch.setattr("studies.servers.dashboard.MOST_CURVES", 2)
         study = open_study(make_spec(n_trials=8), storage)
         values = [5.0, 9.0, 1.0, 7.0, 2.0, 3.0, 4.0]
         with Recorder(study) as recorder:
@@ -394,7 +394,7 @@ def test_a_figure_that_cannot_be_drawn_does_not_stop_the_dashboard(
 
     with open_storage(storage_url) as storage:
         fill(storage, make_spec())
-        monkeypatch.setattr("studies.dashboard.attach_figures", broken)
+        monkeypatch.setattr("studies.servers.dashboard.attach_figures", broken)
         with make_dashboard(storage, port=0) as server:
             assert server.server_port > 0
 

@@ -13,19 +13,19 @@ import optuna
 import pytest
 from death import run_by_another
 
-from studies import claims as claims_module
-from studies.checkpoint_folder import checkpoint_folder
-from studies.claims import STUDY
+from studies.analysis.listing import list_studies
+from studies.coordination import lease_manager as claims_module
+from studies.coordination.lease_manager import STUDY
+from studies.coordination.owner import Owner
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import _episodes_key, delete_study, open_study
-from studies.owner import Owner
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.study import EPISODES_ATTR, load_study
-from studies.unwritten import Unwritten
+from studies.recording.opening import _episodes_key, delete_study, open_study
+from studies.recording.recorder import Recorder
+from studies.recording.spool import Unwritten
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.checkpoint_folder import checkpoint_folder
+from studies.study.study import EPISODES_ATTR, load_study
 
 Make = Callable[..., StudySpec]
 

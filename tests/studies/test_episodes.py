@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from studies.records import EpisodeRecord
-from studies.storage import StudyStorage
+from studies.database.records import EpisodeRecord
+from studies.storage.storage import StudyStorage
 
 Make = Callable[..., EpisodeRecord]
 

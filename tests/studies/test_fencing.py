@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from studies import claims as claims_module
-from studies.claims import PLANNING, Claims
-from studies.fencing import LostError
-from studies.opening import join_study, open_study
-from studies.owner import Owner
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
-from studies.writer import FLUSH_ROWS
+from studies.coordination import lease_manager as claims_module
+from studies.coordination.lease_manager import PLANNING, Claims
+from studies.coordination.owner import Owner
+from studies.database.fencing import LostError
+from studies.database.records import EpisodeRecord
+from studies.recording.opening import join_study, open_study
+from studies.recording.recorder import Recorder
+from studies.recording.writer import FLUSH_ROWS
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]

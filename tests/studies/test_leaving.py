@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from studies.confirmation import left_behind
-from studies.leaving import at_end, told_apart
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.analysis.confirmation import left_behind
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.statistics.leaving import at_end, told_apart
+from studies.storage.storage import StudyStorage
 
 
 def test_what_leaves_gains_what_the_survivors_gained() -> None:

@@ -10,15 +10,15 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from studies.claims import PLANNING
-from studies.listing import list_studies
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.standing import standing
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
-from studies.trial_sampler import TrialSampler
+from studies.analysis.listing import list_studies
+from studies.analysis.standing import standing
+from studies.coordination.lease_manager import PLANNING
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.scheduling.trial_sampler import TrialSampler
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 ROWS = [{"learning_rate": 1e-3}, {"learning_rate": 1e-2}]

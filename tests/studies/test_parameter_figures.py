@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from studies.opening import open_study
-from studies.recorder import Recorder
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.reports import learning_rate_data, optimizers_data, plot_learning_rate, plot_optimizers
 from studies.reports.figures import reading_place, study_figures
 from studies.reports.importances import MIN_TRIALS, importances_data, plot_importances
 from studies.reports.parallel_coordinates import parallel_coordinates_data, plot_parallel_coordinates
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.999", "n_epochs": "2,4,10", "n_envs": 4}

@@ -15,26 +15,26 @@ from typing import Any
 
 import pytest
 
-from studies import claims as claims_module
+from studies.coordination import lease_manager as claims_module
+from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
-from studies.opening import join_study, open_study
-from studies.proxy import make_proxy
-from studies.recorder import Recorder
-from studies.records import Ask, EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy
+from studies.recording.opening import join_study, open_study
+from studies.recording.recorder import Recorder
+from studies.servers.proxy import make_proxy
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[2]
 
 HOLD = """
 import sys
-from studies import claims
+from studies.coordination import lease_manager as claims
 claims.LEASE_SECONDS, claims.RENEW_SECONDS = 1.0, 3600.0  # no thread tells it what it lost
-from studies.opening import join_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
+from studies.recording.opening import join_study
+from studies.recording.recorder import Recorder
+from studies.database.records import EpisodeRecord
 url, write = sys.argv[1:]
 recorder = Recorder(join_study(url, "a study"))
 number = recorder.ask().number
@@ -160,11 +160,12 @@ def test_a_process_that_was_stopped_overwrites_nothing(
 
 WRITES = """
 import sys
-from studies import claims, server_timeouts
+from studies.coordination import lease_manager as claims
+from studies.storage import server_timeouts
 claims.LEASE_SECONDS, claims.RENEW_SECONDS, server_timeouts.IDLE_SECONDS = 1.0, 3600.0, 1.0
-from studies.fencing import fenced
-from studies.opening import join_study
-from studies.recorder import Recorder
+from studies.database.fencing import fenced
+from studies.recording.opening import join_study
+from studies.recording.recorder import Recorder
 study = join_study(sys.argv[1], "a study")
 recorder = Recorder(study)
 number = recorder.ask().number

@@ -17,12 +17,11 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState, create_trial
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from studies import patience as patience_module
-from studies.claims import STUDY
-from studies.errors import StudyError
-from studies.opening import delete_study, open_study
-from studies.owner import Owner
-from studies.patience import (
+from studies.coordination.lease_manager import STUDY
+from studies.coordination.owner import Owner
+from studies.database import retries as patience_module
+from studies.database.records import EpisodeRecord
+from studies.database.retries import (
     PATIENCE_SECONDS,
     PATIENCE_VARIABLE,
     Patience,
@@ -32,13 +31,14 @@ from studies.patience import (
     patience_seconds,
     trouble_of,
 )
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.schema import leases as lease_rows
-from studies.spec import StudySpec
-from studies.storage import open_storage
-from studies.study import OpenStudy
-from studies.unwritten import Unwritten
+from studies.database.schema import leases as lease_rows
+from studies.errors import StudyError
+from studies.recording.opening import delete_study, open_study
+from studies.recording.recorder import Recorder
+from studies.recording.spool import Unwritten
+from studies.spec.spec import StudySpec
+from studies.storage.storage import open_storage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from studies.analysis.pick import best, best_optimizer, why_no_pick
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.pick import best, best_optimizer, why_no_pick
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 

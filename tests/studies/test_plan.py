@@ -5,8 +5,8 @@ import math
 import pytest
 
 from studies.errors import StudyError
-from studies.plan import grid_rows, pending_rows, row_key
-from studies.spaces import Choice, Fixed, FloatRange, IntRange
+from studies.spec.plan import grid_rows, pending_rows, row_key
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange
 
 
 def test_pending_keeps_the_order_and_counts_repeats() -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from studies.analysis.listing import list_studies
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
 
 Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[2]
@@ -60,9 +60,9 @@ def test_every_public_name_is_there() -> None:
 
 RUN_AND_HANG = """
 import sys, time
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.recording.opening import open_study
 spec = StudySpec.from_toml(sys.argv[1])
 recorder = Recorder(open_study(spec))
 recorder.completed(recorder.ask().number, 1.0)
@@ -117,7 +117,9 @@ def test_recording_costs_a_bounded_number_of_statements(
         params={"x": "0.0:1.0"},
         pruner="median",
     )
-    monkeypatch.setattr("studies.writer.time.monotonic", lambda: 0.0)  # so that no batch is written for its age
+    monkeypatch.setattr(
+        "studies.recording.writer.time.monotonic", lambda: 0.0
+    )  # so that no batch is written for its age
     counted: Counter[str] = Counter()
     recording = threading.current_thread()  # another one renews leases
 

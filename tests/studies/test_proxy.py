@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 import pytest
 
-from studies import proxy_client
-from studies.listing import list_studies
-from studies.patience import PATIENCE_VARIABLE, StorageAwayError
-from studies.proxy import make_proxy
-from studies.proxy_messages import PATH
-from studies.storage import StudyStorage, open_storage
+from studies.analysis.listing import list_studies
+from studies.database.retries import PATIENCE_VARIABLE, StorageAwayError
+from studies.servers.proxy import make_proxy
+from studies.storage import proxy_client
+from studies.storage.proxy_messages import PATH
+from studies.storage.storage import StudyStorage, open_storage
 
 DEADLINE_SECONDS = 60
 """After so long a call that should have ended hangs."""
@@ -116,7 +116,7 @@ class TestServersThatHang:
     def test_a_server_that_goes_on_is_waited_for(
         self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("studies.patience.CALL_SECONDS", 0.2)
+        monkeypatch.setattr("studies.database.retries.CALL_SECONDS", 0.2)
         url, tables = stopping
         with open_storage(url) as opened:
             opened.patience.begin(DEADLINE_SECONDS)

@@ -11,7 +11,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from studies.quick_storage import QuickStorage
+from studies.storage.quick_storage import QuickStorage
 
 SPACES = {
     "rate": FloatDistribution(1e-5, 1e-1, log=True),

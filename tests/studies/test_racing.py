@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from studies.drift import drift
-from studies.racing import Racer, scores, staying
-from studies.rate_curve import log10_rate
+from studies.statistics.drift import drift
+from studies.statistics.racing import Racer, scores, staying
+from studies.statistics.rate_curve import log10_rate
 
 
 def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:

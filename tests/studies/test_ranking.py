@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from studies.analysis.ranking import UNLIKELY, Candidate, may_exceed, rank, seeds_to_settle, worst_choice
+from studies.analysis.recommending import Left, recommended
 from studies.errors import StudyError
-from studies.ranking import UNLIKELY, Candidate, may_exceed, rank, seeds_to_settle, worst_choice
-from studies.recommending import Left, recommended
 
 
 def entry(label: str, *values: float, number: int = 0) -> Candidate:

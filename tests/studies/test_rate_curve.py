@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from studies.rate_curve import peak, smoothing
-from studies.statistics import Estimates, estimate
+from studies.statistics.intervals import Estimates, estimate
+from studies.statistics.rate_curve import peak, smoothing
 
 
 def known(centers: list[float], error: float) -> Estimates:

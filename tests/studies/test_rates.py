@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from studies.drift import measured
-from studies.ranking import Candidate, rank
-from studies.rates import RateFinding, cost_of_choice, rate_finding
-from studies.recommending import Left, recommended
+from studies.analysis.ranking import Candidate, rank
+from studies.analysis.rates import RateFinding, cost_of_choice, rate_finding
+from studies.analysis.recommending import Left, recommended
+from studies.statistics.drift import measured
 
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from damaged import NAME, change, make_study
 
-from studies.dashboard import make_dashboard
+from studies.analysis.listing import list_studies
+from studies.analysis.pick import best
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import delete_study, join_study
-from studies.pick import best
+from studies.recording.opening import delete_study, join_study
 from studies.reports import write_report
-from studies.storage import open_storage
-from studies.storage_url import parse_storage_url
-from studies.study import load_study
+from studies.servers.dashboard import make_dashboard
+from studies.storage.storage import open_storage
+from studies.storage.storage_url import parse_storage_url
+from studies.study.study import load_study
 
 
 def files_in(folder: Path) -> set[str]:

@@ -11,17 +11,17 @@ import pytest
 from death import die
 from optuna.trial import TrialState
 
-from studies.endings import TRACEBACK_BYTES
+from studies.analysis.listing import list_studies
+from studies.analysis.standing import Standing, standing
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.standing import Standing, standing
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
-from studies.writer import FLUSH_ROWS
+from studies.recording.endings import TRACEBACK_BYTES
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.recording.writer import FLUSH_ROWS
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
-from studies.redaction import redacted, secrets_in
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.storage_url import default_label, parse_storage_url
+from studies.spec.redaction import redacted, secrets_in
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.storage.storage_url import default_label, parse_storage_url
 
 URL = "postgresql+psycopg://me:hunter2@127.0.0.1:1/db?sslpassword=swordfish"
 SHOWN = "postgresql+psycopg://me:***@127.0.0.1:1/db?sslpassword=***"

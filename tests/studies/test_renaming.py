@@ -13,13 +13,13 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
 from serving import serving
 
-from studies.dashboard import make_dashboard
 from studies.errors import StudyError
-from studies.opening import open_study, rename_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.study import load_study
+from studies.recording.opening import open_study, rename_study
+from studies.recording.recorder import Recorder
+from studies.servers.dashboard import make_dashboard
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 

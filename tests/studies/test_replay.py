@@ -12,8 +12,8 @@ import pytest
 
 from studies.errors import StudyError
 from studies.policies import POLICIES, Decision, Problem, Round, Values, make_policy
-from studies.replay import coverage, replay, replay_often, run_policy
-from studies.run_table import RunTable
+from studies.policies.replay import coverage, replay, replay_often, run_policy
+from studies.policies.run_table import RunTable
 
 
 def frame_of(

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.conclusion import conclusion, pick_json
+from studies.analysis.conclusion import conclusion, pick_json
+from studies.analysis.pick import best
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.pick import best
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
 from studies.reports import (
     learning_curves_data,
     learning_rate_data,
@@ -34,9 +34,9 @@ from studies.reports.facts import ranking
 from studies.reports.figures import study_figures
 from studies.reports.html import report_html
 from studies.reports.theme import annotate_rate, log_axis, new_figure
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.study import OpenStudy
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
+from studies.study.study import OpenStudy
 from studies.words import over_seeds_text
 
 Make = Callable[..., StudySpec]

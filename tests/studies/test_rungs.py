@@ -10,13 +10,13 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from studies.attributes import RUNG_ATTR
 from studies.errors import StudyError
-from studies.opening import open_study
-from studies.pruners import RACES, make_pruner
-from studies.recorder import Recorder
-from studies.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
-from studies.spec import StudySpec
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.scheduling.pruners import RACES, make_pruner
+from studies.scheduling.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
+from studies.spec.attributes import RUNG_ATTR
+from studies.spec.spec import StudySpec
 
 Make = Callable[..., StudySpec]
 

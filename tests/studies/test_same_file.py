@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from studies.opening import open_study
-from studies.patience import StorageAwayError
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import open_storage
-from studies.study import load_study
-from studies.unwritten import Unwritten
+from studies.database.records import EpisodeRecord
+from studies.database.retries import StorageAwayError
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.recording.spool import Unwritten
+from studies.spec.spec import StudySpec
+from studies.storage.storage import open_storage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 MakeEpisode = Callable[..., EpisodeRecord]

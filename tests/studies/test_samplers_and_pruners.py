@@ -13,16 +13,16 @@ import pytest
 from optuna.trial import TrialState
 from sampler_packages import needs, runnable
 
-from studies.equal_steps import EqualStepsPruner
 from studies.errors import StudyError
-from studies.opening import join_study, open_study
-from studies.pruners import PRUNERS, make_pruner
-from studies.rungs import HalvingPruner
-from studies.samplers import _PACKAGES, SAMPLERS, make_sampler
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.stored_spec import SPEC_ATTR
-from studies.study import load_study
+from studies.recording.opening import join_study, open_study
+from studies.scheduling.equal_steps import EqualStepsPruner
+from studies.scheduling.pruners import PRUNERS, make_pruner
+from studies.scheduling.rungs import HalvingPruner
+from studies.scheduling.samplers import _PACKAGES, SAMPLERS, make_sampler
+from studies.spec.spec import StudySpec
+from studies.spec.stored_spec import SPEC_ATTR
+from studies.storage.storage import StudyStorage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from studies.racing import Racer
-from studies.sequential_test import undecided
+from studies.statistics.racing import Racer
+from studies.statistics.sequential_test import undecided
 
 
 def curve(values: list[float | None], group: str = "adam", spread: float = 0.1) -> list[Racer]:

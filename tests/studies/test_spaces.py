@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from studies.errors import StudyError
-from studies.spaces import (
+from studies.spec.spaces import (
     Choice,
     Fixed,
     FloatRange,

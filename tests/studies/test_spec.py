@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from studies.errors import StudyError
-from studies.spaces import Choice, Fixed, FloatRange, IntRange
-from studies.spec import StudySpec
-from studies.spec_file import key_lines
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange
+from studies.spec.spec import StudySpec
+from studies.spec.spec_file import key_lines
 
 Make = Callable[..., StudySpec]
 

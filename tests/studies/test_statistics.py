@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from studies.statistics import PRIOR_DF, estimate, probability_of_improvement
+from studies.statistics.intervals import PRIOR_DF, estimate, probability_of_improvement
 
 
 def test_probability_of_improvement_counts_pairs():
@@ -112,7 +112,7 @@ class TestManyCandidates:
         rng = np.random.default_rng(1)
         values = [rng.normal(center, 1.0, 5) for center in rng.normal(0.0, 1.5, 150)]
         simulated = estimate(values).may_be_best()
-        monkeypatch.setattr("studies.statistics._SIMULATED", 10)
+        monkeypatch.setattr("studies.statistics.intervals._SIMULATED", 10)
         bounded = estimate(values).may_be_best()
         assert (bounded | ~simulated).all(), "who may be the best by simulation may be it by the bound"
         assert bounded.sum() < 150
@@ -120,7 +120,7 @@ class TestManyCandidates:
 
 def _moderated_by_pairs(values: list[Any]) -> Any:
     """The same on all pairs of candidates."""
-    import studies.statistics as module
+    import studies.statistics.intervals as module
 
     before = module._COMPARED
     module._COMPARED = 10**9

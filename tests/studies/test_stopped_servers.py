@@ -19,17 +19,17 @@ import sqlalchemy as sa
 from databases import OwnPostgres
 from processes import running
 
-from studies import claims as claims_module
-from studies import patience as patience_module
-from studies.opening import open_study
-from studies.patience import PATIENCE_VARIABLE, Patience, StorageAwayError
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.server_timeouts import options_of_server, session_timeouts
-from studies.spec import StudySpec
-from studies.storage import open_storage
-from studies.study import load_study
-from studies.unwritten import Unwritten
+from studies.coordination import lease_manager as claims_module
+from studies.database import retries as patience_module
+from studies.database.records import EpisodeRecord
+from studies.database.retries import PATIENCE_VARIABLE, Patience, StorageAwayError
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.recording.spool import Unwritten
+from studies.spec.spec import StudySpec
+from studies.storage.server_timeouts import options_of_server, session_timeouts
+from studies.storage.storage import open_storage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 ROOT = Path(__file__).parents[2]
@@ -39,8 +39,8 @@ OVERHEAD_SECONDS = 10.0
 
 SERVE = """
 import sys, threading
-from studies.proxy import make_proxy
-from studies.storage import open_storage
+from studies.servers.proxy import make_proxy
+from studies.storage.storage import open_storage
 server, port = make_proxy(open_storage(sys.argv[1]), "127.0.0.1", 0)
 server.start()
 print(port, flush=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from studies.database.retries import Patience
 from studies.errors import StudyError
-from studies.patience import Patience
-from studies.server_timeouts import options_of_server
-from studies.storage import open_storage
-from studies.storage_url import check_file, parse_storage_url
+from studies.storage.server_timeouts import options_of_server
+from studies.storage.storage import open_storage
+from studies.storage.storage_url import check_file, parse_storage_url
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ class TestOlderVersions:
             with engine.connect() as connection:
                 connection.execute(sa.text(f"CREATE DATABASE {name}"))
             url = sa.make_url(postgres).set(database=name).render_as_string(hide_password=False)
-            code = "import sys; from studies.storage import open_storage; open_storage(sys.argv[1]).close()"
+            code = "import sys; from studies.storage.storage import open_storage; open_storage(sys.argv[1]).close()"
             processes = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(6)]
             assert [process.wait() for process in processes] == [0] * 6
             with engine.connect() as connection:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from studies.dashboard import FigureKeeper
+from studies.analysis.listing import list_studies
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import delete_study, open_study
-from studies.shown_storage import ShownStorage
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
-from studies.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec
-from studies.study import load_study
+from studies.recording.opening import delete_study, open_study
+from studies.servers.dashboard import FigureKeeper
+from studies.spec.spec import StudySpec
+from studies.spec.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec
+from studies.storage.shown_storage import ShownStorage
+from studies.storage.storage import StudyStorage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 

@@ -9,18 +9,18 @@ import pytest
 from death import die, run_by_another
 from optuna.trial import TrialState
 
-from studies.attributes import is_interrupted
-from studies.claims import STUDY
+from studies.analysis.listing import list_studies
+from studies.coordination.lease_manager import STUDY
+from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.listing import list_studies
-from studies.opening import open_study
-from studies.pruners import make_pruner
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.storage import StudyStorage, open_storage
-from studies.stored_spec import SPEC_ATTR
-from studies.study import load_study
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.scheduling.pruners import make_pruner
+from studies.spec.attributes import is_interrupted
+from studies.spec.spec import StudySpec
+from studies.spec.stored_spec import SPEC_ATTR
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import load_study
 
 Make = Callable[..., StudySpec]
 
@@ -225,7 +225,7 @@ def test_a_study_that_somebody_begins_at_the_same_moment_goes_on(
         open_study(make_spec(), storage).close()
         return make_pruner(*args)
 
-    monkeypatch.setattr("studies.opening.make_pruner", make_meanwhile)
+    monkeypatch.setattr("studies.recording.opening.make_pruner", make_meanwhile)
     with open_study(make_spec(n_trials=7), storage) as study:
         assert study.spec.n_trials == load_study(storage, "a study").spec.n_trials == 7
 

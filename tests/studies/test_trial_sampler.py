@@ -7,10 +7,10 @@ import pytest
 from death import die
 from optuna.trial import Trial
 
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
 
 Make = Callable[..., StudySpec]
 SPACE = {"learning_rate": "1e-5:1e-1:log", "gamma": "0.9:0.99", "gae_lambda": "0.8:1.0"}

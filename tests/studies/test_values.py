@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from studies.errors import StudyError
-from studies.values import iqm, iqm_of_population, last_part_return, windowed_mean
+from studies.statistics.values import iqm, iqm_of_population, last_part_return, windowed_mean
 
 
 @pytest.mark.parametrize(

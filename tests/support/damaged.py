@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from studies.opening import open_study
-from studies.recorder import Recorder
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
+from studies.database.records import EpisodeRecord
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
 
 NAME = "real"
 _RATES = (1e-4, 1e-3, 1e-2)

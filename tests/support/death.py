@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from studies.claims import LEASE_SECONDS, STUDY
-from studies.owner import Owner
-from studies.study import OpenStudy
+from studies.coordination.lease_manager import LEASE_SECONDS, STUDY
+from studies.coordination.owner import Owner
+from studies.study.study import OpenStudy
 
 NO_PROCESS = 2**22 + 7
 

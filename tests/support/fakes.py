@@ -16,9 +16,9 @@ import gymnasium as gym
 import numpy as np
 
 from agents import shared
-from finder.trial import Outcome
-from studies.records import EpisodeRecord
-from studies.values import iqm
+from finder.trials.trial import Outcome
+from studies.database.records import EpisodeRecord
+from studies.statistics.values import iqm
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
 SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 8, "jit_compile": False}

@@ -99,9 +99,9 @@ def run(block: Block, page: str, names: dict[str, Any]) -> None:
 
 def shorten_defaults() -> None:
     """Gives what names no number of steps a small one; servers take free ports and end at once."""
-    from finder import options
-    from finder.cli import train_settings
-    from studies import dashboard, proxy
+    from finder.cli.training import settings as train_settings
+    from finder.search import options
+    from studies.servers import dashboard, proxy
 
     steps, make_dashboard, make_proxy = options._steps, dashboard.make_dashboard, proxy.make_proxy
     options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)

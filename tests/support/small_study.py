@@ -10,7 +10,7 @@ from typing import Any
 
 from processes import started
 
-from studies.study import OpenStudy
+from studies.study.study import OpenStudy
 
 SEARCH = """
 import os, sys
@@ -22,7 +22,7 @@ if folder := os.environ.get("FINDER_TEST_STRIKES"):
     from strikes import hold_trials
     hold_trials(folder)
 if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
-    from studies import claims
+    from studies.coordination import lease_manager as claims
     claims.LEASE_SECONDS, claims.RENEW_SECONDS, claims.WATCH_SECONDS = float(seconds), 0.5, 0.5
 choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
 common = {

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from optuna.trial import TrialState
 from processes import session_members, wait_until_alone
 
-from studies.storage import StudyStorage, open_storage
-from studies.study import OpenStudy, load_study
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import OpenStudy, load_study
 
 VARIABLE = "FINDER_TEST_STRIKES"
 """Environment variable: the folder by which a search and the one that kills it talk."""
@@ -59,7 +59,7 @@ class Struck(NamedTuple):
 
 def hold_trials(folder: str) -> None:
     """Make this process tell of the recorded episode, and hold the trial until it was struck. Called by the search."""
-    from studies import writer
+    from studies.recording import writer
 
     target_file, reached = Path(folder, "target"), Path(folder, "reached")
 

@@ -114,16 +114,16 @@ def test_what_nobody_expected_keeps_its_traceback(finder: Any, monkeypatch: pyte
     def fail(*_: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("studies.listing.list_studies", fail)
+    monkeypatch.setattr("studies.analysis.listing.list_studies", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         finder("studies")
 
 
 def test_a_reader_that_goes_away_is_no_error(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "import sys, studies.listing\n"
+        "import sys, studies.analysis.listing\n"
         "def fail(*_): raise BrokenPipeError\n"
-        "studies.listing.list_studies = fail\n"
+        "studies.analysis.listing.list_studies = fail\n"
         "from finder.cli import main; sys.exit(main(['studies']))"
     )
     done = finder.python("-c", script)

@@ -225,7 +225,7 @@ def test_it_is_told_in_one_line(finder: Any, case: Mistake, monkeypatch: pytest.
     def serve(*_: Any, **__: Any) -> None:
         raise AssertionError("it was served")
 
-    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", serve)
+    monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", serve)
     monkeypatch.setenv("FINDER_STORAGE_SECONDS", "1")
     furnish_for(finder.folder, case)
     before = _contents(finder.folder)

@@ -14,7 +14,7 @@ import pytest
 from processes import wait_until_alone
 
 import studies
-from studies.begun import Begun, begun_of
+from studies.study.begun import Begun, begun_of
 
 WORDS = (
     "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3,1e-2", "--env-steps", "400", "--seeds", "1",

@@ -8,7 +8,7 @@ import pytest
 
 LOADED = """
 import sys
-import studies.dashboard
+import studies.servers.dashboard
 {before}
 from finder.cli import main
 code = main({words!r})
@@ -18,7 +18,7 @@ HEAVY = ("tensorflow", "keras", "optuna", "pandas", "sqlalchemy", "plotly", "gym
 
 
 def loaded(finder: Any, *words: str, before: str = "") -> list[str]:
-    script = LOADED.replace("import studies.dashboard\n", "") if not before else LOADED
+    script = LOADED.replace("import studies.servers.dashboard\n", "") if not before else LOADED
     done = finder.python("-c", script.format(words=list(words), heavy=HEAVY, before=before))
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("code 0 loaded"), done.stderr
@@ -39,7 +39,7 @@ def test_looking_needs_no_tensorflow(searched: Any, command: str) -> None:
 
 
 def test_plotting_runs_needs_no_tensorflow(finder: Any) -> None:
-    from agents.history_file import EPISODES_SCHEMA, GrowingTable
+    from agents.callbacks.history_file import EPISODES_SCHEMA, GrowingTable
 
     row = {"episode": 0, "env_steps": 1, "return": 1.0, "length": 1}
     GrowingTable(finder.folder / "run" / "history.parquet", EPISODES_SCHEMA).append([row])
@@ -48,7 +48,7 @@ def test_plotting_runs_needs_no_tensorflow(finder: Any) -> None:
 
 def test_the_dashboard_needs_no_tensorflow(searched: Any) -> None:
     # The figures are drawn and the port is bound; only the endless loop is left out.
-    before = "studies.dashboard._ThreadedServer.serve_forever = lambda *_, **__: None"
+    before = "studies.servers.dashboard._ThreadedServer.serve_forever = lambda *_, **__: None"
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, "dashboard", "--port", "0", before=before))
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from processes import session_members, wait_until_alone
 
-from agents.addresses import reachable
-from studies.patience import PATIENCE_VARIABLE
+from agents.shared_objects.addresses import reachable
+from studies.database.retries import PATIENCE_VARIABLE
 
 DEADLINE_SECONDS = 120
 
@@ -81,8 +81,10 @@ def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
 
 
 def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
-    monkeypatch.setattr("finder.cli.machines.reachable", {"127.0.0.2": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get)
+    monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "finder.cli.commands.machines.reachable", {"127.0.0.2": "10.1.2.3", "127.0.0.1": "127.0.0.1"}.get
+    )
     for host, told in (("127.0.0.2", "10.1.2.3"), ("127.0.0.1", "127.0.0.1")):
         ran = finder("serve", "--storage", "kept.db", "--host", host, "--port", "0", "--dashboard-port", "0")
         assert ran.code == 0, ran.err
@@ -146,7 +148,7 @@ def test_what_listens_everywhere_is_reached_somewhere() -> None:
     ],
 )
 def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
-    monkeypatch.setattr("studies.proxy_client.READY_SECONDS", 0.5)
+    monkeypatch.setattr("studies.storage.proxy_client.READY_SECONDS", 0.5)
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
     ran = finder(*words)
@@ -158,8 +160,8 @@ def test_mistakes_are_told(finder: Any, monkeypatch: pytest.MonkeyPatch, words: 
 def test_an_agent_that_only_a_script_knows_is_told(finder: Any) -> None:
     write(finder.folder)
     assert finder("submit", "study.toml", "--storage", "kept.db").code == 0
-    from studies.opening import open_study
-    from studies.spec import StudySpec
+    from studies.recording.opening import open_study
+    from studies.spec.spec import StudySpec
 
     spec = StudySpec(
         name="theirs", storage=f"sqlite:///{finder.folder}/kept.db", agents=("Mine",), env="CartPole-v1", env_steps=100,

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from agents.callbacks.history_file import EPISODES_SCHEMA
 from agents.errors import ConfigurationError
-from agents.history_file import EPISODES_SCHEMA
-from agents.playing import PlayedEpisode
-from finder.cli.play_words import summary_of
-from finder.histories import histories_data, plot_losses, plot_returns, plot_runs
+from agents.playing.play import PlayedEpisode
+from finder.cli.commands.play_words import summary_of
+from finder.long_run.histories import histories_data, plot_losses, plot_returns, plot_runs
 
 PPO = (
     "train", "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",

@@ -11,19 +11,19 @@ from typing import TextIO, cast
 import pytest
 from rich.console import Console, RenderableType
 
-from agents.spec import AgentSpec
+from agents.contract.spec import AgentSpec
 from finder import LRFinder
-from finder.cli.fitting import shortened
-from finder.cli.lasting_stream import LastingStream
-from finder.cli.progress import LiveProgress, PlainProgress, end_line, headline
-from finder.cli.tracker import Tracker
 from finder.executors import make_executor
-from finder.guarded_observer import GuardedObserver
-from finder.trial import Outcome, TrialSpec
-from studies.opening import open_study
-from studies.records import EpisodeRecord
-from studies.spec import StudySpec
-from studies.study import OpenStudy
+from finder.progress.fitting import shortened
+from finder.progress.lasting_stream import LastingStream
+from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
+from finder.progress.tracker import Tracker
+from finder.search.guarded_observer import GuardedObserver
+from finder.trials.trial import Outcome, TrialSpec
+from studies.database.records import EpisodeRecord
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.study.study import OpenStudy
 
 
 class Clock:

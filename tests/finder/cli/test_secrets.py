@@ -11,9 +11,9 @@ import pytest
 
 from agents.errors import ConfigurationError
 from agents.shared_objects.sockets import Address
-from finder.run_folder import RunFolder, RunSettings
-from studies.continuing import delete_command
+from finder.long_run.run_folder import RunFolder, RunSettings
 from studies.defaults import storage_flag
+from studies.spec.continuing import delete_command
 
 URL = "postgresql://me:hunter2@127.0.0.1:1/db"
 LABEL = "postgresql://me:***@127.0.0.1:1/db"

@@ -62,7 +62,7 @@ def test_other_machines_are_not_let_in_without_a_token(finder: Any, command: str
 
 
 def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     words = ("serve", "--storage", "kept.db", "--port", "0", "--dashboard-port", "0")
     made = finder(*words, "--new-token")
     assert made.code == 0, made.err
@@ -81,7 +81,7 @@ def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, m
 def test_everybody_is_let_in_where_that_is_asked_for(
     finder: Any, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("studies.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
+    monkeypatch.setattr("studies.servers.dashboard._ThreadedServer.serve_forever", lambda *_, **__: None)
     assert finder.small("tune", "ppo", "--env", "CartPole-v1", "--n-trials", "1", "-p", "gamma", "--quiet").code == 0
     ran = finder(*command, "--port", "0", "--insecure")
     assert ran.code == 0, ran.err

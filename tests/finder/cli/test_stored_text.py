@@ -12,8 +12,8 @@ from damaged import change, make_study
 from rich.table import Table
 from rich.text import Text
 
-from finder.cli.console import print_json
-from finder.cli.plain_text import PlainConsole, plain_json, plain_text, shortened
+from finder.progress.console import print_json
+from finder.progress.plain_text import PlainConsole, plain_json, plain_text, shortened
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\x7f\u202eb"
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -11,9 +11,9 @@ import pytest
 from terminals import in_terminal
 
 import studies
-from studies.opening import open_study
-from studies.spec import StudySpec
-from studies.stored_spec import SPEC_VERSION, VERSION_ATTR
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.spec.stored_spec import SPEC_VERSION, VERSION_ATTR
 
 
 def test_the_list_of_studies(searched: Any) -> None:

@@ -20,8 +20,8 @@ from rich.console import Console
 
 import agents
 import studies
-from agents import checkpoint_file
-from agents.tensorboard import TensorBoard
+from agents.callbacks.tensorboard import TensorBoard
+from agents.checkpoints import file as checkpoint_file
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 PPO = (
@@ -154,8 +154,8 @@ class TestARun:
 
 
 def test_on_a_terminal_one_line_is_redrawn_and_the_last_one_stays() -> None:
-    from finder.cli.train_progress import LiveTraining
-    from finder.run_folder import RunSettings
+    from finder.cli.training.progress import LiveTraining
+    from finder.long_run.run_folder import RunSettings
 
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=150)
@@ -271,7 +271,7 @@ class TestGoingOn:
         )
 
     def test_two_processes_do_not_train_the_same_run(self, finder: Any) -> None:
-        from finder.run_folder import RunFolder
+        from finder.long_run.run_folder import RunFolder
 
         assert finder("train", *PPO, "--steps", "100", "--folder", "run").code == 0
         with RunFolder.open(finder.folder / "run").held():
@@ -281,7 +281,7 @@ class TestGoingOn:
 
     def test_folders_that_cannot_be_used(self, finder: Any) -> None:
         from agents.errors import ConfigurationError
-        from finder.run_folder import RunFolder
+        from finder.long_run.run_folder import RunFolder
 
         ran = finder("train", *PPO, "--steps", "100", "--folder", "x" * 300)
         assert (ran.code, "cannot be read: File name too long" in ran.err) == (2, True), ran.err
@@ -423,11 +423,11 @@ class TestThePick:
     def test_the_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         from dataclasses import replace
 
-        from finder.picked import picked_agent
-        from studies.study import load_study
+        from finder.long_run.picked import picked_agent
+        from studies.study.study import load_study
 
         with load_study(f"sqlite:///{searched.finder.folder}/finder.db", searched.study) as study:
-            pick = studies.pick.best(study)
+            pick = studies.analysis.pick.best(study)
             at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
             assert picked_agent(study, at).config.learning_rate == 1.25e-4
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents import checkpoint_file, playing
+from agents.checkpoints import file as checkpoint_file
+from agents.playing import play as playing
 
 WATCH = '''
 import json
@@ -135,7 +136,9 @@ class TestCheckpoints:
         assert 0 < best < evaluations[-1]["env_steps"]
         played = []
         play = playing.play
-        monkeypatch.setattr("agents.playing.play", lambda agent, *a, **k: (played.append(agent), play(agent, *a, **k)))
+        monkeypatch.setattr(
+            "agents.playing.play.play", lambda agent, *a, **k: (played.append(agent), play(agent, *a, **k))
+        )
         for flags, env_steps in (((), 300), (("--best",), best)):
             ran = faded("play", "run", "--headless", "--max-steps", "3", "--json", *flags)
             assert ran.code == 0, ran.err

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from evil import of_before, with_evil
 
-from agents.trust import KEY_VARIABLE
-from studies.opening import open_study
-from studies.spec import StudySpec
-from studies.storage import StudyStorage
+from agents.trust.signatures import KEY_VARIABLE
+from studies.recording.opening import open_study
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage
 
 PPO = (
     "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",

@@ -1,0 +1,237 @@
+"""What actor-critics have in common that learn from rollouts: two networks, their distribution, advantages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.backend.tensorflow import keras, ops
+from agents.config.agent_config import MOST_COPIES, hyperparameter
+from agents.config.network_config import NetworkConfig
+from agents.contract.keras_agent import KerasAgent
+from agents.environments.images import is_image
+from agents.errors import ConfigurationError
+from agents.functional.returns import generalized_advantages
+from agents.networks.builders import body, headed
+from agents.networks.distributions import Categorical, DiagonalGaussian, GaussianHead, MultiCategorical
+from agents.updates.normalization import RewardScaler, RunningNormalizer
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(NetworkConfig):
+    """Hyperparameters of every actor-critic that learns from rollouts."""
+
+    n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
+    n_steps: int = hyperparameter(128, "Steps of each copy a rollout.", low=1, search=(32, 64, 128, 256, 512))
+    gamma: float = hyperparameter(
+        0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
+    )
+    gae_lambda: float = hyperparameter(
+        0.95, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
+    )
+    ent_coef: float = hyperparameter(
+        0.0, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
+    )
+    max_grad_norm: float | None = hyperparameter(
+        0.5,
+        "Gradients are scaled down to this global norm; null switches it off.",
+        above=0.0,
+        live=True,
+        search=(0.3, 5.0),
+    )
+    activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+    share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last ones.")
+    normalize_observations: bool = hyperparameter(
+        False, "Scale observations by their running mean and standard deviation."
+    )
+    normalize_rewards: bool = hyperparameter(
+        False, "Scale rewards by the running standard deviation of their discounted sums."
+    )
+    normalize_advantages: bool = hyperparameter(True, "Scale advantages within each minibatch.")
+
+    separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.normalize_advantages and self.n_steps * self.n_envs < 2:
+            raise ConfigurationError(
+                "normalize_advantages needs rollouts of at least two rows (one row less its own mean is zero): raise "
+                "n_steps or n_envs, or switch it off."
+            )
+        if self.share_layers and (self.separate or self.networks):
+            raise ConfigurationError(
+                "Networks that share their layers have one optimizer and one shape: leave share_layers out, or "
+                "optimizers, networks and several learning rates."
+            )
+
+    @property
+    def separate(self) -> bool:
+        """Whether each network has an optimizer of its own, as something is said of one of them."""
+        return any(name in self.optimizers for name in self.separate_rates)
+
+    def structure(self) -> dict[str, Any]:
+        """See `AgentConfig.structure`: one optimizer for both networks is another one than two that look alike."""
+        return super().structure() | {"n_optimizers": 2 if self.separate else 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneLossConfig(ActorCriticConfig):
+    """Hyperparameters of actor-critics whose networks learn by one loss."""
+
+    vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
+
+
+class ActorCritic(KerasAgent):
+    """Networks `actor` and `critic`, for discrete actions, several at a time, and continuous ones. See `Agent`.
+
+    A subclass writes `make_memory` (of rollouts) and `loss`.
+    """
+
+    config_class = ActorCriticConfig
+    config: ActorCriticConfig
+
+    @property
+    def rowwise(self) -> bool:
+        return self.normalizer is None and self.scaler is None  # which differ between members
+
+    def build(self) -> Mapping[str, keras.Model]:
+        config, space = self.config, self.observation_space
+        if isinstance(self.action_space, spaces.Discrete):
+            outputs, head = int(self.action_space.n), None
+        elif isinstance(self.action_space, spaces.MultiDiscrete):
+            outputs, head = int(self.action_space.nvec.sum()), None
+        else:
+            outputs = math.prod(self.action_space.shape)
+            head = GaussianHead(outputs)
+
+        def body_of(name: str) -> list[keras.layers.Layer]:
+            return body(space, orthogonal=True, **config.layers(name, space))
+
+        layers = body_of("actor")
+        actor = headed(space, layers, outputs, output_scale=0.01, head=head, name="actor")
+        layers = layers if config.share_layers else body_of("critic")
+        return {"actor": actor, "critic": headed(space, layers, 1, output_scale=1.0, name="critic")}
+
+    def optimized_networks(self) -> Mapping[str, Sequence[str]]:
+        if not self.config.separate:
+            return super().optimized_networks()
+        return {"actor": ["actor"], "critic": ["critic"]}
+
+    def start(self) -> None:
+        self.distribution = _distribution_over(self.action_space)
+        wanted = self.config.normalize_observations and not is_image(self.observation_space)
+        self.normalizer = RunningNormalizer(self.observation_space.shape) if wanted else None
+        self.scaler = RewardScaler() if self.config.normalize_rewards else None
+
+    def act(self, observations: Array, explore: bool = False) -> Array:
+        if self.normalizer is not None:
+            observations = self.normalizer(observations)
+        parameters = self.infer("actor", observations)  # [N, A], [N, sum(A)] or [N, 2 D]
+        chosen = self.distribution.sample(parameters, self.rng) if explore else self.distribution.mode(parameters)
+        actions: Array = chosen
+        return (
+            actions if isinstance(self.action_space, spaces.Discrete) else actions.reshape(-1, *self.action_space.shape)
+        )
+
+    def acting_state(self) -> list[Array]:
+        return [*super().acting_state(), *(self.normalizer.arrays() if self.normalizer else [])]
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        if self.normalizer is not None:
+            *state, mean, variance, count = state
+            self.normalizer.set_state({"mean": mean, "variance": variance, "count": count})
+        super().set_acting_state(state)
+
+    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+        """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them.
+
+        Where observations are normalised, a rollout enters the statistics before it is learned from, so that networks
+        learn from observations as they will see them in the next rollout: the first one is not learned from as it
+        came. The log-probabilities stay those of the policy as it acted, with the statistics of that time.
+        """
+        observations, successors = data["observations"], data["next_observations"]
+        acted_on = observations
+        if self.normalizer is not None:
+            acted_on = self.normalizer(observations)
+            self.normalizer.update(observations.reshape(-1, *observations.shape[2:]))
+            observations, successors = self.normalizer(observations), self.normalizer(successors)
+        rewards = data["rewards"]
+        if self.scaler is not None:
+            rewards = self.scaler(rewards, data["terminated"] | data["truncated"], self.number("gamma"))
+        n_steps, n_envs = rewards.shape
+        actions = data["actions"].reshape(n_steps * n_envs, *data["actions"].shape[2:])
+        if not isinstance(self.action_space, spaces.Discrete):
+            actions = actions.reshape(len(actions), -1)
+
+        def infer(name: str, inputs: Array) -> Array:
+            return self.infer(name, inputs.reshape(-1, *inputs.shape[2:]))  # [T * N, outputs]
+
+        log_probs = self.distribution.log_prob_numpy(infer("actor", acted_on), actions)
+        values = infer("critic", observations).reshape(n_steps, n_envs)
+        advantages = generalized_advantages(
+            rewards,
+            values,
+            infer("critic", successors).reshape(n_steps, n_envs),
+            data["terminated"],
+            data["truncated"],
+            gamma=self.number("gamma"),
+            gae_lambda=self.number("gae_lambda"),
+        )
+        return {
+            "observations": observations,
+            "actions": actions.reshape(n_steps, n_envs, *actions.shape[1:]),
+            "log_probs": log_probs.reshape(n_steps, n_envs).astype(np.float32),
+            "advantages": advantages,
+            "returns": advantages + values,
+        }
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        advantages = batch["advantages"]
+        if not self.config.normalize_advantages:
+            return batch
+        return {**batch, "advantages": (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)}
+
+    def losses(self, policy_loss: Any, value_loss: Any, entropy: Any) -> dict[str, Any]:
+        """What `loss` gives of these three scalars: for one optimizer, or for one each."""
+        policy = policy_loss - self.live.ent_coef * entropy
+        value = self.live.vf_coef * value_loss
+        parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
+        return {**parts, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+
+    def extra_state(self) -> dict[str, Any]:
+        return {name: part.get_state() for name, part in self._scales().items()}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        for name, part in self._scales().items():
+            part.set_state(state[name])
+
+    def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
+        """What scales observations and rewards, where they are scaled."""
+        parts = {"normalizer": self.normalizer, "scaler": self.scaler}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+def approximate_kl(log_ratio: Any) -> Any:
+    """Estimate the divergence of a new policy from the old one, whose actions these are: never negative.
+
+    Schulman, "Approximating KL divergence" (2020): the estimator k3, which is unbiased and of small variance.
+
+    Args:
+        log_ratio: Log-probability of each action under the new policy less that under the old one, [B].
+    """
+    return ops.mean(ops.exp(log_ratio) - 1.0 - log_ratio)
+
+
+def _distribution_over(space: Any) -> Any:
+    """The distribution over the actions of a space, as agents see it."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiCategorical(space.nvec.tolist())
+    return Categorical if isinstance(space, spaces.Discrete) else DiagonalGaussian

@@ -1,0 +1,160 @@
+"""The observations of a ring of transitions, each stored once.
+
+The successor of a time slot is the observation of the next one, but where an episode ended between them: only there it
+is stored beside it. Observations that stack frames are kept as frames (`agents.buffers.frames`). So a replay of images
+takes half of the memory, one of stacks of four an eighth, and gives the same rows, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.buffers.frames import FrameRing, StackFinder
+
+Array = np.ndarray[Any, Any]
+
+
+def pays(observations: Array) -> bool:
+    """Return whether observations are large enough to be stored once: images."""
+    return observations.dtype == np.uint8 and observations.ndim > 3
+
+
+class Observations:
+    """Observations and their successors of `capacity` time slots, of some environments (columns) side by side.
+
+    Args:
+        capacity: Time slots.
+        first: Observations [columns, ...] such as those that will be stored.
+    """
+
+    def __init__(self, capacity: int, first: Array) -> None:
+        self.capacity = capacity
+        self._seen = np.zeros((capacity, *first.shape), first.dtype)  # memory is taken as it is written to
+        self._frames: FrameRing | None = None  # in place of that
+        self._finder: StackFinder | None = StackFinder(first.shape[-1])  # None when it has been found out
+        self._added = 0
+        self._apart: dict[tuple[int, int], Array] = {}  # slot, column -> a successor that the next slot does not have
+        self._is_apart = np.zeros((capacity, len(first)), bool)
+        self._newest: int | None = None  # slot
+        self._last = np.zeros_like(first)  # successors of that slot
+
+    def add(self, slot: int, observations: Array, successors: Array) -> None:
+        """Stores a time slot, the one behind the newest."""
+        if self._newest is not None:
+            self._settle(self._newest, observations)
+            if self._finder is not None and not self._is_apart[self._newest, 0]:
+                self._found(self._finder.look(self._seen[self._newest, 0], observations[0]))
+        for column in np.flatnonzero(self._is_apart[slot]).tolist():  # of the time before the last round
+            del self._apart[slot, column]
+        self._is_apart[slot] = False
+        if self._frames is None:
+            self._seen[slot] = observations
+        else:
+            self._frames.add(observations)
+        self._added += 1
+        self._newest, self._last = slot, np.array(successors)
+
+    def _settle(self, slot: int, following: Array) -> None:
+        """Stores those successors of the newest slot that are not what comes behind it."""
+        n_columns = len(following)
+        differs = (self._last != following).reshape(n_columns, -1).any(axis=1)
+        for column in np.flatnonzero(differs).tolist():
+            self._apart[slot, column] = self._last[column].copy()
+        self._is_apart[slot] = differs
+
+    def _found(self, size: int | None) -> None:
+        """Goes over to frames, where observations stack some of so many channels."""
+        if size is None:
+            return
+        self._finder = None
+        if size:
+            frames = FrameRing(self.capacity, self._last, size)
+            for time in range(max(0, self._added - self.capacity), self._added):
+                frames.add(self._seen[time % self.capacity])
+            self._frames, self._seen = frames, self._seen[:0].copy()  # a view would keep all of it
+
+    def observations(self, rows: Array) -> Array:
+        """The observations at flat positions, slot * columns + column."""
+        if self._frames is not None:
+            slots, columns = np.divmod(rows, self._is_apart.shape[1])
+            assert self._newest is not None
+            return self._frames.take(self._frames.times - 1 - (self._newest - slots) % self.capacity, columns)
+        flat = self._seen.reshape(-1, *self._seen.shape[2:])
+        return flat.take(rows, axis=0)
+
+    def successors(self, rows: Array) -> Array:
+        """Their successors."""
+        n_columns = self._is_apart.shape[1]
+        slots, columns = np.divmod(rows, n_columns)
+        following = np.where(slots == self._newest, slots, (slots + 1) % self.capacity)
+        found = self.observations(following * n_columns + columns)
+        for i in np.flatnonzero(slots == self._newest).tolist():
+            found[i] = self._last[columns[i]]
+        for i in np.flatnonzero(self._is_apart[slots, columns]).tolist():
+            found[i] = self._apart[int(slots[i]), int(columns[i])]
+        return found
+
+    def keep(self, columns: Array) -> None:
+        """Goes on with these columns only, in this order."""
+        places = {int(old): new for new, old in enumerate(columns)}
+        self._seen = self._seen.take(columns, axis=1)
+        if self._frames is not None:
+            self._frames.keep(columns)
+        self._is_apart = self._is_apart.take(columns, axis=1)
+        self._last = self._last[columns]
+        self._apart = {(slot, places[at]): one for (slot, at), one in self._apart.items() if at in places}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes now."""
+        apart = sum(each.nbytes for each in self._apart.values())
+        frames = 0 if self._frames is None else self._frames.nbytes
+        return self._seen.nbytes + frames + self._is_apart.nbytes + self._last.nbytes + apart
+
+    def get_state(self, stored: int) -> dict[str, Any]:
+        """Return everything that is stored, of the slots that were written."""
+        places = np.array(sorted(self._apart), np.int64).reshape(-1, 2)
+        apart = [self._apart[int(slot), int(column)] for slot, column in places]
+        return {
+            "seen": self._seen[:stored].copy(),
+            "frames": None if self._frames is None else self._frames.get_state(),
+            "added": self._added,
+            "places": places,
+            "apart": np.stack(apart) if apart else self._last[:0].copy(),
+            "newest": self._newest,
+            "last": self._last.copy(),
+        }
+
+    @classmethod
+    def of_state(cls, capacity: int, state: dict[str, Any]) -> Observations:
+        """Goes on where `get_state` was called."""
+        made = cls(capacity, state["last"])
+        made._seen[: len(state["seen"])] = state["seen"]
+        for (slot, column), one in zip(state["places"].tolist(), state["apart"], strict=True):
+            made._apart[slot, column] = one.copy()
+            made._is_apart[slot, column] = True
+        made._newest, made._last = state["newest"], state["last"].copy()
+        made._added = state["added"]
+        if state["frames"] is not None:
+            made._frames = FrameRing.of_state(capacity, made._last, state["frames"])
+            made._finder, made._seen = None, made._seen[:0].copy()
+        return made
+
+    @classmethod
+    def of_both(cls, capacity: int, slots: Sequence[int], observations: Array, successors: Array) -> Observations:
+        """Takes over what was stored twice, as replays of before did.
+
+        Args:
+            capacity: Time slots.
+            slots: Those that were written, oldest first.
+            observations: [slots, columns, ...].
+            successors: The same.
+        """
+        made = cls(capacity, observations[0])
+        made._added = slots[0] if slots else 0
+        for slot in slots:
+            made.add(slot, observations[slot], successors[slot])
+        return made

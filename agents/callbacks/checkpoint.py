@@ -1,0 +1,171 @@
+"""Checkpoints: files in which a training is kept while it runs, so that it goes on after whatever ends it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agents.callbacks.callback import Callback, Evaluation, require_alone
+from agents.callbacks.intervals import Beat, Every
+from agents.callbacks.judging import JudgedBy, check_judge
+from agents.checkpoints.file import all_in, write
+from agents.checkpoints.state_file import SUFFIX
+from agents.checkpoints.whole_file import remove_unfinished
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.training.run import Run
+    from agents.training.trainer import Trainer
+
+MOST_COST = 0.02
+"""Share of the time that may go into checkpoints that are written by the clock: where one takes longer, there are
+fewer."""
+
+
+class Checkpoints(Callback):
+    """Writes checkpoints of a training now and then, at its end, and when a callback raises.
+
+    `agents.checkpoints.file.resume` goes on from one, `load_agent` makes the agent of one. After an error of a callback
+    the training is kept as it stands, and the error says where. After any other error (a loss that is no number, an
+    environment that raises) nothing is written: the newest checkpoint is from before it.
+
+    Args:
+        folder: Where they are written; it is made. It belongs to one training.
+        every: How often: environment steps, ``"50 episodes"`` or ``"60 s"``. Defaults to 60 s, and never more than 2%
+            of the time. With `best_only` and evaluations it is left out.
+        keep: So many of the newest ones stay, >= 1, and the best one beside them. Defaults to 3; None keeps all.
+        best_only: Writes one only where the training is worth more than in every checkpoint before: at the end of each
+            evaluation, or where it is judged by its own episodes, at each `every`. What is written at the end of
+            training is written all the same. Defaults to False.
+        weights_only: Writes what acting needs, and nothing that a training could go on from. Defaults to False.
+        judged_by: What it is worth: the mean return of the last `window` episodes of training, or of an evaluation of
+            just this agent; one that is the best so far is then written whatever `every` says. Defaults to
+            ``"training"``.
+        window: Episodes. Defaults to 100. Fewer than a tenth of them are luck, and nothing is said of them.
+
+    Raises:
+        ConfigurationError: A bad value, or an interval that would not be used.
+    """
+
+    last = True
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        every: int | str | Every | None = None,
+        keep: int | None = 3,
+        best_only: bool = False,
+        weights_only: bool = False,
+        judged_by: JudgedBy = "training",
+        window: int = 100,
+    ) -> None:
+        if keep is not None and keep < 1:
+            raise ConfigurationError(f"keep must be >= 1, or None for all, got {keep}.")
+        if window < 1:
+            raise ConfigurationError(f"window must be >= 1, got {window}.")
+        by_evaluations = best_only and judged_by == "evaluation"
+        if by_evaluations and every is not None:
+            raise ConfigurationError("The best checkpoints are written after evaluations: leave their interval out.")
+        self.folder = Path(folder)
+        self.every = None if by_evaluations else Every.of("60 s" if every is None else every)
+        self.keep = keep
+        self.best_only = best_only
+        self.weights_only = weights_only
+        self.judged_by: JudgedBy = judged_by
+        self.window = window
+        self.newest: Path | None = None
+        """The newest checkpoint."""
+        self._beat: Beat | None = None
+        self._ended = False
+        self._best = float("-inf")
+        # Environment and gradient steps of the newest checkpoint of this process, and of the newest evaluation.
+        self._at = self._evaluated_at = (-1, -1)
+        self._written, self._cost = time.monotonic(), 0.0
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        require_alone(trainer, "Checkpoints")
+        check_judge(trainer, self.judged_by, "Checkpoints")
+        trainer.callbacks.error = None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = all_in(self.folder)
+        for path, header in found.items():
+            if header.env_steps > trainer.env_steps:
+                raise ConfigurationError(
+                    f"{path} was written after {header.env_steps:,} environment steps, and this training is at "
+                    f"{trainer.env_steps:,}: go on from it (agents.resume), or give another folder."
+                )
+            self.newest = path
+            if (header.env_steps, header.gradient_steps) == _moment(trainer):
+                self._at = _moment(trainer)  # it goes on from this one
+                if header.value is not None and header.judged_by == "evaluation":
+                    self._evaluated_at = self._at
+        remove_unfinished(self.folder)
+        self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
+        self._beat = None if self.every is None else Beat(self.every, trainer)
+        self._ended = False
+
+    def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        if self.judged_by == "evaluation":
+            self._evaluated_at = _moment(trainer)
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        due = self._beat is not None and self._beat.due(trainer) and not self._would_cost_too_much()
+        if not (due or self._evaluated_at == _moment(trainer)):
+            return
+        value = self.value(trainer)
+        is_best = value is not None and value > self._best
+        if is_best or (due and not self.best_only):
+            self.write(trainer)
+
+    def on_run_end(self, trainer: Trainer, run: Run) -> None:
+        self._ended = True
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        error = trainer.callbacks.error
+        if (self._ended or error is not None) and self._at != _moment(trainer):
+            self.write(trainer)
+        if error is not None:
+            error.add_note(f"The training is kept in {self.newest}.")
+
+    def value(self, trainer: Trainer) -> float | None:
+        """What the training is worth by now, or None where nothing is known."""
+        history = trainer.history
+        if self.judged_by == "evaluation":
+            return history.evaluations[-1].mean_return if self._evaluated_at == _moment(trainer) else None
+        return history.mean_return(self.window) if len(history.returns) >= max(1, self.window // 10) else None
+
+    def write(self, trainer: Trainer) -> Path:
+        """Writes one now, and removes those that are too many; returns its path."""
+        began = time.monotonic()
+        value = self.value(trainer)
+        # An update may have followed a checkpoint without a step between them; that one may be the best, and stays.
+        updated = "-updated" if self._at[0] == trainer.env_steps and self._at != _moment(trainer) else ""
+        path = self.folder / f"{trainer.env_steps:012d}{updated}{SUFFIX}"
+        write(path, trainer, "weights" if self.weights_only else "everything", value, self.judged_by)
+        self.newest, self._at = path, _moment(trainer)
+        self._best = self._best if value is None else max(self._best, value)
+        self._remove_surplus()
+        self._written = time.monotonic()
+        self._cost = self._written - began
+        return path
+
+    def _would_cost_too_much(self) -> bool:
+        by_clock = self.every is not None and self.every.seconds is not None
+        return by_clock and time.monotonic() - self._written < self._cost / MOST_COST
+
+    def _remove_surplus(self) -> None:
+        if self.keep is None:
+            return
+        found = all_in(self.folder)
+        values = {path: header.value for path, header in found.items() if header.value is not None}
+        best = max(values, key=lambda path: values[path], default=None)
+        for path in list(found)[: -self.keep]:
+            if path != best:
+                path.unlink(missing_ok=True)
+
+
+def _moment(trainer: Trainer) -> tuple[int, int]:
+    """Environment and gradient steps: the agent is another one after either."""
+    return trainer.env_steps, trainer.agent.gradient_steps

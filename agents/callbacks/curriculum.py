@@ -1,0 +1,199 @@
+"""A curriculum: an environment gets harder when the agent is good enough at what it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agents.callbacks.callback import Callback, Episode
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+
+class Move(NamedTuple):
+    """A member came into a phase."""
+
+    phase: Any
+    member: int
+    env_steps: int  # of its run by then
+    episodes: int  # that had ended by then
+    mean_return: float | None  # of the episodes that made it move on; None for the first phase
+
+    def __str__(self) -> str:
+        """A line for people."""
+        why = "" if self.mean_return is None else f", as the mean return was {self.mean_return:g}"
+        return f"phase {self.phase!r} after {self.env_steps:,} steps and {self.episodes:,} episodes{why}"
+
+
+@dataclass
+class _Place:
+    """Where a member stands."""
+
+    index: int
+    since: int  # environment steps; episodes that began later are of this phase
+    returns: list[float] = field(default_factory=list)  # of the newest of these
+
+
+class Curriculum(Callback):
+    """Moves the environment through phases, one after the other, when the agent is good enough at the present one.
+
+    The environment has a method that is given a phase: before the first episode, and then whenever a phase is reached.
+    It takes effect when the environment says so, normally with its next reset: the episode that is going on should end
+    as it began. Every copy of a member's environment is told, wherever it is stepped: here, in other processes, in a
+    pool or in Ray's actors. (CartPole as one vector and EnvPool have no such method.)
+
+    Only episodes that began in a phase count for it. A pool collects ahead, as much as the agent wants before it learns
+    (`learning_starts`, `n_steps`): what it has collected is told first, and is of the phase before. Members of a
+    population move each for itself. Environments of evaluations are not told: they are made anew, in whatever phase
+    that is. Who resumes a training is where it was.
+
+    Args:
+        phases: At least two, of whatever the method takes, in order.
+        promote_at: Mean return that moves on to the next phase: one number, or one for each phase but the last.
+        window: Episodes that the mean is taken over, >= 1. Defaults to 20.
+        method: The environment's method. Defaults to ``"set_phase"``.
+
+    Attributes:
+        moves: How members came into their phases, in order; ``print(*curriculum.moves, sep="\\n")`` reads well.
+
+    Raises:
+        ConfigurationError: A bad value. When training begins: the environment has no such method, or does not take the
+            phase; or it has an attribute `phases`, in which one of these is missing.
+
+    Example:
+        >>> class Maze(gym.Env):
+        ...     phases = ("rooms", "corridors")
+        ...     def set_phase(self, phase):
+        ...         self.next_phase = phase  # `reset` makes it the present one
+        >>> agents.Trainer(agent, Maze, callbacks=[agents.Curriculum(Maze.phases, promote_at=0.9)])
+    """
+
+    of_members = True
+
+    def __init__(
+        self,
+        phases: Sequence[Any],
+        *,
+        promote_at: float | Sequence[float],
+        window: int = 20,
+        method: str = "set_phase",
+    ) -> None:
+        if isinstance(phases, str) or len(phases) < 2:
+            raise ConfigurationError(f"A curriculum needs at least two phases, got {phases!r}.")
+        if window < 1:
+            raise ConfigurationError(f"window must be >= 1, got {window}.")
+        self.phases = tuple(phases)
+        n_moves = len(phases) - 1
+        self.promote_at = (promote_at,) * n_moves if isinstance(promote_at, int | float) else tuple(promote_at)
+        if len(self.promote_at) != n_moves or not all(map(math.isfinite, self.promote_at)):
+            raise ConfigurationError(
+                f"promote_at must be a number, or one for each of the {n_moves} phases before the last, got "
+                f"{promote_at!r}."
+            )
+        self.window = window
+        self.method = method
+        self.moves: list[Move] = []
+        self._places: dict[int, _Place] = {}
+
+    @property
+    def phase(self) -> Any:
+        """The phase of an agent alone; of a population, that of its first member (see `phase_of`)."""
+        return self.phase_of(min(self._places, default=0))
+
+    def phase_of(self, member: int) -> Any:
+        """The phase of a member, or that in which it was when it left."""
+        return self.phases[self._places[member].index if member in self._places else 0]
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self._check(trainer)
+        for member in trainer.present:
+            run = trainer.runs[member]
+            if run.env_steps == 0 or member not in self._places:
+                self._places[member] = _Place(0, run.env_steps or -1)
+                self.moves = [move for move in self.moves if move.member != member]
+                self._note(trainer, member, None)
+            if (error := self._tell(trainer, member)) is not None:
+                raise error
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        place, n_envs = self._places[episode.member], trainer.collector.n_envs
+        if place.index == len(self.phases) - 1 or episode.env_steps - episode.length * n_envs <= place.since:
+            return
+        place.returns = [*place.returns, episode.episode_return][-self.window :]
+        mean = sum(place.returns) / len(place.returns)
+        if len(place.returns) < self.window or mean < self.promote_at[place.index]:
+            return
+        self._places[episode.member] = _Place(place.index + 1, episode.env_steps)
+        error = self._tell(trainer, episode.member)
+        # What a pool has collected by now, and tells later, is of the phase before.
+        self._places[episode.member].since += trainer.collector.steps_ahead * n_envs
+        self._note(trainer, episode.member, mean)
+        if error is not None:
+            trainer.fail(error, episode.member)
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "places": {
+                member: {"phase": self.phases[place.index], **vars(place), "returns": list(place.returns)}
+                for member, place in self._places.items()
+            },
+            "moves": [tuple(move) for move in self.moves],
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `get_state` was called.
+
+        Raises:
+            ConfigurationError: A member was in a phase that is not there any more, or at another place.
+        """
+        for told in state["places"].values():
+            if told["phase"] not in self.phases[told["index"] : told["index"] + 1]:
+                raise ConfigurationError(
+                    f"The training was in phase {told['phase']!r}, number {told['index'] + 1} of its curriculum; this "
+                    f"one has {', '.join(map(repr, self.phases))}."
+                )
+        self._places = {
+            member: _Place(told["index"], told["since"], list(told["returns"]))
+            for member, told in state["places"].items()
+        }
+        self.moves = [Move(*move) for move in state["moves"]]
+
+    def _check(self, trainer: Trainer) -> None:
+        """Refuses environments that cannot be moved, or do not know a phase."""
+        label = trainer.environment.label
+        if not all(trainer.call_environments("has_wrapper_attr", self.method)):
+            raise ConfigurationError(
+                f"Environment {label!r} has no method {self.method!r} for a curriculum to move it with: write `def "
+                f"{self.method}(self, phase)`, which takes effect with the next reset, or name another one (method)."
+            )
+        if not all(trainer.call_environments("has_wrapper_attr", "phases")):
+            return
+        for known in trainer.call_environments("get_wrapper_attr", "phases"):
+            unknown = [phase for phase in self.phases if phase not in list(known)]
+            if unknown:
+                raise ConfigurationError(
+                    f"Environment {label!r} has no phase {', '.join(map(repr, unknown))}; it has "
+                    f"{', '.join(map(repr, known))}."
+                )
+
+    def _tell(self, trainer: Trainer, member: int) -> ConfigurationError | None:
+        """Tells a member's copies the phase; gives what is wrong with it."""
+        phase = self.phase_of(member)
+        try:
+            trainer.call_environments(self.method, phase, member=member)
+        except Exception as error:  # noqa: BLE001 - a foreign environment may raise anything
+            told = ConfigurationError(
+                f"Environment {trainer.environment.label!r} cannot be moved to phase {phase!r}: {self.method}() raised "
+                f"{type(error).__name__}: {error}"
+            )
+            told.__cause__ = error
+            return told
+        return None
+
+    def _note(self, trainer: Trainer, member: int, mean: float | None) -> None:
+        run = trainer.runs[member]
+        self.moves.append(Move(self.phase_of(member), member, run.env_steps, len(run.history.returns), mean))

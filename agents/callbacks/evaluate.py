@@ -1,0 +1,210 @@
+"""Evaluating an agent while it trains, without any effect on its training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.callbacks.callback import Callback, Evaluation, require_alone
+from agents.callbacks.intervals import Beat, Every
+from agents.contract.agent import Agent
+from agents.environments import EnvironmentSpec
+from agents.environments.spec import canonical_vectorization
+from agents.environments.time_limits import limit_without_one, time_limit
+from agents.errors import ConfigurationError
+from agents.training.evaluation import play_episodes
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+Judged = Sequence[float] | Mapping[str, Any]
+"""What a function of the user's gives: returns of episodes, or a mapping that has them as ``"returns"`` and further
+numbers by name."""
+
+
+class Evaluate(Callback):
+    """Plays whole episodes now and then with the agent as it is, by itself without exploration.
+
+    Training goes on as if nobody had looked: the environments are others, with seeds of their own, and the agent and
+    its random streams are afterwards what they were. The result is in `trainer.history.evaluations`, and is told to
+    all callbacks (`Callback.on_evaluation_end`).
+
+    Args:
+        every: How often: environment steps, ``"50 episodes"`` or ``"60 s"``.
+        n_episodes: Episodes of an evaluation, >= 1; rounded up to a multiple of `n_envs`. Defaults to 10.
+        environment: Where, an id or a spec. Defaults to where the agent trains.
+        env_kwargs: Arguments of that environment. Defaults to those of training.
+        explore: Whether actions are drawn as in training. Defaults to False.
+        seed: Of the environments, the same for every evaluation. The default is one that training does not use.
+        n_envs: Copies that are stepped together. Defaults to 10, or as many as there are episodes.
+        vectorization: How they are stepped (`agents.EnvironmentSpec`): ``"async"`` gives each a process of its own, and
+            ``"ray"`` an actor, which pays where a step is slow. Defaults to how training steps its own.
+        max_steps: Steps after which an episode is cut off, >= 1; `Evaluation.n_cut` says how many were. Defaults to the
+            environment's own time limit; where it has none, to ten times the longest episode of training, and at least
+            1,000.
+        function: Evaluates instead: agent, environment -> returns of episodes, or a mapping that has them as
+            ``"returns"`` and other numbers by name. It may do with the agent what it likes.
+        stop_at: Training stops when the mean return reaches this.
+        on_best: Called after an evaluation whose mean return is above those of all before it.
+
+    Raises:
+        ConfigurationError: A bad value.
+    """
+
+    def __init__(
+        self,
+        every: int | str | Every,
+        *,
+        n_episodes: int = 10,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
+        explore: bool = False,
+        seed: int = 1_000_000,
+        n_envs: int = 10,
+        vectorization: str | None = None,
+        max_steps: int | None = None,
+        function: Callable[[Agent, EnvironmentSpec], Judged] | None = None,
+        stop_at: float | None = None,
+        on_best: Callable[[Trainer, Evaluation], None] | None = None,
+    ) -> None:
+        if n_episodes < 1:
+            raise ConfigurationError(f"n_episodes must be >= 1, got {n_episodes}.")
+        if n_envs < 1:
+            raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
+        if max_steps is not None and max_steps < 1:
+            raise ConfigurationError(f"max_steps must be >= 1, got {max_steps}.")
+        self.every = Every.of(every)
+        self.n_episodes = n_episodes
+        self.environment = None if environment is None else EnvironmentSpec.of(environment)
+        self.env_kwargs = env_kwargs
+        self.explore = explore
+        self.seed = seed
+        self.n_envs = n_envs
+        self.vectorization = None if vectorization is None else canonical_vectorization(vectorization)
+        self.max_steps = max_steps
+        self.function = function
+        self.stop_at = stop_at
+        self.on_best = on_best
+        self._beat: Beat | None = None
+        self._has_time_limit: bool | None = None
+        self._pending = False
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        require_alone(trainer, "Evaluate")
+        self._beat = Beat(self.every, trainer)
+        self._has_time_limit = None
+
+    def on_rollout_begin(self, trainer: Trainer) -> None:
+        self._make_up(trainer)
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        self._make_up(trainer)
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        if self._beat is not None and self._beat.due(trainer):
+            self.evaluate(trainer)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"pending": True} if self._pending else {}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._pending = bool(state["pending"])
+
+    def evaluate(self, trainer: Trainer) -> Evaluation | None:
+        """Evaluates now, tells everybody, and returns the result.
+
+        A training that is asked to stop meanwhile, by Ctrl-C say, does not wait for it: then nobody is told, the result
+        is None, and the same agent is evaluated first of all when the training goes on.
+        """
+        agent = require_alone(trainer, "Evaluate")
+        before = trainer.history.evaluations
+        trainer.callbacks.call("on_evaluation_begin", trainer)
+        played = self._play(trainer, agent, self._where(trainer))
+        self._pending = played is None
+        if played is None:
+            return None
+        returns, n_cut, metrics = played
+        mean = float(returns.mean())
+        evaluation = Evaluation(
+            env_steps=trainer.env_steps,
+            n_training_episodes=len(trainer.history.returns),
+            mean_return=mean,
+            std_return=float(returns.std(ddof=1)) if len(returns) > 1 else float("nan"),
+            min_return=float(returns.min()),
+            max_return=float(returns.max()),
+            n_episodes=len(returns),
+            is_best=all(mean > each.mean_return for each in before),
+            metrics=metrics,
+            n_cut=n_cut,
+        )
+        before.append(evaluation)
+        trainer.callbacks.call("on_evaluation_end", trainer, evaluation)
+        if evaluation.is_best and self.on_best is not None:
+            self.on_best(trainer, evaluation)
+        if self.stop_at is not None and mean >= self.stop_at:
+            trainer.stop(f"an evaluation reached a mean return of {self.stop_at:g}")
+        return evaluation
+
+    def _make_up(self, trainer: Trainer) -> None:
+        """Evaluates what was to be evaluated when the training was stopped, before it changes."""
+        if self._pending:
+            self.evaluate(trainer)
+
+    def _where(self, trainer: Trainer) -> EnvironmentSpec:
+        where = self.environment or trainer.environment
+        if self.vectorization is not None:
+            where = replace(where, vectorization=self.vectorization)
+        return where if self.env_kwargs is None else replace(where, kwargs=dict(self.env_kwargs))
+
+    def _play(
+        self, trainer: Trainer, agent: Agent, where: EnvironmentSpec
+    ) -> tuple[np.ndarray[Any, Any], int, dict[str, float]] | None:
+        if self.function is not None:
+            returns, metrics = self._judged(self.function, agent, where)
+            return returns, 0, metrics
+        reason = trainer.run.stop_reason  # it may have one already, and be evaluated for the last time
+        state = agent.get_state() if self.explore else None  # without exploration nothing is touched
+        try:
+            played = play_episodes(
+                agent,
+                where,
+                n_episodes=self.n_episodes,
+                seed=self.seed,
+                explore=self.explore,
+                n_envs=self.n_envs,
+                max_steps=self._limit(trainer, where),
+                abandoned=lambda: trainer.run.stop_reason != reason,
+            )
+        finally:
+            if state is not None:
+                agent.set_state(state)
+        return None if played is None else (*played, {})
+
+    def _limit(self, trainer: Trainer, where: EnvironmentSpec) -> int | None:
+        """Steps after which episodes are cut, None where the environment does that."""
+        if self.max_steps is not None:
+            return self.max_steps
+        if self._has_time_limit is None:
+            self._has_time_limit = time_limit(where) is not None
+        return None if self._has_time_limit else limit_without_one(each.length for each in trainer.history.episodes)
+
+    @staticmethod
+    def _judged(
+        function: Callable[[Agent, EnvironmentSpec], Judged], agent: Agent, where: EnvironmentSpec
+    ) -> tuple[np.ndarray[Any, Any], dict[str, float]]:
+        state = agent.get_state()
+        try:
+            played: Any = function(agent, where)
+        finally:
+            agent.set_state(state)
+        told = dict(played) if isinstance(played, Mapping) else {"returns": played}
+        returns = np.asarray(told.pop("returns", ()), np.float64).ravel()
+        if not (len(returns) and np.isfinite(returns).all()):
+            raise ConfigurationError(
+                f"The function of Evaluate must give the returns of episodes, finite numbers, or a mapping with "
+                f"'returns'; it gave {played!r}."
+            )
+        return returns, {name: float(value) for name, value in told.items()}

@@ -1,0 +1,158 @@
+"""What to do when a training gets no better: lower the learning rate, or stop.
+
+A training is looked at now and then. Judged by itself, there is a look each time that `window` further episodes have
+ended, at the mean return of these; judged by evaluations, a look at the mean return of each. A look is an improvement
+where its value is above the best one before by more than `min_change`. After `patience` looks in a row without one,
+something is done, and patience begins anew. Looks before `from_step` environment steps do not count.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agents.callbacks.callback import Callback, Episode, Evaluation, require_alone
+from agents.callbacks.judging import JudgedBy, check_judge
+from agents.config.agent_config import AgentConfig
+from agents.contract.agent import Agent
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+
+class Patient(Callback):
+    """Looks at a training, and does something when patience is at its end. See the module for when that is.
+
+    Args:
+        patience: Looks without improvement, >= 1.
+        from_step: Environment steps before which looks do not count. Defaults to 0.
+        judged_by: What is looked at. Defaults to ``"training"``.
+        window: Episodes of a look at training, >= 1. Defaults to 100.
+        min_change: What a look must be better by, >= 0. Defaults to 0.
+
+    Raises:
+        ConfigurationError: A bad value.
+    """
+
+    def __init__(
+        self,
+        patience: int,
+        *,
+        from_step: int = 0,
+        judged_by: JudgedBy = "training",
+        window: int = 100,
+        min_change: float = 0.0,
+    ) -> None:
+        for name, value, low in (("patience", patience, 1), ("from_step", from_step, 0), ("window", window, 1)):
+            if value < low:
+                raise ConfigurationError(f"{name} must be >= {low}, got {value}.")
+        if not min_change >= 0.0:
+            raise ConfigurationError(f"min_change must be >= 0, got {min_change}.")
+        self.patience = patience
+        self.from_step = from_step
+        self.judged_by: JudgedBy = judged_by
+        self.window = window
+        self.min_change = min_change
+        self.best: float | None = None
+        """The best value of a look so far, None before the first."""
+        self.waited = 0
+        """Looks since it was seen."""
+
+    @abstractmethod
+    def run_out(self, trainer: Trainer) -> None:
+        """Patience is at its end."""
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        require_alone(trainer, type(self).__name__)
+        check_judge(trainer, self.judged_by, type(self).__name__)
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        if self.judged_by == "training" and (episode.index + 1) % self.window == 0:
+            self._look(trainer, trainer.history.mean_return(self.window))
+
+    def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        if self.judged_by == "evaluation":
+            self._look(trainer, evaluation.mean_return)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"best": self.best, "waited": self.waited}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.best, self.waited = state["best"], state["waited"]
+
+    def _look(self, trainer: Trainer, value: float) -> None:
+        if trainer.env_steps < self.from_step:
+            return
+        if self.best is None or value > self.best + self.min_change:
+            self.best, self.waited = value, 0
+            return
+        self.waited += 1
+        if self.waited >= self.patience:
+            self.waited = 0
+            self.run_out(trainer)
+
+
+class ReduceOnPlateau(Patient):
+    """Lowers the learning rates of all optimizers when a training gets no better.
+
+    Args:
+        factor: What they are multiplied by, between 0 and 1. Defaults to 0.9.
+        patience: Looks without improvement. Defaults to 10.
+        min_learning_rate: What they do not fall below. Defaults to 0.
+        **looks: See `Patient`.
+
+    Raises:
+        ConfigurationError: A bad value; when training begins, an optimizer whose rate follows a schedule.
+    """
+
+    def __init__(
+        self, factor: float = 0.9, patience: int = 10, *, min_learning_rate: float = 0.0, **looks: Any
+    ) -> None:
+        super().__init__(patience, **looks)
+        if not 0.0 < factor < 1.0:
+            raise ConfigurationError(f"factor must be between 0 and 1, got {factor}.")
+        if not min_learning_rate >= 0.0:
+            raise ConfigurationError(f"min_learning_rate must be >= 0, got {min_learning_rate}.")
+        self.factor = factor
+        self.min_learning_rate = min_learning_rate
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        super().on_train_begin(trainer)
+        refuse_schedules(trainer.agent.config, list(trainer.agent.optimizers))
+
+    def run_out(self, trainer: Trainer) -> None:
+        agent: Agent = trainer.agent
+        alone = len(agent.optimizers) == 1
+        for name in agent.optimizers:
+            rate = agent.get_learning_rate(name)
+            lower = max(rate * self.factor, self.min_learning_rate)
+            if lower < rate:
+                trainer.set_hyperparameter("learning_rate" if alone else f"{name}.learning_rate", lower)
+
+
+class EarlyStop(Patient):
+    """Stops a training that gets no better.
+
+    Args:
+        patience: Looks without improvement. Defaults to 3.
+        **looks: See `Patient`.
+    """
+
+    def __init__(self, patience: int = 3, **looks: Any) -> None:
+        super().__init__(patience, **looks)
+
+    def run_out(self, trainer: Trainer) -> None:
+        looks = f"{self.patience} look{'' if self.patience == 1 else 's'}"
+        trainer.stop(f"no better than a mean return of {self.best:g} for {looks} (judged by {self.judged_by})")
+
+
+def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
+    """Raises `ConfigurationError` where one of these optimizers follows a schedule, which nobody can lower."""
+    for name in optimizers:
+        if isinstance(config.optimizer_spec(name).learning_rate, Mapping):
+            raise ConfigurationError(
+                f"The optimizer {name!r} follows a learning-rate schedule, which ReduceOnPlateau cannot lower: give it "
+                f"a number, or leave ReduceOnPlateau out."
+            )

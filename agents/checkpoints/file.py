@@ -1,0 +1,330 @@
+"""A checkpoint of a training: one file with all that it needs to go on, and what it says about itself."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import importlib.metadata
+import logging
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.callbacks.callback import require_alone
+from agents.checkpoints import state_file
+from agents.checkpoints.header import FORMAT, FORMATS, KIND, CheckpointHeader, Contents, header_of
+from agents.checkpoints.plain_spec import plain_spec, spec_of_plain
+from agents.checkpoints.state_file import SUFFIX, write_with_environments
+from agents.checkpoints.training_state import sections_of, sections_of_before, state_of
+from agents.contract.agent import Agent
+from agents.contract.pickling import pickled, unpickled
+from agents.contract.spec import AgentSpec, start_from
+from agents.errors import ConfigurationError, UntrustedFileError
+from agents.trust.allowed_modules import named_by_file, places_in
+from agents.trust.loading import name_of
+from agents.trust.signatures import trusts_all
+
+if TYPE_CHECKING:
+    from agents.training.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+_PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
+
+
+def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
+    """Writes a checkpoint of a training, in one step.
+
+    Call it from `on_step_end`, or when training has ended: in the middle of a step there is no state to go on from.
+
+    Args:
+        path: The file.
+        trainer: The training.
+        contents: What of it.
+        value: What it is worth, or None.
+        judged_by: By what.
+
+    Raises:
+        ConfigurationError: It trains a population.
+        OSError: It cannot be written.
+    """
+    agent = require_alone(trainer, "A checkpoint")
+    spec = AgentSpec(type(agent), trainer.environment, agent.config)
+
+    def write_one(environments: bool) -> None:
+        sections: dict[str, Any]
+        if contents == "weights":
+            sections, in_episodes = {"agent": weights_of(agent)}, False
+        else:
+            sections = sections_of(trainer, environments=environments)
+            in_episodes = not sections["training"]["collector"]["started"] or sections["environments"] is not None
+        header = CheckpointHeader(
+            algorithm=type(agent).__name__,
+            environment=trainer.environment.label,
+            env_kwargs=_as_json(trainer.environment.kwargs),
+            observation_space=str(agent.observation_space),
+            action_space=str(agent.action_space),
+            config=_as_json(agent.config.to_dict()),
+            seed=trainer.run.seed,
+            env_steps=trainer.env_steps,
+            episodes=len(trainer.history.returns),
+            gradient_steps=agent.gradient_steps,
+            contents=contents,
+            in_episodes=in_episodes,
+            value=value,
+            judged_by=judged_by,
+            versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+            written=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            wrappers=_as_json(trainer.environment.wrappers),
+            max_episode_steps=trainer.environment.max_episode_steps,
+        )
+        about = {"kind": KIND, "format": FORMAT, **asdict(header)}
+        sections["spec"] = plain_spec(spec, agent.interface) or (pickled(spec, spec), agent.interface)
+        state_file.write(path, sections, about)
+
+    write_with_environments(write_one)
+
+
+def weights_of(agent: Agent) -> dict[str, Any]:
+    """Returns what of an agent's state it needs to act: no optimizer, no generator."""
+    state = agent.get_state()
+    if not {"networks", "extra"} <= set(state):
+        raise ConfigurationError(
+            f"The state of {type(agent).__name__} does not tell weights from the rest: keep everything."
+        )
+    return {"networks": state["networks"], "extra": state["extra"]}
+
+
+def find(place: str | Path, *, best: bool = False) -> Path:
+    """Returns a checkpoint: the file itself, or of a folder (of a run, or of its checkpoints) the newest one.
+
+    Args:
+        place: A file or a folder.
+        best: Whether to take the one of the greatest value instead, of a folder.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    place = Path(place)
+    if place.is_file():
+        if best:
+            raise ConfigurationError(f"{place} is one checkpoint: ask for the best one of a folder.")
+        return place
+    folder = place / "checkpoints" if (place / "checkpoints").is_dir() else place
+    found = all_in(folder)
+    others = (path for path in sorted(folder.glob(f"*{SUFFIX}")) if path not in found)
+    damaged = [path for path in others if state_file.about(path) is None]
+    if not found:
+        told = "no checkpoint of a training is in it" if folder.is_dir() else "there is no such file or folder"
+        if damaged:
+            told = f"no checkpoint in it is whole; cut off, or not ours, are {', '.join(path.name for path in damaged)}"
+        raise ConfigurationError(f"{str(place)!r}: {told}.")
+    if not best:
+        newest, header = list(found.items())[-1]
+        for path in damaged:
+            if path.name[0].isdigit() and path.name > newest.name:  # they begin with environment steps
+                _say_damaged(path, newest, header.env_steps)
+        return newest
+    valued = {path: header.value for path, header in found.items() if header.value is not None}
+    if not valued:
+        raise ConfigurationError(
+            f"No checkpoint in {str(place)!r} has a value: too few episodes had ended, or nothing was evaluated. Take "
+            f"the newest."
+        )
+    return max(valued, key=lambda path: valued[path])
+
+
+@functools.cache  # once in a process
+def _say_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
+    log.warning(
+        "%s is damaged (cut off?): taking the newest whole checkpoint, %s, after %s environment steps.",
+        *(damaged, newest.name, f"{env_steps:,}"),
+    )
+
+
+def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
+    """Returns every whole checkpoint of a training in a folder, oldest first; none if there is no such folder."""
+    found = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        told = state_file.about(path)
+        if told is not None and told.get("kind") == KIND and told.get("format") in FORMATS:
+            found[path] = header_of(path)
+    return dict(sorted(found.items(), key=lambda item: (item[1].env_steps, item[1].gradient_steps)))
+
+
+class NewEpisodesWarning(UserWarning):
+    """A training goes on with new episodes, so with other numbers than if it had never stopped."""
+
+
+def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> CheckpointHeader:
+    """Has a training go on from a checkpoint, as if it had never stopped; its callbacks too.
+
+    Where the environments are not in it, new episodes begin, with seeds that none before had, and a
+    `NewEpisodesWarning` says so: what follows is not what would have followed without the stop.
+
+    Args:
+        trainer: A trainer of the same agent, environment and callbacks, that has not begun.
+        place: A checkpoint, or a folder with some, of which the newest is taken.
+        trust: Whether to run what the file says where it was not written here by this user: environments as they
+            stand, and objects of callbacks, are pickles. Defaults to False.
+
+    Returns:
+        What the checkpoint says about itself.
+
+    Raises:
+        ConfigurationError: It is of another algorithm or environment, of an agent of another structure, holds weights
+            only, or cannot be read; names both sides.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+    """
+    path = find(place)
+    header = header_of(path)
+    agent = require_alone(trainer, "A checkpoint")
+    _check_same(path, header, agent, trainer)
+    if header.contents != "everything":
+        raise ConfigurationError(
+            f"{path} holds weights only: no training goes on from it. Start a new one from its weights instead."
+        )
+    state = _read(path, ("agent", "training", "callbacks"), trust)
+    try:
+        copies = _read(path, ("environments",), trust)["environments"]
+    except (UntrustedFileError, OSError):
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"The environments in {path} cannot be made again: {error}") from error
+    own = places_in(agent.config, trainer.environment)
+    with named_by_file(path, own, trusted=_is_trusted(path, trust)):  # a state has hyperparameters
+        trainer.set_state(state_of({**state, "environments": copies}))
+    trainer.callbacks.set_state(state["callbacks"])
+    if not header.in_episodes:
+        warnings.warn(why_new_episodes(trainer), NewEpisodesWarning, stacklevel=2)
+    return header
+
+
+def why_new_episodes(trainer: Trainer) -> str:
+    """Returns why a training whose environments are not in its checkpoint cannot go on exactly, and what can."""
+    kind = trainer.collector.environments.kind
+    told = (
+        f"The environments {trainer.environment.label!r}, stepped by {kind!r}, were not copied into the checkpoint: "
+        f"new episodes begin, so the numbers are not those of a run that was never stopped."
+    )
+    if kind in ("envpool", "async", "ray-subproc"):
+        told += " With vectorization='sync' a new run can go on exactly, where its environment can be copied."
+    return told
+
+
+def load_agent(
+    place: str | Path, *, best: bool = False, trust: bool = False, allow_modules: Sequence[str] = ()
+) -> Agent:
+    """Builds the agent of a checkpoint as it was then, ready to act (`agents.play`, `agents.evaluate`).
+
+    Of a built-in algorithm in an environment that text names, nothing in the file is run.
+
+    Args:
+        place: A checkpoint, or a folder with some, of which the newest is taken.
+        best: Whether to take the best one of the folder instead.
+        trust: Whether to run what the file says where it was not written here by this user: an agent's class of the
+            user's is a pickle. Defaults to False.
+        allow_modules: Modules, or files, that a file from elsewhere may name as its environment and the like; those of
+            `FINDER_ALLOW_MODULES` too. Defaults to Finder's own, Gymnasium and Keras.
+
+    Raises:
+        ConfigurationError: There is none, it cannot be read, or it names a module that is not allowed.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+    """
+    path = find(place, best=best)
+    header = header_of(path)
+    state = _read(path, ("spec", "agent"), trust)
+    trusted = _is_trusted(path, trust)
+    before = list(sys.path)
+    with named_by_file(path, allow_modules, trusted=trusted):
+        told = state["spec"]
+        if isinstance(told, dict):
+            further = told["path"] if trusted else []
+            spec, interface = spec_of_plain(told)
+        else:
+            packed, interface = told
+            spec = unpickled(packed)
+            further = list(sys.path)
+        sys.path[:] = [*before, *(each for each in further if each not in before)]  # ours first, unlike in a child
+        agent = spec.build(header.seed, interface=interface)
+    if header.contents == "everything":
+        agent.set_state(state["agent"])
+    else:
+        start_from(agent, state["agent"])
+    return agent
+
+
+def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) -> dict[str, Any]:
+    """Returns the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
+
+    Nothing in the file is run, so that weights of other people can be loaded. Checkpoints of before, and those of
+    agents whose state is more than numbers, texts and arrays, have to be this user's own, or trusted.
+
+    Args:
+        place: A checkpoint, or a folder with some, of which the newest is taken.
+        best: Whether to take the best one of the folder instead.
+        trust: Whether to run what the file says, where nothing else helps. Defaults to False.
+
+    Raises:
+        ConfigurationError: There is none, or it cannot be read.
+        UntrustedFileError: It cannot be read without running what it says, and is not trusted.
+    """
+    path = find(place, best=best)
+    header_of(path)
+    own = _read(path, ("agent",), trust)["agent"]
+    if not {"networks", "extra"} <= set(own):
+        raise ConfigurationError(
+            f"The state in {path} does not tell weights from the rest: no training starts from it."
+        )
+    return {"networks": own["networks"], "extra": own["extra"]}
+
+
+def _is_trusted(path: Path, trust: bool) -> bool:
+    return trust or trusts_all() or state_file.is_ours(path)
+
+
+def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
+    """Reads sections of a checkpoint."""
+    try:
+        sections = state_file.read(path, names, trust=trust)
+        if sections is None:
+            sections = sections_of_before(state_file.read_of_before(path, trust=trust), names)
+        return {name: sections[name] for name in names}
+    except UntrustedFileError:
+        raise
+    except Exception as error:
+        made = ", ".join(f"{name} {version}" for name, version in header_of(path).versions.items())
+        raise ConfigurationError(
+            f"{path} cannot be read ({type(error).__name__}: {error}). It was written with {made}."
+        ) from error
+
+
+def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Trainer) -> None:
+    """Refuses a checkpoint of something else, in words that name both sides."""
+    environment = trainer.environment
+    sides = {
+        "algorithm": (header.algorithm, type(agent).__name__),
+        "environment": (header.environment, environment.label),
+        "environment's arguments": (header.env_kwargs, _as_json(environment.kwargs)),
+        "environment's wrappers": (header.wrappers, _as_json(environment.wrappers)),
+        "environment's step limit": (header.max_episode_steps, environment.max_episode_steps),
+        "observation space": (header.observation_space, str(agent.observation_space)),
+        "action space": (header.action_space, str(agent.action_space)),
+    }
+    for what, (theirs, ours) in sides.items():
+        if theirs != ours:
+            raise ConfigurationError(f"{path} is of another {what}: it has {theirs}, this training has {ours}.")
+
+
+def _as_json(value: Any) -> Any:
+    """A value as JSON gives it back; what JSON does not know, by its name, which is the same in every process."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return name_of(value)

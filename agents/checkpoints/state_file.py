@@ -1,0 +1,235 @@
+"""Files that hold a state: there as a whole or not at all, checked, and read without running what can be read so.
+
+A file is a ZIP archive, not compressed. `about.json` is what it says about itself. Each section of its state is
+`NAME.json` (what it is made of) and `NAME.arrays` (NumPy's, one after the other); `NAME.pickle` has the objects that
+are neither, if there are any (see `agents.checkpoints.plain_state`). `signature.json` says whose file it is
+(`agents.trust.signatures`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import cloudpickle
+import numpy as np
+
+from agents.checkpoints import old_state_file
+from agents.checkpoints.plain_state import Array, joined, split
+from agents.checkpoints.whole_file import replacing
+from agents.trust.signatures import digest_of, is_signature_of, signature_of, trusts_all, untrusted
+
+SUFFIX = ".checkpoint"
+
+_ABOUT = "about.json"
+_SIGNATURE = "signature.json"
+_ARRAYS = ".arrays"
+_WEIGHTS = "Its weights are read without that: --start-from, agents.load_weights."
+_JOIN = 1 << 20
+"""Bytes of arrays that are written together: a rollout has thousands of small ones."""
+
+
+def write(path: Path, sections: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Writes a file; it is there as a whole or as it was before, whatever happens meanwhile.
+
+    Args:
+        path: The file, in a folder that is there.
+        sections: What it holds, by name: each is read by itself. Anything that can be pickled.
+        about: What it says about itself, as JSON values.
+
+    Raises:
+        OSError: It cannot be written.
+        Exception: Whatever pickling the state raises.
+    """
+    digests: dict[str, str] = {}
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+
+        def put(name: str, data: bytes) -> None:
+            digests[name] = digest_of(data)
+            archive.writestr(name, data)
+
+        for name, state in sections.items():
+            tree, arrays, objects = split(state)
+            if arrays:
+                with archive.open(name + _ARRAYS, "w", force_zip64=True) as part:
+                    _write_arrays(part, arrays)
+            put(f"{name}.json", json.dumps(tree, separators=(",", ":")).encode())
+            if objects:
+                put(f"{name}.pickle", cloudpickle.dumps(objects))
+        put(_ABOUT, json.dumps(about).encode())
+        signed = json.dumps({"digests": digests, "signature": signature_of(digests)})
+        archive.writestr(_SIGNATURE, signed)
+
+
+def write_with_environments(write_one: Callable[[bool], None]) -> None:
+    """Writes a state that has environments in it, and without them where they cannot be pickled.
+
+    Args:
+        write_one: Writes it, with the environments or without.
+
+    Raises:
+        OSError: It cannot be written.
+        Exception: Whatever pickling the rest of the state raises.
+    """
+    try:
+        write_one(True)
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever environments raise when they are pickled
+        write_one(False)
+
+
+def about(path: Path) -> dict[str, Any] | None:
+    """Returns what a file says that it holds; None if it is not whole, or none of ours."""
+    if (of_before := old_state_file.about(path)) is not None:
+        return of_before
+    try:
+        with _opened(path) as archive:
+            told = json.loads(archive.read(_ABOUT))
+    except (*_DAMAGES, OSError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether this user's Finder wrote a file here: all but its arrays, so that what it names is theirs.
+
+    Raises:
+        ValueError: The file is not what it was when it was written.
+    """
+    if old_state_file.about(path) is not None:
+        return False
+    with _opened(path) as archive:
+        digests = _own_digests(archive)
+        parts = {name for name in archive.namelist() if name != _SIGNATURE and not name.endswith(_ARRAYS)}
+        return set(digests) == parts and all(digests[name] == digest_of(archive.read(name)) for name in parts)
+
+
+def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, Any] | None:
+    """Returns sections of a file; None for a file of a version before (see `agents.checkpoints.old_state_file`).
+
+    Nothing is unpickled but objects of files that this user's Finder wrote here, or that are trusted.
+
+    Args:
+        path: The file.
+        names: Which sections.
+        trust: Whether the file is trusted, whoever wrote it. Defaults to False; `FINDER_TRUST` trusts all.
+
+    Raises:
+        UntrustedFileError: A section cannot be read without running what it says, and the file is not trusted.
+        ValueError: The file is not what it was when it was written.
+        Exception: What unpickling raises.
+    """
+    if old_state_file.about(path) is not None:
+        return None
+    with _opened(path) as archive:
+        there = set(archive.namelist())
+        digests = _own_digests(archive)
+        read = {}
+        for name in names:
+            data = {part: archive.read(f"{name}.{part}") for part in ("json", "pickle") if f"{name}.{part}" in there}
+            ours = all(digests.get(f"{name}.{part}") == digest_of(own) for part, own in data.items())
+            if "pickle" in data and not (ours or trust or trusts_all()):
+                why = f"holds objects as a pickle ({name}), which runs what it says when it is read"
+                raise untrusted(path, why, "" if "agent.pickle" in there else _WEIGHTS)
+            objects = cloudpickle.loads(data["pickle"]) if "pickle" in data else []
+            read[name] = _joined(archive, name + _ARRAYS, json.loads(data["json"]), objects)
+        return read
+
+
+def read_of_before(path: Path, *, trust: bool = False) -> Any:
+    """Returns the state in a file of a version before, which is a pickle.
+
+    Raises:
+        UntrustedFileError: The file is not trusted.
+        ValueError: The file is not what it was when it was written.
+        Exception: What unpickling it raises.
+    """
+    if not (trust or trusts_all()):
+        raise untrusted(path, "is of an earlier version, a pickle, which runs what it says when it is read")
+    return old_state_file.read(path)
+
+
+_DAMAGES = (zipfile.BadZipFile, KeyError, ValueError, struct.error, zlib.error, EOFError, NotImplementedError)
+"""Errors of reading a damaged file. (Objects are unpickled when their checksum is right.)"""
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Opens an archive as `write` makes it: nothing in it is larger than the file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise ValueError("it is compressed, which Finder's are not")
+            yield archive
+    except zipfile.BadZipFile as error:
+        raise ValueError("its checksum is wrong") from error
+
+
+def _own_digests(archive: zipfile.ZipFile) -> Mapping[str, str]:
+    """Digests of a file's parts that this user has signed; none of a file of somebody else."""
+    try:
+        told = json.loads(archive.read(_SIGNATURE))
+        digests, signature = told["digests"], told["signature"]
+        return digests if isinstance(digests, dict) and is_signature_of(signature, digests) else {}
+    except (KeyError, TypeError, json.JSONDecodeError):
+        return {}
+
+
+def _write_arrays(part: IO[bytes], arrays: Iterable[Array]) -> None:
+    small: list[bytes] = []
+    size = 0
+    for array in arrays:
+        if array.nbytes < _JOIN:
+            small.append(array.tobytes())
+            size += array.nbytes
+        if size >= _JOIN or array.nbytes >= _JOIN:
+            part.write(b"".join(small))
+            small, size = [], 0
+        if array.nbytes >= _JOIN:
+            part.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    part.write(b"".join(small))
+
+
+def _joined(archive: zipfile.ZipFile, name: str, tree: Any, objects: Sequence[Any]) -> Any:
+    if name not in archive.namelist():
+        return joined(tree, _Arrays(None, 0), objects)
+    with archive.open(name) as part:
+        arrays = _Arrays(part, archive.getinfo(name).file_size)
+        value = joined(tree, arrays, objects)
+        if part.read(1):
+            raise ValueError("it has more arrays than it names")
+        return value
+
+
+class _Arrays:
+    """Reads arrays one after the other, into memory of their own."""
+
+    def __init__(self, part: IO[bytes] | None, size: int) -> None:
+        self._part, self._left = part, size
+
+    def __call__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        n_bytes = dtype.itemsize
+        for side in shape:
+            if type(side) is not int or side < 0:
+                raise ValueError(f"it has an array of the shape {shape}")
+            n_bytes *= side
+        self._left -= n_bytes
+        if self._left < 0:
+            raise ValueError("it has fewer arrays than it names")
+        array = np.empty(shape, dtype)
+        if n_bytes:
+            assert self._part is not None
+            into = memoryview(array.reshape(-1).view(np.uint8).data)
+            while into:
+                n_read = self._part.readinto(into)  # type: ignore[attr-defined]
+                if not n_read:
+                    raise ValueError("it ends before its arrays do")
+                into = into[n_read:]
+        return array

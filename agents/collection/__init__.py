@@ -1,0 +1,4 @@
+"""Collection: stepping environments with an agent, in this process or in several (`Pool`).
+
+Only this room sums the rewards of an episode.
+"""

@@ -1,0 +1,312 @@
+"""The collector whose environments are stepped by a pool of processes: to the trainer a `Collector` like the other."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from agents.buffers import Transition
+from agents.collection.collector import Actor, Collected, EndedEpisode
+from agents.collection.engine import N_SLOTS, Engine, Gone
+from agents.collection.pool import Pool
+from agents.collection.worker import Array, Made, Shapes, Task, Told, rows_of
+from agents.contract.pickling import spec_of
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.processes.hanging import HungError, under_way
+
+log = logging.getLogger(__name__)
+
+_Question = tuple[str, tuple[Any, ...]]
+"""Method of a process's `Part`, and its arguments."""
+
+_SLOT_BYTES = 32 * 2**20
+_MOST_STEPS = 1_024
+_CHUNK = 16
+_DEATHS = 5
+"""Processes that may die one after the other in one place, without an answer, before that is taken for no accident."""
+
+
+@dataclass
+class _Chunk:
+    """Steps of all copies that were collected and are given out one after another."""
+
+    rows: dict[str, Array]  # each [T, N, ...]
+    ended: dict[int, list[EndedEpisode]] = field(default_factory=dict)  # by step
+    errors: dict[int, Exception] = field(default_factory=dict)  # by step
+    renewed: tuple[int, ...] = ()  # copies that began anew before the first step
+    n_steps: int = 0
+    given: int = 0
+
+    def next(self) -> Collected:
+        t, self.given = self.given, self.given + 1
+        # Copies, because the rows will be written to again and a memory may keep what it gets.
+        transition = Transition(**{name: values[t].copy() for name, values in self.rows.items()})
+        errors = {0: self.errors[t]} if t in self.errors else {}
+        return Collected(transition, self.ended.get(t, []), errors, () if t else self.renewed)
+
+    def rest(self) -> _Chunk:
+        """What was not given out yet, as a chunk of its own."""
+        at = self.given
+        rows = {name: values[at : self.n_steps].copy() for name, values in self.rows.items()}
+        ended = {t - at: episodes for t, episodes in self.ended.items() if t >= at}
+        errors = {t - at: error for t, error in self.errors.items() if t >= at}
+        return _Chunk(rows, ended, errors, () if at else self.renewed, self.n_steps - at)
+
+
+class PoolCollector:
+    """Has a pool's processes collect chunks of steps, and gives them to the trainer step by step.
+
+    A process that is killed is replaced: its copies begin new episodes, and what it had not told yet is made again.
+
+    Args:
+        pool: How many processes, and where.
+        agent: The learner.
+        environment: What to make.
+        seed: The run's.
+    """
+
+    def __init__(self, pool: Pool, agent: Any, environment: EnvironmentSpec, seed: int) -> None:
+        self.pool = pool
+        self.n_envs = int(agent.config.n_envs)
+        self.started = False
+        self._agent = agent
+        self._tasks = _tasks(pool, agent, environment, seed)
+        self._chunks: deque[_Chunk] = deque()
+        self._wanted = 1
+        self._asked: tuple[int, int] | None = None  # slot and steps of the chunk that is being collected
+        self._slot = 0
+        self._renewed: set[int] = set()
+        self._deaths = [0] * len(self._tasks)  # since the last answer
+        rows = rows_of(agent, self.n_envs)
+        size = sum(np.dtype(dtype).itemsize * int(np.prod(shape)) for shape, dtype in rows.values())
+        self._most = max(1, min(_MOST_STEPS, _SLOT_BYTES // size))
+        slots = {name: ((N_SLOTS, self._most, *shape), dtype) for name, (shape, dtype) in rows.items()}
+        acting = {str(i): (values.shape, values.dtype) for i, values in enumerate(agent.acting_state())}
+        self._engine = _engine(pool, slots, acting)
+        try:
+            for task in self._tasks:
+                self._engine.start(task)
+            self.environments: Made = self._asked_all("made")[0]
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Begins the first episodes, with the first step."""
+        self.started = True
+
+    def plan(self, n_steps: int) -> None:
+        """Is told how many steps will be wanted before the agent learns again, or training ends."""
+        self._wanted = n_steps
+
+    def step(self, _actor: Actor, _explore: bool = False) -> Collected:
+        """One step of every copy; its processes know how they act."""
+        if not self._chunks:
+            if self._asked is None:
+                self._begin()
+            self._chunks.append(self._arrived())
+        chunk = self._chunks[0]
+        # The next one begins with the first step of the last one, also where a state was taken in between.
+        if self.pool.updates == "async" and chunk.given == 0 and self._asked is None and len(self._chunks) == 1:
+            self._begin()
+        collected = chunk.next()
+        if chunk.given >= chunk.n_steps:
+            self._chunks.popleft()
+        self._wanted -= 1
+        return collected
+
+    def _begin(self) -> None:
+        """Has the next chunk collected with the agent's weights as they are now."""
+        steps = self.pool.chunk or _CHUNK if self.pool.updates == "async" else max(1, self._wanted)
+        self._slot = (self._slot + 1) % N_SLOTS
+        asked = (self._slot, min(steps, self._most))
+        acting = self._agent.acting_state()
+        with self._uninterrupted():
+            self._engine.publish(acting)
+            self._ask([("collect", asked)] * len(self._tasks))
+        self._asked = asked
+
+    def _arrived(self) -> _Chunk:
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        slot, _ = asked
+        under_way.environment = self._tasks[0].environment.label
+        under_way.begin("step")
+        try:
+            told: list[Told] = self._answers([("collect", asked)] * len(self._tasks))
+        finally:
+            under_way.end()
+        chunk = _Chunk({name: values[slot] for name, values in self._engine.rows.items()})
+        # Where an environment of one process cannot go on, the steps of the others end with it.
+        chunk.n_steps = min(each.n_steps for each in told)
+        for each in told:
+            for t, episode in each.ended:
+                chunk.ended.setdefault(t, []).append(episode)
+            for t, error in each.errors:
+                chunk.errors.setdefault(t, error)
+        chunk.renewed, self._renewed = tuple(sorted(self._renewed)), set()
+        return chunk
+
+    @property
+    def steps_ahead(self) -> int:
+        """Steps of each copy that are made and were not given to the trainer yet."""
+        return sum(chunk.n_steps - chunk.given for chunk in self._chunks)
+
+    def call(self, method: str, arguments: Sequence[Any], _position: int | None = None) -> list[Any]:
+        """Calls a method of every copy, in all processes, when the chunk that is under way is made.
+
+        A process that takes the place of another one calls it again, as the newest call of this method.
+        """
+        if self._asked is not None:
+            self._chunks.append(self._arrived())
+        answers = self._asked_all("call", method, tuple(arguments))
+        self._tasks = [replace(task, calls={**task.calls, method: tuple(arguments)}) for task in self._tasks]
+        return [answer for each in answers for answer in each]
+
+    # Asking processes -----------------------------------------------------------------------------------------
+
+    def _ask(self, questions: Sequence[_Question]) -> None:
+        for index, (method, arguments) in enumerate(questions):
+            self._engine.ask(index, method, *arguments)
+
+    def _answers(self, questions: Sequence[_Question]) -> list[Any]:
+        """Everybody's answers. All are awaited before what one of them raised is raised here."""
+        answers, errors = [], []
+        for index, question in enumerate(questions):
+            try:
+                with self._uninterrupted():
+                    answers.append(self._answer(index, question))
+            except HungError:
+                raise  # the others are ended with it
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return answers
+
+    @contextlib.contextmanager
+    def _uninterrupted(self) -> Generator[None]:
+        """For talking to processes. Where it is interrupted, nobody knows any more who was asked and has answered what:
+        all processes are ended, and others take their places should training go on.
+        """
+        try:
+            yield
+        except HungError:
+            self._engine.close()
+            raise
+        except Exception:
+            raise
+        except BaseException:
+            self.close()
+            self._deaths = [0] * len(self._tasks)
+            raise
+
+    def _answer(self, index: int, question: _Question) -> Any:
+        while True:
+            try:
+                answer = self._engine.answer(index)
+                self._deaths[index] = 0
+                return answer
+            except Gone as gone:
+                self._replace(index, gone)
+                method, arguments = question
+                self._engine.ask(index, method, *arguments)
+
+    def _asked_all(self, method: str, *arguments: Any) -> list[Any]:
+        questions = [(method, arguments)] * len(self._tasks)
+        self._ask(questions)
+        return self._answers(questions)
+
+    def _replace(self, index: int, gone: Gone) -> None:
+        task = self._tasks[index]
+        deaths = self._deaths[index]
+        self._deaths[index] += 1
+        if deaths >= _DEATHS or not self.started:
+            before = f", as {deaths} before it" if deaths else ""
+            raise RuntimeError(
+                f"The collector process {index} is gone ({gone}){before}: look at what its environment does, or give "
+                f"it more memory. Training can go on from its last checkpoint."
+            ) from None
+        told = "The collector process %d is gone (%s). Another one takes its place, and begins new episodes."
+        log.warning(told, index, gone)
+        task = self._tasks[index] = replace(task, life=task.life + 1, state=self._agent.get_state())
+        self._engine.start(task)
+        self._renewed.update(task.copies)
+
+    # As the other collector -----------------------------------------------------------------------------------
+
+    def keep(self, _positions: Sequence[int]) -> None:
+        """An agent alone stays."""
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._engine.close()
+
+    def get_state(self, *, environments: bool = True) -> dict[str, Any]:
+        """Where the episodes stand, and what was collected and not given out yet.
+
+        ``"environments"`` is None where they cannot be copied, or shall not be: then what was not given out is lost.
+        """
+        if self._asked is not None:
+            self._chunks.append(self._arrived())
+        parts = self._asked_all("get_state", environments)
+        copied = self.started and all(part["collector"]["environments"] is not None for part in parts)
+        chunks = [vars(chunk.rest()) for chunk in self._chunks] if copied else []
+        return {
+            "started": self.started,
+            "environments": copied or None,
+            "parts": parts,
+            "chunks": chunks,
+            "renewed": sorted(self._renewed),
+            "lives": [task.life for task in self._tasks],
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `get_state` was called; environments that could not be copied begin new episodes.
+
+        Raises:
+            ConfigurationError: It is the state of a pool of another size, or of no pool.
+        """
+        theirs = len(state.get("parts", ()))
+        if theirs != len(self._tasks):
+            raise ConfigurationError(
+                f"A pool of {len(self._tasks)} processes cannot go on from the state of "
+                f"{f'one of {theirs}' if theirs else 'a trainer without a pool'}: give it as many."
+            )
+        if self._asked is not None:
+            self._arrived()
+        learner = self._agent.get_state()
+        lives = zip(self._tasks, state["lives"], strict=True)
+        self._tasks = [replace(task, life=max(task.life, life)) for task, life in lives]
+        questions = [("set_state", (part, learner)) for part in state["parts"]]
+        self._ask(questions)
+        self._answers(questions)
+        self.started, self._renewed = state["started"], set(state["renewed"])
+        self._chunks = deque(_Chunk(**chunk) for chunk in state["chunks"])
+
+
+def _tasks(pool: Pool, agent: Any, environment: EnvironmentSpec, seed: int) -> list[Task]:
+    n_envs = agent.config.n_envs
+    shares = np.array_split(np.arange(n_envs), pool.processes)
+    spec, state = spec_of(agent, environment), agent.get_state()
+    return [
+        Task(index, range(int(share[0]), int(share[-1]) + 1), n_envs, spec, state, environment, seed, agent.interface)
+        for index, share in enumerate(shares)
+    ]
+
+
+def _engine(pool: Pool, rows: Shapes, acting: Shapes) -> Engine:
+    if pool.engine == "ray":
+        from agents.collection.ray_engine import RayEngine
+
+        return RayEngine(pool.processes, 1.0 if pool.cpus is None else pool.cpus, rows, acting)
+    from agents.collection.processes import ProcessEngine
+
+    return ProcessEngine(pool.processes, rows, acting)

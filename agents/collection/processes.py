@@ -1,0 +1,117 @@
+"""Collectors in processes of this machine: their transitions and the learner's weights are in shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+import multiprocess
+import numpy as np
+from multiprocess.connection import wait
+
+from agents.collection.engine import Engine, Gone
+from agents.collection.worker import Array, Shapes, Task
+from agents.contract.pickling import pickled
+from agents.errors import ConfigurationError
+from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
+from agents.shared_objects import address_for_processes
+
+_ALIGNED = 64
+_SECONDS_TO_END = 5.0
+
+
+class ProcessEngine(Engine):
+    """Starts processes of this machine, forked from a server that has imported TensorFlow.
+
+    Args:
+        n: How many there will be; each gets an equal share of the cores.
+        rows: Shapes of what they collect.
+        acting: Shapes of what they act with.
+
+    Raises:
+        ConfigurationError: This process is one that must have no children of its own.
+    """
+
+    def __init__(self, n: int, rows: Shapes, acting: Shapes) -> None:
+        if multiprocess.current_process().daemon:
+            raise ConfigurationError("A trial in a process of its own cannot have a pool: use the inline executor.")
+        self._context = prepare_processes("agents.collection.child")
+        await_fork_server(self._context)
+        self._blocks = [(self._context.RawArray("b", size_of(shapes)), shapes) for shapes in (rows, acting)]
+        self.rows, self._acting = (arrays_in(*block) for block in self._blocks)
+        self._shared = address_for_processes()
+        self._threads = max(1, (os.cpu_count() or 1) // n)
+        self._processes: dict[int, Any] = {}
+        self._pipes: dict[int, Any] = {}
+
+    def start(self, task: Task) -> None:
+        from agents.collection.child import main
+
+        own, other = self._context.Pipe()
+        arguments = (pickled(task.agent, task), other, self._blocks, self._threads, self._shared)
+        with without_main_module():
+            process = self._context.Process(target=main, args=arguments, name=f"collector-{task.index}", daemon=True)
+            process.start()
+        other.close()  # so that the child's end is the only one, and its death is heard
+        self._processes[task.index], self._pipes[task.index] = process, own
+
+    def publish(self, acting: Sequence[Array]) -> None:
+        for shared, values in zip(self._acting.values(), acting, strict=True):
+            shared[...] = values
+
+    def ask(self, index: int, method: str, *arguments: Any) -> None:
+        with contextlib.suppress(OSError):  # that it is gone is told where its answer is wanted
+            self._pipes[index].send_bytes(cloudpickle.dumps((method, arguments)))
+
+    def answer(self, index: int) -> Any:
+        pipe, process = self._pipes[index], self._processes[index]
+        try:
+            # What its environment has started may keep the pipe open when the process itself is gone.
+            if pipe not in wait([pipe, process.sentinel]):
+                raise EOFError
+            raised, answer = cloudpickle.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            process.join(_SECONDS_TO_END)
+            raise Gone(f"exit code {process.exitcode}") from None
+        if raised:
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        for pipe in self._pipes.values():
+            pipe.close()  # which they take for their end
+        until = time.monotonic() + _SECONDS_TO_END
+        for process in self._processes.values():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+
+def size_of(shapes: Shapes) -> int:
+    """Bytes that arrays of these shapes take, one after another."""
+    return max(1, sum(_aligned(shape, dtype) for shape, dtype in shapes.values()))
+
+
+def arrays_in(memory: Any, shapes: Shapes) -> dict[str, Array]:
+    """The arrays of these shapes in a block of memory."""
+    arrays, offset = {}, 0
+    for name, (shape, dtype) in shapes.items():
+        arrays[name] = np.frombuffer(memory, dtype, math.prod(shape), offset).reshape(shape)
+        offset += _aligned(shape, dtype)
+    return arrays
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> int:
+    size: int = math.prod(shape) * np.dtype(dtype).itemsize
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+def own_columns(rows: Mapping[str, Array], slot: int, copies: range) -> dict[str, Array]:
+    """A process's part of a slot, [T, n, ...]."""
+    return {name: values[slot][:, copies.start : copies.stop] for name, values in rows.items()}

@@ -1,0 +1,162 @@
+"""What one collector process does: it acts with a copy of the agent in its share of the environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from agents import seeding
+from agents.collection.collector import Collector, EndedEpisode
+from agents.contract.spec import AgentSpec
+from agents.environments import EnvironmentSpec
+from agents.environments.interface import Interface
+from agents.environments.vector.vector_env import as_bytes
+from agents.errors import portable
+from agents.trust.signatures import from_own_bytes
+
+Array = np.ndarray[Any, Any]
+Rows = Mapping[str, Array]
+"""The fields of transitions, each [T, N, ...]."""
+
+Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
+"""Name -> shape and dtype."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a collector process is for.
+
+    Attributes:
+        index: Its place in the pool.
+        copies: Which of the environment's copies are its own.
+        n_envs: How many there are in all processes.
+        agent: Who acts.
+        state: As the agent stands.
+        environment: Where.
+        seed: The run's.
+        spaces: The agent's observation and action space.
+        life: How many processes had this place before.
+        calls: Methods of the environments that were called before, and with what; the newest call of each.
+    """
+
+    index: int
+    copies: range
+    n_envs: int
+    agent: AgentSpec
+    state: Mapping[str, Any]
+    environment: EnvironmentSpec
+    seed: int
+    interface: Interface
+    life: int = 0
+    calls: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+class Made(NamedTuple):
+    """What the environments of a process are."""
+
+    observation_space: spaces.Box
+    action_space: spaces.Discrete | spaces.Box
+    kind: str
+
+
+class Told(NamedTuple):
+    """What a process tells of its steps, beside their rows."""
+
+    n_steps: int  # fewer than were asked for where an environment cannot go on
+    ended: list[tuple[int, EndedEpisode]]  # step, episode
+    errors: list[tuple[int, Exception]]  # step, why
+
+
+class Part:
+    """The agent's copy and its environments.
+
+    Args:
+        task: What it is for.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._agent = task.agent.build(task.seed, interface=task.interface)
+        self._agent.set_state(task.state)
+        self._agent.rng = seeding.generator(task.seed, f"exploration of collector {task.index}, life {task.life}")
+        self._collector = Collector(task.environment, task.n_envs, [task.seed], copies=task.copies, life=task.life)
+        for method, arguments in task.calls.items():
+            self.call(method, arguments)
+
+    def made(self) -> Made:
+        """What its environments are."""
+        environments = self._collector.environments
+        return Made(environments.observation_space, environments.action_space, environments.kind)
+
+    def collect(self, n_steps: int, acting: Sequence[Array], rows: Rows) -> Told:
+        """Makes steps with these weights.
+
+        Args:
+            n_steps: Of each copy.
+            acting: The learner's `acting_state`.
+            rows: Where they go, [>= n_steps, n, ...].
+        """
+        self._agent.set_acting_state(acting)
+        ended: list[tuple[int, EndedEpisode]] = []
+        for t in range(n_steps):
+            collected = self._collector.step(self._agent, self._agent.config.explore)
+            self._agent.advance(self._task.n_envs)  # schedules go by the steps of all processes
+            for name, values in collected.transition._asdict().items():
+                rows[name][t] = values
+            for episode in collected.ended:
+                there = self._task.copies[episode.environment]
+                ended.append((t, episode._replace(environment=there)))
+            if collected.errors:
+                return Told(t + 1, ended, [(t, portable(error)) for error in collected.errors.values()])
+        return Told(n_steps, ended, [])
+
+    def collected(self, n_steps: int, acting: Sequence[Array]) -> tuple[Rows, Told]:
+        """Makes steps with these weights; gives them [n_steps, n, ...] and what there is to tell of them."""
+        shapes = rows_of(self._agent, len(self._task.copies))
+        rows = {name: np.zeros((n_steps, *shape), dtype) for name, (shape, dtype) in shapes.items()}
+        told = self.collect(n_steps, acting, rows)
+        return {name: values[: told.n_steps] for name, values in rows.items()}, told
+
+    def call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        """Calls a method of its environments."""
+        return self._collector.call(method, arguments)
+
+    def get_state(self, environments: bool) -> dict[str, Any]:
+        """Where its episodes and its exploration stand; the weights are the learner's."""
+        agent = {name: part for name, part in self._agent.get_state().items() if name not in _OF_THE_LEARNER}
+        collector = self._collector.get_state(environments=environments)
+        # Pickled here, where the classes of a script are what they are.
+        collector["environments"] = as_bytes(collector["environments"])
+        return {"agent": agent, "collector": collector}
+
+    def set_state(self, state: Mapping[str, Any], learner: Mapping[str, Any]) -> None:
+        """Goes on where `get_state` was called."""
+        self._agent.set_state({**learner, **state["agent"]})
+        made = state["collector"]["environments"]
+        copied = None if made is None else from_own_bytes(made)
+        self._collector.set_state({**state["collector"], "environments": copied})
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._collector.close()
+
+
+_OF_THE_LEARNER = ("networks", "optimizers")
+
+
+def rows_of(agent: Any, n: int) -> Shapes:
+    """Shapes of one step of n copies."""
+    observation, action = agent.observation_space, agent.action_space
+    observations = ((n, *observation.shape), observation.dtype)
+    return {
+        "observations": observations,
+        "actions": ((n, *action.shape), action.dtype),
+        "rewards": ((n,), np.float32),
+        "next_observations": observations,
+        "terminated": ((n,), np.bool_),
+        "truncated": ((n,), np.bool_),
+    }

@@ -1,0 +1,199 @@
+"""Hyperparameters of an agent: those that all have, and its optimizers' among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from agents.config.hyperparameters import Config, hyperparameter
+from agents.config.optimizers import OptimizerSpec
+from agents.errors import ConfigurationError
+
+__all__ = ["MOST_COPIES", "AgentConfig", "hyperparameter"]
+
+MOST_COPIES = 100_000
+"""The most copies of an environment that one process steps."""
+
+
+def explores(config: Any) -> bool:
+    """Whether an agent explores in training."""
+    return bool(config.explore)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentConfig(Config):
+    """The hyperparameters that every Keras agent has. Algorithms add theirs in a subclass.
+
+    An agent with several optimizers (an actor's and a critic's, say) uses `learning_rate`, `optimizer` and
+    `optimizer_kwargs` for all of them; `optimizers` overrides any of the three for one of them by name.
+    """
+
+    learning_rate: float | Mapping[str, Any] = hyperparameter(
+        3e-4,
+        "Step size of the optimizer; or a serialised Keras schedule over gradient steps.",
+        above=0.0,
+        live=True,
+        search=(1e-5, 1e-1),
+        log=True,
+    )
+    optimizer: str = hyperparameter(
+        "adam",
+        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        search=("adam", "adamw", "rmsprop", "sgd"),
+    )
+    optimizer_kwargs: Mapping[str, Any] = hyperparameter({}, "Further arguments of the optimizer, as Keras names them.")
+    optimizers: Mapping[str, Mapping[str, Any]] = hyperparameter(
+        {},
+        "Per optimizer name: another optimizer (`adamw`, or a Keras one), or other `learning_rate`, `optimizer` or "
+        "optimizer arguments than the agent's.",
+    )
+    max_grad_norm: float | None = hyperparameter(
+        None, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
+    )
+    separate_rates: ClassVar[tuple[str, ...]] = ()
+    """Names of optimizers that a list of learning rates is for, in this order."""
+
+    n_envs: int = hyperparameter(1, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
+    explore: bool = hyperparameter(True, "Explore in training; false: always the action that is thought best.")
+    jit_compile: bool | None = hyperparameter(
+        None,
+        "Compile updates with XLA; null: where all networks are dense, those of several gradient steps, and small "
+        "minibatches that come one by one from the 10,000th on.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks every field's type and declared range, and takes the arguments out of the optimizer's label."""
+        object.__setattr__(self, "optimizers", _overrides(self.optimizers))
+        super().__post_init__()
+        spec = OptimizerSpec.of(self.optimizer)
+        object.__setattr__(self, "optimizer", spec.name)
+        object.__setattr__(self, "optimizer_kwargs", {**spec.arguments, **self.optimizer_kwargs})
+        if "learning_rate" in self.optimizer_kwargs:
+            raise ConfigurationError("optimizer_kwargs must not hold the learning_rate: it is a field of its own.")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Builds a config from plain values, such as those read from JSON or TOML.
+
+        Args:
+            values: Field name to value. A dotted name sets an optimizer's argument: ``optimizer.momentum`` for
+                all optimizers, ``actor.learning_rate`` for the one that is named ``actor``. A list of learning rates
+                has one for each network with an optimizer of its own (for PPO the actor's and the critic's).
+                ``one_minus_gamma`` sets gamma.
+
+        Raises:
+            ConfigurationError: A field does not exist, has the wrong type, or is out of range.
+        """
+        plain: dict[str, Any] = {}
+        kwargs = cls.checked("optimizer_kwargs", values.get("optimizer_kwargs", {}))
+        overrides = cls.checked("optimizers", _overrides(values.get("optimizers", {})))
+        optimizer_kwargs: dict[str, Any] = dict(kwargs)
+        optimizers: dict[str, dict[str, Any]] = {owner: dict(override) for owner, override in overrides.items()}
+        complements = cls.complements()
+        values = dict(sorted(values.items(), key=lambda item: item[0] in complements))  # these last: they count
+        for owner, rate in cls._rates_of(values).items():
+            optimizers.setdefault(owner, {})["learning_rate"] = rate
+        for name, value in values.items():
+            owner, dot, argument = name.partition(".")
+            if name == "optimizer.learning_rate":
+                plain["learning_rate"] = value
+            elif dot and owner == "optimizer":
+                optimizer_kwargs[argument] = value
+            elif dot:
+                optimizers.setdefault(owner, {})[argument] = value
+            else:
+                plain.update(cls.field_of(name, value))
+        if "optimizer" in plain:
+            spec = OptimizerSpec.of(plain["optimizer"])
+            plain["optimizer"] = spec.name
+            optimizer_kwargs = {**spec.arguments, **optimizer_kwargs}
+            if _tells_rate(values["optimizer"]):
+                plain.setdefault("learning_rate", spec.learning_rate)
+        return cls(**plain | {"optimizer_kwargs": optimizer_kwargs, "optimizers": optimizers})
+
+    @classmethod
+    def _rates_of(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Learning rates by the names of optimizers, where a list of them is given; the first stays as that of all."""
+        rates, names = values.get("learning_rate"), cls.separate_rates
+        if not isinstance(rates, list | tuple):
+            return {}
+        if len(rates) != len(names):
+            told = f"it has {len(names)} networks with optimizers of their own ({', '.join(names)})" if names else ""
+            raise ConfigurationError(
+                f"{len(rates)} learning rates for {cls.__name__.removesuffix('Config')}: "
+                f"{told or 'it takes one'}, got {list(rates)}."
+            )
+        values["learning_rate"] = rates[0]
+        return dict(zip(names, rates, strict=True))
+
+    def replace(self, values: Mapping[str, Any]) -> Self:
+        """A copy with other values, by the same names that `from_dict` takes.
+
+        Another optimizer does not inherit the arguments of the one before it.
+        """
+        own = self.to_dict()
+        if "optimizer" in values:
+            own.pop("optimizer")
+            own.pop("optimizer_kwargs")
+            if _tells_rate(values["optimizer"]):
+                own.pop("learning_rate")
+        return type(self).from_dict(own | dict(values))
+
+    def value_of(self, name: str) -> Any:
+        """See `Config.value_of`; the optimizer is told by its label."""
+        owner, _, argument = name.rpartition(".")
+        if name != "optimizer" and not owner:
+            return super().value_of(name)
+        optimizer = self.optimizer_spec(owner if owner not in ("", "optimizer") else "default")
+        return (
+            {**optimizer.arguments, "learning_rate": optimizer.learning_rate}.get(argument)
+            if owner
+            else optimizer.label
+        )
+
+    def structure(self) -> dict[str, Any]:
+        """What an agent is built from: every field but the live numbers that are set, optimizers' too, and how it acts.
+
+        Two configs of equal structure can share one built and compiled agent.
+        """
+        spec = self.optimizer_spec()
+        free = {*self.live_values(), *self.acting_values()} | {"learning_rate", "optimizer_kwargs"}
+        fixed = {name: value for name, value in self.to_dict().items() if name not in free}
+        own = {name: self.optimizer_spec(name).structure() for name in self.optimizers}
+        return fixed | {
+            "optimizer": spec.structure(),
+            "optimizers": {name: structure for name, structure in own.items() if structure != spec.structure()},
+        }
+
+    def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
+        """The specification of the optimizer `name`, with what `optimizers` says of it."""
+        override = dict(self.optimizers.get(name, {}))
+        rate = override.pop("learning_rate", self.learning_rate)
+        own = OptimizerSpec.of(override.pop("optimizer", self.optimizer))
+        # Another optimizer does not inherit the arguments that were meant for the agent's.
+        inherited = self.optimizer_kwargs if own.name == self.optimizer else {}
+        return OptimizerSpec(name=own.name, learning_rate=rate, arguments={**inherited, **own.arguments, **override})
+
+
+def _overrides(optimizers: Any) -> Any:
+    """Return `optimizers` with arguments by name in the place of names, objects and serialised optimizers."""
+    if not isinstance(optimizers, Mapping):
+        return optimizers  # of the wrong type, which is said where types are checked
+    return {owner: _override(owner, optimizer) for owner, optimizer in optimizers.items()}
+
+
+def _override(owner: str, optimizer: Any) -> Any:
+    if isinstance(optimizer, Mapping) and "class_name" not in optimizer:
+        return optimizer
+    try:
+        spec = OptimizerSpec.of(optimizer)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"optimizers, {owner}: {error}") from None
+    rate = {"learning_rate": spec.learning_rate} if _tells_rate(optimizer) else {}
+    return {"optimizer": spec.name, **rate, **spec.arguments}
+
+
+def _tells_rate(optimizer: Any) -> bool:
+    """Whether an optimizer as people write it says a learning rate of its own: an object does, a bare name does not."""
+    return not isinstance(optimizer, str) or "learning_rate" in optimizer

@@ -1,0 +1,133 @@
+"""Replays chosen and described in a config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agents.buffers import HindsightReplay, PrioritizedReplay, UniformReplay
+from agents.buffers.hindsight import STRATEGIES
+from agents.buffers.prioritized import Priorities
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.environments.goals import Goals
+from agents.errors import ConfigurationError, unknown_name
+
+REPLAYS = ("uniform", "prioritized", "hindsight")
+
+
+def is_prioritized(config: Any) -> bool:
+    """Whether transitions are drawn by their priorities."""
+    return bool(config.replay == "prioritized")
+
+
+def _hindsight(config: Any) -> bool:
+    return bool(config.replay == "hindsight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig(AgentConfig):
+    """The hyperparameters of agents that learn from a replay."""
+
+    buffer_size: int = hyperparameter(50_000, "Transitions kept in the replay.", low=2)
+    learning_starts: int = hyperparameter(1_000, "Environment steps before the first update.", low=0)
+    batch_size: int = hyperparameter(64, "Rows a minibatch.", low=1, search=(32, 64, 128, 256))
+    train_freq: int = hyperparameter(1, "Steps of the environments between updates.", low=1, search=(1, 4, 16))
+    gradient_steps: int = hyperparameter(1, "Gradient steps an update.", low=1, search=(1, 2, 4))
+    n_step: int = hyperparameter(
+        1, "Steps until the bootstrap.", low=1, search=(1, 3, 5), when=lambda config: not _hindsight(config)
+    )
+    replay: str = hyperparameter(
+        "uniform",
+        "How transitions are drawn: uniform; prioritized, the more often the larger their errors were (arXiv "
+        "1511.05952); or hindsight, with other goals in the place of those that were wanted (arXiv 1707.01495).",
+    )
+    priority_alpha: float = hyperparameter(
+        0.6,
+        "How much errors count when transitions are drawn by them; 0 draws uniformly.",
+        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 0.9), "when": is_prioritized},
+    )
+    priority_beta: float = hyperparameter(
+        0.4,
+        "How much importance weights correct for that at first.",
+        **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 1.0), "when": is_prioritized},
+    )
+    priority_beta_steps: int = hyperparameter(
+        100_000,
+        "Environment steps until they correct for all of it.",
+        **{"low": 1, "search": (10_000, 1_000_000), "log": True, "when": is_prioritized},
+    )
+    priority_eps: float = hyperparameter(
+        1e-6, "Added to errors, so that no transition is forgotten.", above=0.0, live=True, when=is_prioritized
+    )
+    initial_td_error: float = hyperparameter(
+        1.0,
+        "Error that the first transitions count as having when they are drawn by it; later ones count as the largest.",
+        above=0.0,
+        when=is_prioritized,
+    )
+    n_sampled_goal: int = hyperparameter(
+        4,
+        "Hindsight: transitions with another goal for each one that keeps its own.",
+        **{"low": 0, "search": (2, 8), "when": _hindsight},
+    )
+    goal_selection_strategy: str = hyperparameter(
+        "future",
+        "Hindsight: goals reached later in the episode (future), at its end (final), or anywhere (episode).",
+        when=_hindsight,
+    )
+    goal_function: str | None = hyperparameter(
+        None,
+        "Hindsight: module:function that gives rewards [M] and ends [M] for reached and wanted goals [M, G]; null: "
+        "the environment's compute_reward and compute_terminated.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself."""
+        super().__post_init__()
+        if self.buffer_size // self.n_envs <= self.n_step:
+            raise ConfigurationError(
+                f"buffer_size must be at least n_envs * (n_step + 1) = {self.n_envs * (self.n_step + 1)}, got "
+                f"{self.buffer_size}."
+            )
+        if self.replay not in REPLAYS:
+            raise unknown_name("replay", self.replay, REPLAYS)
+        if self.goal_selection_strategy not in STRATEGIES:
+            raise unknown_name("goal_selection_strategy", self.goal_selection_strategy, STRATEGIES)
+        if self.replay == "hindsight" and self.n_step > 1:
+            raise ConfigurationError(
+                f"n_step must be 1 with replay='hindsight' (rewards of several steps would have to be computed anew), "
+                f"got {self.n_step}."
+            )
+        if self.replay != "hindsight" and self.goal_function is not None:
+            raise ConfigurationError("goal_function needs replay='hindsight'.")
+
+    def make_replay(self, n_envs: int, rng: np.random.Generator, goals: Callable[[], Goals]) -> UniformReplay:
+        """An empty replay of this kind.
+
+        Args:
+            n_envs: Copies of the environment.
+            rng: Draws the samples.
+            goals: Gives what hindsight needs to know of the environment.
+        """
+        shared: dict[str, Any] = {
+            **{"buffer_size": self.buffer_size, "batch_size": self.batch_size, "learning_starts": self.learning_starts},
+            **{"train_freq": self.train_freq, "gradient_steps": self.gradient_steps, "n_step": self.n_step},
+            **{"gamma": getattr(self, "gamma", 1.0), "n_envs": n_envs, "rng": rng},
+        }
+        if self.replay == "uniform":
+            return UniformReplay(**shared)
+        if self.replay == "prioritized":
+            priorities = Priorities(
+                alpha=self.priority_alpha,
+                beta=self.priority_beta,
+                beta_steps=self.priority_beta_steps,
+                eps=self.priority_eps,
+                initial=self.initial_td_error,
+            )
+            return PrioritizedReplay(priorities, **shared)
+        return HindsightReplay(
+            goals=goals(), n_sampled_goal=self.n_sampled_goal, strategy=self.goal_selection_strategy, **shared
+        )

@@ -1,0 +1,83 @@
+"""Networks described in a config, for who writes no code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gymnasium import spaces
+
+from agents.config.agent_config import AgentConfig, hyperparameter
+from agents.environments.images import is_image
+from agents.errors import ConfigurationError, unknown_name
+
+USUAL_SIZES = (64, 64)
+"""Units of the hidden layers of networks that see vectors, where nothing is said of them."""
+
+USUAL_SIZES_OF_IMAGES = (512,)
+"""Units behind the convolutions in Mnih et al. 2015."""
+
+_SETTINGS = ("hidden_sizes", "activation", "convolutions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(AgentConfig):
+    """The hyperparameters of agents whose networks are built by `agents.networks.builders`."""
+
+    hidden_sizes: tuple[int, ...] | None = hyperparameter(
+        None, "Units of the hidden layers of each network; null: 64, 64, and 512 behind convolutions."
+    )
+    activation: str = hyperparameter("relu", "Keras activation of the hidden layers.", search=("tanh", "relu"))
+    convolutions: tuple[tuple[int, ...], ...] | None = hyperparameter(
+        None, "For images: [filters, kernel, stride] of each convolution; null: those of Mnih et al. 2015."
+    )
+    networks: Mapping[str, Mapping[str, Any]] = hyperparameter(
+        {}, "Per network name: other `hidden_sizes`, `activation` or `convolutions` than the agent's."
+    )
+
+    usual_sizes: ClassVar[tuple[int, ...]] = USUAL_SIZES
+    """Of networks that see vectors, where `hidden_sizes` is null."""
+
+    def __post_init__(self) -> None:
+        """Refuses what no network has."""
+        super().__post_init__()
+        for own in self.networks.values():
+            for setting in own:
+                if setting not in _SETTINGS:
+                    raise unknown_name("setting of a network", setting, _SETTINGS)
+        checked = {
+            name: {key: self.checked(key, value) for key, value in own.items()} for name, own in self.networks.items()
+        }
+        object.__setattr__(self, "networks", checked)
+        for name in ("", *self.networks):
+            for each in self.layers(name)["convolutions"] or ():
+                if len(each) != 3 or min(each) < 1:
+                    raise ConfigurationError(
+                        f"A convolution is [filters, kernel, stride], whole numbers >= 1, got {list(each)}."
+                    )
+
+    def layers(self, network: str, observation_space: spaces.Box | None = None) -> dict[str, Any]:
+        """Returns the arguments of `agents.networks.builders.network` that describe the layers of a network.
+
+        Args:
+            network: Its name.
+            observation_space: What it sees, by which sizes are chosen that were not given. Defaults to None: a vector.
+        """
+        described = {name: getattr(self, name) for name in _SETTINGS} | dict(self.networks.get(network, {}))
+        if described["hidden_sizes"] is None:
+            described["hidden_sizes"] = usual_sizes(observation_space, self.usual_sizes)
+        return described
+
+
+def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...] = USUAL_SIZES) -> tuple[int, ...]:
+    """Returns the units of the hidden layers where nothing is said of them."""
+    sees_image = observation_space is not None and is_image(observation_space)
+    return USUAL_SIZES_OF_IMAGES if sees_image else of_vectors
+
+
+def check_described(described: Iterable[str], networks: Sequence[str]) -> None:
+    """Raises `ConfigurationError` where a network is described that an agent does not have."""
+    for name in described:
+        if name not in networks:
+            raise unknown_name("network", name, networks)

@@ -1,0 +1,322 @@
+"""Optimizers as data: a name, a learning rate and arguments, from which a fresh Keras optimizer can be built.
+
+A Keras optimizer binds to the variables that it updates and cannot be shared between agents or sent to another
+process. An `OptimizerSpec` can. It is made from whatever people have at hand: a name, a Keras optimizer object,
+or a serialised Keras config.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from agents.errors import ConfigurationError, unknown_name
+from agents.trust.allowed_modules import check_config, check_found, check_module
+from agents.trust.loading import module_of
+
+KERAS_OPTIMIZERS: Mapping[str, str] = {
+    name.lower(): name
+    for name in (
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "Ftrl",
+        "Lamb",
+        "Lion",
+        "Muon",
+        "Nadam",
+        "RMSprop",
+        "SGD",
+        "ScheduleFreeAdamW",
+    )
+}
+"""Lower-case name -> Keras class name, known without importing Keras."""
+
+_TYPICAL_RATES = {"sgd": (1e-4, 1e0), "adagrad": (1e-4, 1e0), "ftrl": (1e-4, 1e0), "adadelta": (1e-2, 1e1)} | {
+    "lion": (1e-6, 1e-2)
+}
+
+
+_NUMBERS = frozenset({"beta_1", "beta_2", "epsilon", "momentum", "rho", "weight_decay"})
+"""Arguments of Keras's optimizers that are used as numbers only, but for the question whether they are there."""
+
+_SCHEDULE_NUMBERS: Mapping[str, frozenset[str]] = {
+    "CosineDecay": frozenset({"initial_learning_rate", "alpha", "warmup_target"}),
+    "CosineDecayRestarts": frozenset({"initial_learning_rate", "alpha"}),
+    "ExponentialDecay": frozenset({"initial_learning_rate", "decay_rate"}),
+    "InverseTimeDecay": frozenset({"initial_learning_rate", "decay_rate"}),
+    "PolynomialDecay": frozenset({"initial_learning_rate", "end_learning_rate"}),
+}
+"""The same of Keras's learning-rate schedules."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSpec:
+    """An optimizer that is not built yet.
+
+    Attributes:
+        name: A Keras optimizer in lower case (``"adamw"``) or a class of your own as ``"module:Class"``.
+        learning_rate: Step size, > 0; or a serialised Keras learning-rate schedule.
+        arguments: Further arguments, as the Keras class names them.
+    """
+
+    name: str = "adam"
+    learning_rate: float | Mapping[str, Any] = 1e-3
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Normalises the name and checks name and rate."""
+        name = str(self.name).lower()
+        if name in KERAS_OPTIMIZERS:
+            object.__setattr__(self, "name", name)
+        elif ":" not in name:
+            raise unknown_name("optimizer", self.name, KERAS_OPTIMIZERS)
+        if not isinstance(self.learning_rate, Mapping):
+            object.__setattr__(self, "learning_rate", _checked_rate(self.learning_rate))
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Makes a spec from a name, a Keras optimizer object, a serialised Keras config, or a spec.
+
+        Raises:
+            ConfigurationError: `value` is none of these, or names an optimizer that does not exist.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls._of_label(value)
+        if isinstance(value, Mapping) and "class_name" in value:
+            return cls._of_serialised(value)
+        if not isinstance(value, type) and hasattr(value, "get_config") and hasattr(value, "apply"):
+            from agents.backend.tensorflow import keras
+
+            return cls._of_serialised(keras.optimizers.serialize(value))
+        raise ConfigurationError(
+            f"An optimizer must be a name such as 'adamw', a Keras optimizer, or a serialised one "
+            f"({{'class_name': ..., 'config': ...}}), got {value!r}."
+        )
+
+    @classmethod
+    def _of_label(cls, label: str) -> Self:
+        name, parenthesis, rest = label.strip().partition("(")
+        if not parenthesis:
+            return cls(name=name)
+        if not rest.endswith(")"):
+            raise ConfigurationError(f"Optimizer {label!r} has no closing bracket: write sgd(momentum=0.9).")
+        arguments: dict[str, Any] = {}
+        for part in _split(rest.removesuffix(")")):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise ConfigurationError(
+                    f"Optimizer {label!r}: write arguments as name=value, such as sgd(momentum=0.9)."
+                )
+            arguments[key.strip()] = _value_of(value.strip())
+        rate = arguments.pop("learning_rate", 1e-3)
+        return cls(name=name.strip(), learning_rate=rate, arguments=arguments)
+
+    @property
+    def label(self) -> str:
+        """Name and arguments that are not Keras's defaults: ``sgd(momentum=0.9)``; `of` takes it back."""
+        if not self.arguments:
+            return self.name
+        parameters = inspect.signature(self.optimizer_class()).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items()}
+        own = {key: value for key, value in self.arguments.items() if value != defaults.get(key)}
+        told = ", ".join(f"{key}={json.dumps(value)}" for key, value in own.items())
+        return f"{self.name}({told})" if told else self.name
+
+    def numbers(self) -> dict[str, float]:
+        """What may change while an optimizer of this specification exists, beside a learning rate that is a number.
+
+        These are the weight decay, momenta and the like that it names, and the numbers of its schedule as
+        ``learning_rate.initial_learning_rate``. What is None or 0 switches a part of the rule off and cannot change,
+        and nothing is known of the rule of an optimizer of your own.
+        """
+        if self.name not in KERAS_OPTIMIZERS:
+            return {}
+        found = {name: self.arguments[name] for name in _NUMBERS & {*self.arguments} if self.arguments[name] != 0}
+        if isinstance(self.learning_rate, Mapping):
+            config = self.learning_rate.get("config", {})
+            names = _SCHEDULE_NUMBERS.get(str(self.learning_rate.get("class_name")), frozenset())
+            found |= {f"learning_rate.{name}": config[name] for name in names & {*config}}
+        return {name: float(value) for name, value in sorted(found.items()) if _is_number(value)}
+
+    def structure(self) -> str:
+        """All of it but what may change while it exists, which is written as ``*``."""
+        numbers = self.numbers()
+        arguments = {name: "*" if name in numbers else json.dumps(v) for name, v in sorted(self.arguments.items())}
+        if isinstance(self.learning_rate, Mapping):
+            schedule = dict(self.learning_rate)
+            schedule["config"] = {
+                name: "*" if f"learning_rate.{name}" in numbers else value
+                for name, value in schedule.get("config", {}).items()
+            }
+            arguments["learning_rate"] = json.dumps(schedule, sort_keys=True)
+        told = ", ".join(f"{name}={value}" for name, value in arguments.items())
+        return f"{self.name}({told})" if told else self.name
+
+    @property
+    def typical_rates(self) -> tuple[float, float]:
+        """The range of learning rates in which this optimizer is usually at its best.
+
+        Optimizers that divide by the size of past gradients take steps of about the learning rate; the others
+        take steps in proportion to the gradient and want larger ones.
+        """
+        return _TYPICAL_RATES.get(self.name, (1e-5, 1e-1))
+
+    @classmethod
+    def _of_serialised(cls, value: Mapping[str, Any]) -> Self:
+        config = dict(value.get("config", {}))
+        class_name = str(value["class_name"])
+        module = str(value.get("module") or "")
+        if class_name.lower() in KERAS_OPTIMIZERS and (not module or module.partition(".")[0] == "keras"):
+            name = class_name.lower()
+        else:
+            name = f"{module or '__main__'}:{class_name.rpartition('>')[2]}"
+        rate = config.pop("learning_rate", 1e-3)
+        config.pop("name", None)
+        return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)
+
+    def with_rate(self, learning_rate: float) -> Self:
+        """The same optimizer at another learning rate."""
+        return type(self)(name=self.name, learning_rate=learning_rate, arguments=self.arguments)
+
+    def build(self) -> Any:
+        """A fresh Keras optimizer that is bound to no variable yet.
+
+        Raises:
+            ConfigurationError: An argument does not exist or has a value that Keras refuses.
+        """
+        from agents.backend.tensorflow import keras
+
+        made_class = self.optimizer_class()
+        if self.name in KERAS_OPTIMIZERS:
+            known = self.takes()
+            for argument in self.arguments:
+                if argument not in known:
+                    raise unknown_name(f"argument of the optimizer {self.name!r}", argument, known)
+        rate = self.learning_rate
+        try:
+            if isinstance(rate, Mapping):
+                check_config(rate)
+                rate = keras.optimizers.schedules.deserialize(dict(rate))
+            return made_class(learning_rate=rate, **self.arguments)
+        except (TypeError, ValueError) as error:
+            told = f"learning_rate {self.learning_rate!r} and arguments {dict(self.arguments)!r}"
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {told}: {error}") from error
+
+    def takes(self) -> set[str]:
+        """The arguments that it can be given, beside its rate."""
+        from agents.backend.tensorflow import keras
+
+        return {*_parameters(self.optimizer_class()), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
+
+    def uses(self, argument: str) -> bool:
+        """Whether it has a value for an argument where none is given: 0 would switch it off then."""
+        parameters = inspect.signature(self.optimizer_class()).parameters
+        return argument in parameters and parameters[argument].default not in (None, 0, inspect.Parameter.empty)
+
+    def optimizer_class(self) -> Any:
+        """The Keras class that `name` stands for."""
+        from agents.backend.tensorflow import keras
+
+        if self.name in KERAS_OPTIMIZERS:
+            return getattr(keras.optimizers, KERAS_OPTIMIZERS[self.name])
+        module_name, _, class_name = self.name.partition(":")
+        if module_name != "__main__":
+            check_module(module_name)
+        try:
+            module = sys.modules.get(module_name) or module_of(module_name)
+            found = getattr(module, class_name)
+            check_found(self.name, found)
+            return found
+        except (ConfigurationError, AttributeError) as error:
+            told = str(error).removesuffix(".")
+            raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {told}.") from error
+
+    def serialised(self) -> dict[str, Any]:
+        """The complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.
+
+        So does `keras.saving.deserialize_keras_object`. (`keras.optimizers.deserialize` of Keras 3.15 does not know
+        Lamb and gives back a string.)
+        """
+        from agents.backend.tensorflow import keras
+
+        config: dict[str, Any] = keras.optimizers.serialize(self.build())
+        if not isinstance(self.learning_rate, Mapping):
+            config["config"]["learning_rate"] = self.learning_rate
+        return config
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """Every variable that a Keras optimizer keeps: counter, rate and slots.
+
+    `optimizer.variables` leaves out variables that an optimizer holds in an attribute only (Nadam's running
+    momentum product in Keras 3.15), and a state that is saved without them does not go on as it should.
+    """
+    from agents.backend.tensorflow import keras
+
+    known = list(optimizer.variables)
+    seen = {id(variable) for variable in known}
+    hidden = [v for v in vars(optimizer).values() if isinstance(v, keras.Variable) and id(v) not in seen]
+    return known + hidden
+
+
+def _checked_rate(rate: Any) -> float:
+    try:
+        number = float("nan") if isinstance(rate, bool) else float(rate)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not (np.isfinite(number) and number > 0):
+        raise ConfigurationError(f"learning_rate must be a finite number > 0, got {rate!r}.")
+    return number
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _parameters(function: Any) -> set[str]:
+    """Names of the named parameters."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)}
+
+
+def _split(arguments: str) -> list[str]:
+    """The parts between the commas that stand in no bracket and no quotation marks."""
+    parts, depth, quoted, escaped = [""], 0, False, False
+    for character in arguments:
+        quoted ^= character == '"' and not escaped
+        escaped = quoted and character == "\\" and not escaped
+        depth += 0 if quoted else (character in "[{(") - (character in ")}]")
+        if character == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part.strip()]
+
+
+def _value_of(text: str) -> Any:
+    """A value as JSON or Python writes it, or else the text itself."""
+    for attempt in (text, text.lower()):  # True and None are Python's
+        try:
+            return json.loads(attempt)
+        except json.JSONDecodeError:
+            pass
+    return None if text == "None" else text
+
+
+def _shortest(rate: Any) -> float:
+    """The shortest decimal of a rate that Keras has kept in 32 bits: 0.001, not 0.0010000000474974513."""
+    single = np.float32(rate)
+    return float(str(single)) if float(single) == float(rate) else float(rate)

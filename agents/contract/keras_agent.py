@@ -1,0 +1,395 @@
+"""Agents whose networks are Keras models: say what the networks are, how to act, and what the loss is.
+
+A subclass writes `build`, `act`, `make_memory` and `loss` (or `turns`); about 30 lines make a complete agent
+(`examples/your_own_agent.py`). Compilation, optimizers, target networks, seeds, resets and the saving of state
+are done here, once for all.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+
+from agents import seeding
+from agents.backend.tensorflow import keras, tf
+from agents.backend.variables import assign_all, digest_of, one_name, values_of
+from agents.buffers import Batches
+from agents.config.agent_config import AgentConfig
+from agents.config.network_config import check_described
+from agents.config.optimizers import variables_of
+from agents.contract.agent import ActionSpace, UpdateMetrics
+from agents.contract.mutable_agent import LiveAgent
+from agents.distributed.replicas import DistributedSteps
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError, unknown_name
+from agents.networks.forwards import Forwards
+from agents.networks.inference import is_dense
+from agents.updates.compiled import CompiledUpdate, xla_pays
+from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, Turn
+from agents.updates.mutable import Live, OptimizerNumbers, guarded
+
+if TYPE_CHECKING:
+    from agents.distributed.strategies import Team, Update
+
+Array = np.ndarray[Any, Any]
+
+
+class KerasAgent(LiveAgent):
+    """An agent made of Keras networks. See `Agent` for the arguments.
+
+    Class attributes:
+        target_networks: Target network name -> name of the online network that it follows. Their config has
+            `tau` (share taken at an update of the targets) and `target_update_interval` (gradient steps between).
+    """
+
+    target_networks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        observation_space: spaces.Box,
+        action_space: ActionSpace,
+        config: AgentConfig | None = None,
+        *,
+        seed: int = 0,
+        environment: EnvironmentSpec | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, seed=seed, environment=environment)
+        if self.target_networks and not (
+            "tau" in self.config.live_values() and hasattr(self.config, "target_update_interval")
+        ):
+            raise ConfigurationError(
+                f"{type(self).__name__} has target networks, and {type(self.config).__name__} lacks tau (live) or "
+                f"target_update_interval: make it a subclass of agents.OffPolicyConfig, which has both, and name it as "
+                f"the agent's config_class (examples/your_own_dqn.py)."
+            )
+        if self.target_networks and "target_update_interval" in self.config.live_values():
+            raise ConfigurationError(
+                f"target_update_interval is declared live in {type(self.config).__name__}, but it is a part of the "
+                f"compiled update: leave out live=True."
+            )
+        self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+        self.networks = self._build_networks(seed)
+        self.live = Live(self.config.live_values())
+        self._gradient_steps = keras.Variable(0, dtype="int64", trainable=False, name="gradient_steps")
+        self._variables = self._optimized_variables(self.networks)
+        self._n_weights = sum(math.prod(each.shape) for own in self._variables.values() for each in own)
+        self._optimizers = self._build_optimizers(self._variables)
+        self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
+        self.forwards = Forwards(self.networks, list(self.target_networks))
+        self._update: Update | None = None
+        self._resting_update: Update | None = None  # of `losses_after_steps`, or while that lasts the ordinary one
+        self.team: Team | None = None
+        self._gradient_norms = self._losses_after = False
+        self._born = self._weights_digest()
+        self.start()
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether a population may act and prepare for all its members in one call.
+
+        For that, `act` and `prepare` must treat every row by itself, draw from `self.rng` with rows first
+        (``random``, ``standard_normal``, ``integers``), read live numbers with `number`, and keep nothing that differs
+        between members. Otherwise a population calls them for one member after another, which is always right.
+        """
+        return False
+
+    @abstractmethod
+    def build(self) -> Mapping[str, keras.Model]:
+        """Makes the networks, by name. Target networks are made here too; they start equal to their online ones.
+
+        Anything else that an agent keeps is made in `start`.
+        """
+
+    def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
+        """The losses of one minibatch, traced into a compiled function.
+
+        XLA compiles it where that pays (`jit_compile`). It leaves out checks such as those of ``tf.debugging``.
+
+        Args:
+            batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
+
+        Returns:
+            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded; also
+            ``"priorities"`` [B], for a memory that draws by them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
+
+    def turns(self) -> Sequence[Turn]:
+        """Which optimizers step on which losses in a gradient step, in this order; each is in one turn.
+
+        One turn of all, on `loss`, unless overridden: for an actor that learns from the critic as it is after the
+        critic's step, say, or every second step only.
+        """
+        return [Turn(list(self._optimizers), self.loss)]
+
+    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
+        """A step on all rows of an update at once, before its gradient steps; none unless overridden.
+
+        For what no optimizer does: the step of a policy within a trust region, say. It is traced into the compiled
+        update, as losses are, and assigns what it moves.
+
+        Returns:
+            All rows of the update, after `whole` -> scalars to be recorded, by name; or None.
+        """
+        return None
+
+    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
+
+        With a strategy, each replica computes the loss of some of the rows only. A loss that is a mean over rows of
+        what each row gives is the same then; anything else that looks at several rows belongs here.
+
+        Args:
+            batch: As in `loss`.
+        """
+        return batch
+
+    def start(self) -> None:
+        """Makes what else the agent keeps (exploration policy, normaliser). Called when built and when reset."""
+
+    def optimized_networks(self) -> Mapping[str, Sequence[str]]:
+        """Optimizer name -> names of the networks that it trains. One for all but the targets unless overridden."""
+        return {"default": [name for name in self.networks if name not in self.target_networks]}
+
+    def extra_state(self) -> dict[str, Any]:
+        """State that `start` made and that changes in training; goes through `get_state`."""
+        return {}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Puts back what `extra_state` gave."""
+
+    # Acting ---------------------------------------------------------------------------------------------------
+
+    def infer(self, name: str, observations: Array, noise: Array | None = None) -> Array:
+        """Return a network's outputs for observations [N, ...] as NumPy, by its fastest exact way."""
+        return self.forwards(name, observations, noise)
+
+    def acting_state(self) -> list[Array]:
+        return self.forwards.get_state()
+
+    def set_acting_state(self, state: Sequence[Array]) -> None:
+        self.forwards.set_state(state)
+
+    def number(self, name: str) -> Any:
+        """A live number for NumPy code, outside of the loss: one number, or in a population [rows], one a row.
+
+        It broadcasts against arrays whose last axis is that of the environments.
+        """
+        return getattr(self.config, name)
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    def update(self, batches: Batches) -> UpdateMetrics:
+        if self._update is None:
+            self._update = self._compile_update()
+        values, watched = self._update(batches)
+        self.fresh = False
+        self.gradient_steps += batches.indices.shape[-2]
+        self.forwards.refresh(watched)
+        return self.metrics_of(values)
+
+    def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
+        """Tells losses, metrics and priorities apart in what the loss named."""
+        losses = {name: values.pop(name) for name in self._optimizers}
+        priorities = values.pop(PRIORITIES, None)
+        return UpdateMetrics(losses, values, priorities=priorities)
+
+    def _compile_update(self) -> Update:
+        watched = self.forwards.watched()
+        if self.team is not None:
+            return self.team.update_of(self, watched)
+        parts = self.learnable()
+        steps = GradientSteps(parts) if self.strategy is None else DistributedSteps(parts, self.strategy)
+        return CompiledUpdate(steps, watched, self.xla_pays, **self.compilation())
+
+    def tell_gradient_norms(self) -> None:
+        """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
+        if not self._gradient_norms:
+            self._gradient_norms, self._update, self._resting_update = True, None, None
+
+    @contextmanager
+    def losses_after_steps(self) -> Iterator[None]:
+        """Record each optimizer's loss after its step, on the same minibatch, as metrics ``loss_after/NAME``.
+
+        That takes one more forward pass a gradient step, and a compilation of its own. With a strategy nothing is
+        recorded.
+        """
+        if self.strategy is not None or self.team is not None:
+            yield
+            return
+        self._losses_after, self._update, self._resting_update = True, self._resting_update, self._update
+        try:
+            yield
+        finally:
+            self._losses_after, self._update, self._resting_update = False, self._resting_update, self._update
+
+    def learnable(self) -> Learnable:
+        """What the compiled update needs to know."""
+        config: Any = self.config
+        opening = guarded(self, self.opening)()
+        return Learnable(
+            turns=[
+                replace(turn, loss=guarded(self, turn.loss), after=turn.after and guarded(self, turn.after))
+                for turn in guarded(self, self.turns)()
+            ],
+            variables=self._variables,
+            optimizers=self._optimizers,
+            numbers=self._numbers,
+            targets=[
+                pair
+                for target, online in self.target_networks.items()
+                # `weights` leaves out the seeds of random layers such as Dropout, which are integers.
+                for pair in zip(self.networks[target].weights, self.networks[online].weights, strict=True)
+            ],
+            tau=self.live.tau if self.target_networks else None,
+            target_update_interval=config.target_update_interval if self.target_networks else 1,
+            gradient_steps=self._gradient_steps,
+            max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
+            whole=guarded(self, self.whole),
+            opening=None if opening is None else guarded(self, opening),
+            gradient_norms=self._gradient_norms,
+            losses_after=self._losses_after,
+        )
+
+    def xla_pays(self, n_rows: int) -> bool:
+        """Whether XLA pays for single gradient steps of so many rows; only of minibatches, as rollouts may differ."""
+        is_minibatch = n_rows == getattr(self.config, "batch_size", None)
+        return is_minibatch and xla_pays(self.gradient_steps, n_rows, self._n_weights)
+
+    def compilation(self) -> dict[str, bool]:
+        """How the update is compiled: `jit_compile` and `strict`."""
+        wanted = self.config.jit_compile
+        if self.strategy is not None:  # which XLA does not know
+            if wanted:
+                raise ConfigurationError("jit_compile is true, but XLA compiles nothing with a strategy: leave it out.")
+            return {"jit_compile": False, "strict": False}
+        trained = [network for name, network in self.networks.items() if name not in self.target_networks]
+        return {"jit_compile": is_dense(trained) if wanted is None else wanted, "strict": wanted is True}
+
+    def state_variables(self) -> list[Any]:
+        """Every variable that training changes, each once."""
+        variables = [variable for network in self.networks.values() for variable in network.variables]
+        variables += [variable for optimizer in self._optimizers.values() for variable in variables_of(optimizer)]
+        variables += [variable for numbers in self._numbers.values() for variable in numbers.variables]
+        variables += [*self.live.variables, self._gradient_steps]
+        return list({id(variable): variable for variable in variables}.values())
+
+    def refresh(self) -> None:
+        self.forwards.refresh()
+
+    # Building, resetting, saving ------------------------------------------------------------------------------
+
+    @one_name()
+    def _build_networks(self, seed: int) -> dict[str, keras.Model]:
+        with seeding.seeded_initializers(seed):
+            networks = dict(self.build())
+        check_described(getattr(self.config, "networks", {}), [n for n in networks if n not in self.target_networks])
+        for network in networks.values():
+            if not network.built:
+                network.build((None, *self.observation_space.shape))
+        for target, online in self.target_networks.items():
+            assign_all(networks[target].variables, values_of(networks[online].variables))
+            networks[target].trainable = False
+        return networks
+
+    def _optimized_variables(self, networks: Mapping[str, keras.Model]) -> dict[str, list[Any]]:
+        found = {}
+        for name, trained in self.optimized_networks().items():
+            variables = [variable for network in trained for variable in networks[network].trainable_variables]
+            found[name] = list({id(variable): variable for variable in variables}.values())  # layers may be shared
+        return found
+
+    @one_name()
+    def _build_optimizers(self, variables: Mapping[str, list[Any]]) -> dict[str, Any]:
+        for name in self.config.optimizers:
+            if name not in variables:
+                raise unknown_name(
+                    f"optimizer of {type(self).__name__}", name, {*variables, *self.config.separate_rates}
+                )
+        optimizers = {name: self.optimizer_spec(name).build() for name in variables}
+        for name, optimizer in optimizers.items():
+            optimizer.build(variables[name])
+        return optimizers
+
+    def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
+        config = self.config.replace(values or {})
+        self._require_same_structure(config, "be reset")
+        self.seed, self.config = seed, config
+        # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled. They are
+        # plain ones, whatever the strategy: only their values are wanted.
+        fresh = copy.copy(self)._build_networks(seed)
+        optimizers = self._build_optimizers(self._optimized_variables(fresh))
+        for name, network in self.networks.items():
+            assign_all(network.variables, values_of(fresh[name].variables))
+        for name, optimizer in self._optimizers.items():
+            assign_all(variables_of(optimizer), values_of(variables_of(optimizers[name])))
+        self._gradient_steps.assign(0)
+        self.rng = seeding.generator(seed, "exploration")
+        self.env_steps = self.gradient_steps = 0
+        self.renumber(config)
+        self.fresh, self._born = True, self._weights_digest()
+
+    def renumber(self, config: AgentConfig) -> None:
+        """Takes the live numbers, rates and way of acting of a config of the same structure; it begins to act anew.
+
+        Weights and optimizer slots stay as they are.
+        """
+        self.config = config
+        self._assign_numbers()
+        for name, optimizer in self._optimizers.items():
+            rate = self.optimizer_spec(name).learning_rate
+            if not isinstance(rate, Mapping):
+                optimizer.learning_rate = rate
+        self.forwards.refresh()
+        self.start()
+
+    @property
+    def fresh(self) -> bool:
+        """As its seed made it: never updated, no state from elsewhere, no weights loaded into its networks."""
+        return self._fresh and self._born == self._weights_digest()
+
+    @fresh.setter
+    def fresh(self, value: bool) -> None:
+        self._fresh = value
+
+    def _weights_digest(self) -> int:
+        return digest_of(values_of([weight for network in self.networks.values() for weight in network.weights]))
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "networks": {name: values_of(network.variables) for name, network in self.networks.items()},
+            "optimizers": {name: values_of(variables_of(optimizer)) for name, optimizer in self._optimizers.items()},
+            "config": self.config.to_dict(),
+            "rng": self.rng.bit_generator.state,
+            "seed": self.seed,
+            "env_steps": self.env_steps,
+            "gradient_steps": self.gradient_steps,
+            "fresh": self.fresh,
+            "extra": self.extra_state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        # How the update is compiled belongs to the machine, not to the state.
+        config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
+        self._require_same_structure(config, "go on from a state")
+        for name, network in self.networks.items():
+            assign_all(network.variables, state["networks"][name])
+        for name, optimizer in self._optimizers.items():
+            assign_all(variables_of(optimizer), state["optimizers"][name])
+        self.config = config
+        self._assign_numbers()
+        self.rng.bit_generator.state = state["rng"]
+        self.seed, self.env_steps, self.gradient_steps = state["seed"], state["env_steps"], state["gradient_steps"]
+        self._gradient_steps.assign(self.gradient_steps)
+        self.fresh = state["fresh"]
+        self.forwards.refresh()
+        self.start()  # as this config says, which may have another exploration
+        self.set_extra_state(state["extra"])

@@ -1,0 +1,91 @@
+"""What of a Keras agent can change while it exists: learning rates, live numbers, numbers of optimizers' rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agents.backend.tensorflow import keras
+from agents.config.agent_config import AgentConfig
+from agents.contract.agent import Agent
+from agents.errors import ConfigurationError, unknown_name
+from agents.updates.mutable import Live, OptimizerNumbers
+
+
+class LiveAgent(Agent):
+    """An agent whose numbers are variables.
+
+    Attributes:
+        live: The live numbers of its config.
+    """
+
+    live: Live
+    _optimizers: dict[str, Any]
+    _numbers: dict[str, OptimizerNumbers]
+
+    @property
+    def optimizers(self) -> Mapping[str, Any]:
+        return self._optimizers
+
+    def get_learning_rate(self, optimizer: str = "default") -> float:
+        return float(keras.ops.convert_to_numpy(self._named_optimizer(optimizer).learning_rate))
+
+    def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
+        for name in self._optimizers if optimizer is None else [optimizer]:
+            live = self._named_optimizer(name)
+            self._check_rate_is_a_number(name)
+            live.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
+
+    def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
+        owner, _, argument = name.rpartition(".")
+        changes = {name: value}
+        if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
+            own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
+            changes |= {f"{key}.learning_rate": value for key in own}
+        elif owner not in ("", "optimizer"):
+            self._named_optimizer(owner)
+        if name not in self._changeable(owner):
+            raise ConfigurationError(
+                f"{name!r} cannot change while a {type(self).__name__} trains; these can: "
+                f"{', '.join(self._changeable(owner))}."
+            )
+        config = self.config.replace(changes)  # refuses a bad value before anything has changed
+        self._require_same_structure(config, "change while it trains")
+        if argument == "learning_rate":
+            self.set_learning_rate(value, None if owner in ("", "optimizer") else owner)
+        self.config = config
+        self._assign_numbers()
+
+    def _changeable(self, owner: str) -> list[str]:
+        """Names that `set_hyperparameter` takes; of those of optimizers, those of `owner`."""
+        named = list(self._numbers) if owner in ("", "optimizer") else [owner]
+        numbers = {
+            f"{owner or 'optimizer'}.{number}" for name in named for number in self.optimizer_spec(name).numbers()
+        }
+        rates = ["learning_rate", *([f"{owner}.learning_rate"] if owner else [])]
+        return [*rates, *self.config.live_values(), *sorted(numbers)]
+
+    def _named_optimizer(self, name: str) -> Any:
+        if name not in self._optimizers:
+            raise unknown_name(f"optimizer of {type(self).__name__}", name, self._optimizers)
+        return self._optimizers[name]
+
+    def _check_rate_is_a_number(self, name: str) -> None:
+        if isinstance(self.optimizer_spec(name).learning_rate, Mapping):
+            raise ConfigurationError(
+                f"The optimizer {name!r} follows a learning-rate schedule; give it a number to change its rate."
+            )
+
+    def _require_same_structure(self, other: AgentConfig, what: str) -> None:
+        own, wanted = self.config.structure(), other.structure()
+        differing = [name for name in own if own[name] != wanted[name]]
+        if differing:
+            told = ", ".join(f"{name}={wanted[name]!r} (it has {own[name]!r})" for name in differing)
+            raise ConfigurationError(f"This {type(self).__name__} cannot {what} to {told}: build another one.")
+
+    def _assign_numbers(self) -> None:
+        """Gives the live numbers and those of the optimizers the values of the config."""
+        for name, value in self.config.live_values().items():
+            self.live.assign(name, value)
+        for name, numbers in self._numbers.items():
+            numbers.assign(self.optimizer_spec(name))

@@ -1,0 +1,4 @@
+"""`tf.distribute` strategies: by name, and the processes of those that need several.
+
+The gradient of a minibatch is the same with every strategy; only where it is computed differs.
+"""

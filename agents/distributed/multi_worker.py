@@ -1,0 +1,145 @@
+"""Processes on this machine that compute gradients together: `tf.distribute.MultiWorkerMirroredStrategy`.
+
+The process that trains an agent is the first worker. It starts the others, has each of them build the same agent, and
+tells them every minibatch and, where they have changed in another way, the values of all variables. So the others need
+no environments, and what they know is always what the first one knows.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import struct
+import sys
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING, Any
+
+import cloudpickle
+
+from agents.backend.variables import assign_all, digest_of, values_of
+from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
+from agents.distributed.replicas import DistributedSteps
+from agents.updates.compiled import CompiledUpdate
+
+if TYPE_CHECKING:
+    from agents.buffers import Batches
+    from agents.contract.agent import Agent
+    from agents.contract.keras_agent import KerasAgent
+    from agents.contract.spec import AgentSpec
+    from agents.distributed.strategies import Update
+
+_LENGTH = struct.Struct(">Q")
+
+
+@functools.cache
+def team_of(n_workers: int) -> Team:
+    """The team of this process; it has one."""
+    return Team(n_workers)
+
+
+class Team:
+    """This process as the first worker, and the others.
+
+    Args:
+        n_workers: How many workers, this one counted; at least 1.
+
+    Raises:
+        ConfigurationError: TensorFlow has begun its work in this process already.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        from agents.backend.tensorflow import tf
+
+        cluster = {"worker": free_addresses(n_workers)}
+        self._others = [
+            start("agents.distributed.multi_worker", cluster, "worker", index) for index in range(1, n_workers)
+        ]
+        with being(cluster, "worker", 0):
+            self.strategy: Any = begun(tf.distribute.MultiWorkerMirroredStrategy)
+        self._n_agents = 0
+
+    def build(self, spec: AgentSpec, seed: int) -> Agent:
+        """Builds an agent in all workers at the same time, whose updates all of them make together."""
+        number, self._n_agents = self._n_agents, self._n_agents + 1
+        self.tell(("build", number, spec, seed))
+        with self.strategy.scope():
+            agent = spec.build(seed)
+        agent.team = Member(self, number)  # type: ignore[attr-defined]
+        return agent
+
+    def tell(self, message: tuple[Any, ...]) -> None:
+        """Tells the other workers something."""
+        payload = cloudpickle.dumps(message)
+        for other in self._others:
+            assert other.stdin is not None
+            try:
+                other.stdin.write(_LENGTH.pack(len(payload)))
+                other.stdin.write(payload)
+                other.stdin.flush()
+            except OSError as error:
+                raise RuntimeError(f"A worker of the strategy is gone (exit code {other.poll()}).") from error
+
+
+class Member:
+    """One agent of a team, as its first worker sees it."""
+
+    def __init__(self, team: Team, number: int) -> None:
+        self._team, self._number = team, number
+        self._known: int | None = None
+
+    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
+        """Returns what makes an update of the agent, here and in the other workers."""
+        steps = DistributedSteps(agent.learnable(), self._team.strategy)
+        own = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
+
+        def update(batches: Batches) -> tuple[dict[str, Any], Any]:
+            values = values_of(agent.state_variables())
+            changed = values if digest_of(values) != self._known else None
+            self._team.tell(("update", self._number, batches, changed))
+            made = own(batches)
+            self._known = digest_of(values_of(agent.state_variables()))
+            return made
+
+        return update
+
+
+def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
+    """What another worker does, until the first one is gone."""
+    from agents.backend.tensorflow import tf
+
+    with kept_to_loopback():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    agents: dict[int, Any] = {}
+    while True:
+        kind, number, *content = messages.get()
+        if kind == "build":
+            spec, seed = content
+            with strategy.scope():
+                agents[number] = spec.build(seed)
+            continue
+        batches, changed = content
+        if changed is not None:
+            assign_all(agents[number].state_variables(), changed)
+        agents[number].update(batches)
+
+
+def _listen(stream: IO[bytes], messages: SimpleQueue[tuple[Any, ...]]) -> None:
+    """Hears the first worker, until its end of the pipe is closed."""
+    while len(head := stream.read(_LENGTH.size)) == _LENGTH.size:
+        [length] = _LENGTH.unpack(head)
+        payload = stream.read(length)
+        if len(payload) < length:
+            break
+        messages.put(pickle.loads(payload))
+
+
+def main() -> None:
+    """Runs another worker."""
+    messages: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+    ends_with_its_starter(lambda: _listen(sys.stdin.buffer, messages))
+    _help(messages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Variables in one process, gradients in others: `tf.distribute.ParameterServerStrategy` on this machine.
+
+The process that trains an agent coordinates: it sends each worker its part of a minibatch, waits for all of them, and
+makes the step with the sum of their gradients. So results are those of one process; a worker that dies is replaced by
+the others.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.backend.custom_gradients import owned_gradients
+from agents.backend.tensorflow import tf
+from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
+from agents.updates.gradient_steps import GradientSteps
+from agents.updates.packing import layout_of
+
+if TYPE_CHECKING:
+    from agents.buffers import Batches
+    from agents.contract.agent import Agent
+    from agents.contract.keras_agent import KerasAgent
+    from agents.contract.spec import AgentSpec
+
+
+@functools.cache
+def servers_of(n_workers: int) -> Servers:
+    """The servers of this process; it has them once."""
+    return Servers(n_workers)
+
+
+class Servers:
+    """A parameter server, some workers, and this process as their coordinator.
+
+    Args:
+        n_workers: How many workers, at least 1.
+
+    Raises:
+        ConfigurationError: TensorFlow has begun its work in this process already.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        addresses = free_addresses(n_workers + 2)
+        cluster = {"chief": addresses[:1], "ps": addresses[1:2], "worker": addresses[2:]}
+        roles = [("ps", 0), *(("worker", index) for index in range(n_workers))]
+        self._processes = [start("agents.distributed.parameter_servers", cluster, role, index) for role, index in roles]
+        with being(cluster, "chief", 0):
+            resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+            self.strategy: Any = begun(lambda: tf.distribute.ParameterServerStrategy(resolver))
+        self.coordinator: Any = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        self.n_workers = n_workers
+
+    def build(self, spec: AgentSpec, seed: int) -> Agent:
+        """Builds an agent whose variables are on the parameter server."""
+        with self.strategy.scope():
+            agent = spec.build(seed)
+        agent.team = self  # type: ignore[attr-defined]
+        return agent
+
+    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> ServedUpdate:
+        """Returns what makes an update of the agent."""
+        return ServedUpdate(self, agent, watched)
+
+
+class ServedUpdate(GradientSteps):
+    """Makes the gradient steps of an agent one by one: the parts of each minibatch at the same time, in the workers.
+
+    Args:
+        servers: The workers, and their coordinator.
+        agent: The agent.
+        watched: Variables whose values are wanted after the update, as one flat vector.
+    """
+
+    def __init__(self, servers: Servers, agent: KerasAgent, watched: Sequence[Any]) -> None:
+        super().__init__(agent.learnable())
+        self._servers, self._watched = servers, watched
+        turn = self._parts.only_turn()
+        self._gradients_of_part = _traced(functools.partial(self._gradients, turn))
+        self._whole = _traced(self._parts.whole)
+        self._move = _traced(self._with_sum)
+        self._after_step = _traced(functools.partial(self._after, turn))
+
+    def __call__(self, batches: Batches) -> tuple[dict[str, Any], Any]:
+        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
+        layout = layout_of(batches.data, contiguous=False)
+        kinds = {column.name: column.dtype for column in layout.packed}
+        data = {name: values.astype(kinds.get(name, values.dtype)) for name, values in batches.data.items()}
+        history = []
+        for rows in batches.indices:
+            minibatch = self._whole({name: tf.constant(values[rows]) for name, values in data.items()})
+            history.append(self._step_of(minibatch, len(rows)))
+        watched = [variable.numpy().ravel() for variable in self._watched]
+        values = np.stack(history)
+        return dict(zip(self.names, values.T, strict=True)), np.concatenate(watched) if watched else np.zeros(0)
+
+    def _step_of(self, minibatch: dict[str, Any], n_rows: int) -> Any:
+        n_parts = min(self._servers.n_workers, n_rows)
+        ends = [part * n_rows // n_parts for part in range(n_parts + 1)]
+        asked = [
+            self._servers.coordinator.schedule(
+                self._gradients_of_part,
+                args=(
+                    {name: values[first:end] for name, values in minibatch.items()},
+                    tf.constant((end - first) / n_rows, tf.float32),
+                ),
+            )
+            for first, end in itertools.pairwise(ends)
+        ]
+        told = [each.fetch() for each in asked]
+        self._move([gradients for _, gradients in told])
+        losses = np.sum([list(losses.values()) for losses, _ in told], axis=0)
+        after = self._after_step(minibatch)
+        self.names = (*told[0][0], *after)
+        return np.concatenate([losses, np.array(list(after.values()), losses.dtype)])
+
+    def _with_sum(self, parts: list[dict[str, list[Any]]]) -> None:
+        for name in parts[0]:
+            of_parts = zip(*(part[name] for part in parts), strict=True)
+            self._apply(name, [tf.add_n(list(each)) for each in of_parts])
+        self._parts.gradient_steps.assign_add(1)
+        self._update_targets()
+
+
+def _traced(run: Callable[..., Any]) -> Any:
+    """Return the function as one that TensorFlow traces; its custom gradients end with its graphs."""
+
+    def owning(*arguments: Any) -> Any:
+        with owned_gradients():
+            return run(*arguments)
+
+    return tf.function(owning, autograph=False, reduce_retracing=True)
+
+
+def main() -> None:
+    """Runs a parameter server or a worker, until whoever started it is gone."""
+    ends_with_its_starter(sys.stdin.buffer.read)
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    with kept_to_loopback():
+        server = tf.distribute.Server(
+            resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol="grpc", start=True
+        )
+    server.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Gradient steps on several replicas: each takes its part of a minibatch, and all move by the gradient of the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.backend.tensorflow import tf
+from agents.updates.gradient_steps import GradientSteps, Learnable
+
+
+class DistributedSteps(GradientSteps):
+    """The gradient steps of an agent whose variables are in the scope of a `tf.distribute` strategy.
+
+    Args:
+        learnable: The agent's parts.
+        strategy: The strategy.
+
+    Raises:
+        ConfigurationError: The optimizers step one after the other.
+    """
+
+    def __init__(self, learnable: Learnable, strategy: Any) -> None:
+        super().__init__(learnable)
+        self._strategy = strategy
+        self._turn = learnable.only_turn()
+
+    def _learn(self, minibatch: dict[str, Any]) -> Any:
+        n_replicas = self._strategy.num_replicas_in_sync
+        n_rows = tf.shape(next(iter(minibatch.values())))[0]
+
+        def on_replica() -> Any:
+            context = tf.distribute.get_replica_context()
+            replica = context.replica_id_in_sync_group
+            first, end = replica * n_rows // n_replicas, (replica + 1) * n_rows // n_replicas
+            # One that has no rows, as there are fewer than replicas, looks at one that counts for nothing: the loss of
+            # none would be NaN.
+            own = {name: values[first : tf.maximum(end, first + 1)] for name, values in minibatch.items()}
+            weight = tf.cast(end - first, tf.float32) / tf.cast(n_rows, tf.float32)
+            losses, gradients = self._gradients(self._turn, own, weight)
+            for name, parts in gradients.items():
+                # Summed here, as the norm that is clipped is that of the whole; Keras sums once more.
+                summed = context.all_reduce(tf.distribute.ReduceOp.SUM, parts)
+                norms = self._apply(name, summed, copies=n_replicas)
+                losses |= {norm: value / n_replicas for norm, value in norms.items()}  # summed up again below
+            losses |= self._after(self._turn, own, weight)
+            self.names = tuple(losses)
+            return tf.stack(list(losses.values()))
+
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(on_replica), axis=None)

@@ -1,0 +1,168 @@
+"""On how many devices an agent learns: `tf.distribute` strategies by name, and objects of them.
+
+Whatever the strategy, a minibatch is the same: each replica learns from its part of it, and the sum of the gradients is
+the one of the whole. So a strategy changes where arithmetic is done, and results to float error only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agents.errors import ConfigurationError, unknown_name
+
+if TYPE_CHECKING:
+    from agents.buffers import Batches
+    from agents.contract.agent import Agent
+    from agents.contract.keras_agent import KerasAgent
+    from agents.contract.spec import AgentSpec
+
+STRATEGIES = ("none", "one-device", "mirrored", "multi-worker-mirrored", "parameter-server")
+"""Names of strategies."""
+
+_NAMES = {
+    "_DefaultDistributionStrategy": "none",
+    "OneDeviceStrategy": "one-device",
+    "MirroredStrategy": "mirrored",
+    "CollectiveAllReduceStrategy": "multi-worker-mirrored",
+    "MultiWorkerMirroredStrategy": "multi-worker-mirrored",
+    "ParameterServerStrategy": "parameter-server",
+    "ParameterServerStrategyV2": "parameter-server",
+}
+"""Class of TensorFlow's -> name."""
+
+_OF_CLASSES = {name.lower(): own for name, own in _NAMES.items()}
+
+_REPLICAS = 2
+
+
+Update = Callable[["Batches"], tuple[dict[str, Any], Any]]
+"""Makes an update: gives what the loss named at each gradient step, and flat values of the watched variables."""
+
+
+class Team(Protocol):
+    """The processes that learn together with this one."""
+
+    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
+        """Returns what makes an update of an agent, with the variables that are watched."""
+
+
+@dataclass(frozen=True)
+class StrategySpec:
+    """A strategy as data: ``"none"``, ``"one-device"``, ``"mirrored"``, ``"mirrored:4"``, ...
+
+    `mirrored` parts minibatches among devices of this process; `multi-worker-mirrored` among processes, which are
+    started for it (`agents.distributed.multi_worker`); `parameter-server` too, with the variables in one more
+    (`agents.distributed.parameter_servers`).
+
+    Attributes:
+        name: One of `STRATEGIES`.
+        replicas: How many parts a minibatch has.
+    """
+
+    name: str = "none"
+    replicas: int = 1
+
+    @classmethod
+    def of(cls, strategy: Any) -> StrategySpec:
+        """Reads a strategy.
+
+        Args:
+            strategy: A name, or the name of the class in `tf.distribute`, and behind a colon how many replicas (2
+                unless it is said); a `tf.distribute` strategy, of which kind and number of replicas are taken (of a
+                parameter-server strategy the number of workers), not the devices; or None for none.
+
+        Raises:
+            ConfigurationError: An unknown name, or a number that it cannot have.
+        """
+        if isinstance(strategy, StrategySpec):
+            return strategy
+        if strategy is not None and not isinstance(strategy, str):
+            return cls._of_object(strategy)
+        text = strategy or "none"
+        name, _, given = text.partition(":")
+        name = name.strip().lower()
+        name = _OF_CLASSES.get(name, name)
+        if name not in STRATEGIES:
+            raise unknown_name("strategy", name, STRATEGIES)
+        if name in ("none", "one-device"):
+            if given:
+                raise ConfigurationError(f"The strategy {name!r} has one replica: leave out ':{given}'.")
+            return cls(name, 1)
+        if given and (not given.isdecimal() or int(given) < 1):
+            raise ConfigurationError(f"The strategy {text!r} has no number of replicas: write {name}:2.")
+        return cls(name, int(given or _REPLICAS))
+
+    @classmethod
+    def _of_object(cls, strategy: Any) -> StrategySpec:
+        name = next((_NAMES[each.__name__] for each in type(strategy).__mro__ if each.__name__ in _NAMES), None)
+        if name is None:
+            raise ConfigurationError(
+                f"A {type(strategy).__name__} is no strategy that is known: give one of {', '.join(STRATEGIES)}."
+            )
+        if name in ("none", "one-device"):
+            return cls(name, 1)
+        # Workers of a parameter-server strategy are not in step, so each counts one replica "in sync".
+        workers = getattr(strategy, "_num_workers", 1) if name == "parameter-server" else 1
+        return cls(name, max(strategy.num_replicas_in_sync, workers))
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.replicas}" if self.name not in ("none", "one-device") else self.name
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is none."""
+        return self.name == "none"
+
+    def build(self, agent: AgentSpec, seed: int) -> Agent:
+        """Builds an agent that learns with the strategy.
+
+        Raises:
+            ConfigurationError: This process cannot have so many devices any more.
+        """
+        if self.name == "multi-worker-mirrored":
+            from agents.distributed.multi_worker import team_of
+
+            return team_of(self.replicas).build(agent, seed)
+        if self.name == "parameter-server":
+            from agents.distributed.parameter_servers import servers_of
+
+            return servers_of(self.replicas).build(agent, seed)
+        with contextlib.nullcontext() if self.is_none else _strategy(self).scope():
+            return agent.build(seed)
+
+
+@functools.cache
+def _strategy(spec: StrategySpec) -> Any:
+    """The strategy; one for all agents of a process."""
+    from agents.backend.tensorflow import tf
+
+    if spec.name == "one-device":
+        gpus = tf.config.list_logical_devices("GPU")
+        return tf.distribute.OneDeviceStrategy(gpus[0].name if gpus else "/cpu:0")
+    devices = _devices(spec.replicas)
+    # On CPUs sums are made on one of them: TensorFlow's collectives take one number of replicas a process.
+    sums = tf.distribute.ReductionToOneDevice() if "cpu" in devices[0] else None
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=sums)
+
+
+def _devices(n: int) -> list[str]:
+    """So many devices: GPUs where there are as many, else parts of the CPU."""
+    from agents.backend.tensorflow import tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if len(gpus) >= n:
+        return [f"/gpu:{index}" for index in range(n)]
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    with contextlib.suppress(RuntimeError):  # TensorFlow has begun its work in this process: it keeps what it has
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
+    there = len(tf.config.list_logical_devices("CPU"))
+    if there < n:
+        raise ConfigurationError(
+            f"TensorFlow works with {there} CPU device(s) in this process already, and {n} are needed: choose the "
+            "strategy before anything is built, or let a study do it in processes of its own (--executor process)."
+        )
+    return [f"/cpu:{index}" for index in range(n)]

@@ -1,0 +1,194 @@
+"""Copies in processes of their own, through Gymnasium's `AsyncVectorEnv` and shared memory.
+
+For environments whose single step is slow (some milliseconds): below that, sending actions back and forth costs more
+than it saves. Searches run in several processes anyway, so this is for single long runs.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+
+from agents.environments.vector.vector_env import (
+    Array,
+    Called,
+    Copies,
+    Stepped,
+    answer_of,
+    as_error,
+    called,
+    check_shape,
+    info_as_bytes,
+)
+from agents.errors import portable
+from agents.processes.hanging import HungError
+from agents.processes.orphans import end_with_parent, leave_signals_to_parent
+from agents.shared_objects import address_for_processes, use_address
+
+
+class AsyncCopies(Copies):
+    """Steps any environment, each copy in a process of its own.
+
+    Args:
+        make: Makes one environment; it is pickled.
+        n: How many, >= 1.
+        infos: Whether what they tell beside each step is wanted; it is pickled then.
+    """
+
+    kind = "async"
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int, *, infos: bool = False) -> None:
+        self.n = n
+        self._wants_infos = infos
+        shared = address_for_processes()
+        guarded = [_Guarded(make, shared, i, infos) for i in range(n)]
+        self._vector = AsyncVectorEnv(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
+        self._kept = np.arange(n)
+        self._actions: Array | None = None
+        self._waiting = False  # for copies that did not answer yet
+        self.single_observation_space = self._vector.single_observation_space
+        self.single_action_space = self._vector.single_action_space
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        everywhere: list[int | None] = [0] * self._vector.num_envs
+        for position, seed in zip(self._kept, seeds, strict=True):
+            everywhere[position] = seed
+        self._waiting = True
+        observations, infos = self._vector.reset(seed=everywhere)
+        self._waiting = False
+        for error in self._errors(infos).values():
+            raise error
+        return np.asarray(observations[self._kept])
+
+    def step(self, actions: Array) -> Stepped:
+        if self._actions is None:
+            self._actions = np.zeros((self._vector.num_envs, *actions.shape[1:]), actions.dtype)
+        self._actions[self._kept] = actions  # copies that left are stepped on, and nobody looks at them
+        self._waiting = True
+        try:
+            observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
+        except HungError as error:
+            raise HungError(f"{error} No answer came from {self._silent()}.") from None
+        self._waiting = False
+        kept, errors = self._kept, self._errors(infos)
+        rewards, terminated, truncated = rewards[kept], terminated[kept], truncated[kept]
+        for i in errors:  # also one whose episode has ended, and that could not begin the next one
+            rewards[i], terminated[i], truncated[i] = 0.0, False, False
+        finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
+        told = self._infos(infos) if self._wants_infos else None
+        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, told)
+
+    def _silent(self) -> str:
+        """The copies that did not answer, in words."""
+        silent = [i for i, at in enumerate(self._kept) if not self._vector.parent_pipes[at].poll()]
+        return f"cop{'y' if len(silent) == 1 else 'ies'} {', '.join(map(str, silent))}" if silent else "a copy in time"
+
+    def _infos(self, infos: dict[str, Any]) -> list[dict[str, Any] | None]:
+        """What copies told beside the step; where an episode ended, that is kept apart from what the reset told."""
+        nothing = np.full(self._vector.num_envs, None)
+        own, final = infos.get(_INFO, nothing), infos.get("final_info", {}).get(_INFO, nothing)
+        told = [own[i] if final[i] is None else final[i] for i in self._kept]
+        return [None if each is None else cloudpickle.loads(each) for each in told]
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        places = {int(self._kept[i]): i for i in copies}
+        self._waiting = True
+        # To a method of the guard: one that raised in the worker itself would end all copies.
+        given = self._vector.call("answer", cloudpickle.dumps((method, tuple(arguments), set(places))))
+        self._waiting = False
+        return {i: cloudpickle.loads(given[at]) for at, i in places.items() if given[at] is not None}
+
+    def _errors(self, infos: dict[str, Any]) -> dict[int, Exception]:
+        """What copies have raised, by position."""
+        told = infos.get(_ERROR, np.full(self._vector.num_envs, None))
+        return {i: cloudpickle.loads(own) for i, own in enumerate(told[self._kept]) if own is not None}
+
+    def keep(self, positions: Sequence[int]) -> None:
+        self._kept = self._kept[list(positions)]
+        self.n = len(self._kept)
+
+    def close(self) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
+            self._vector.close(terminate=self._waiting)  # who did not answer will not answer now
+
+
+_ERROR = "error of the environment"
+_INFO = "info of the environment"
+
+
+class _Guarded:
+    """Makes environments whose errors come back as information: a worker that raises would end all copies."""
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], shared: str, index: int, infos: bool) -> None:
+        self.make = make
+        self.shared = shared  # where shared objects are
+        self.index = index
+        self.infos = infos
+        self.starter = os.getpid()
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        use_address(self.shared)
+        if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
+            end_with_parent(multiprocessing)
+            leave_signals_to_parent()
+        return _Guard(self.make(), self.index, self.infos)
+
+
+class _Guard(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: gym.Env[Any, Any], index: int, infos: bool) -> None:
+        super().__init__(env)
+        self._index = index
+        self._wants_infos = infos
+        self._shape = self.observation_space.shape or ()
+        self._dead = False
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        if self._dead:
+            return self._nothing(), {}
+        try:
+            observation, _ = self.env.reset(**arguments)
+            check_shape(observation, self._shape)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+            return self._nothing(), self._died(error)
+        return observation, {}  # nobody looks at what a reset tells beside, which may not even be picklable
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if self._dead:
+            return self._nothing(), 0.0, False, False, {}
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            check_shape(observation, self._shape)
+            told = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            return self._nothing(), 0.0, False, False, self._died(error)
+        if terminated or truncated:
+            observation = np.array(observation)  # a copy: the reset may write into the same array
+        return observation, reward, terminated, truncated, told
+
+    def answer(self, question: bytes) -> bytes | None:
+        """What a method of the environment gave; None where it is not for this copy, or the copy is dead."""
+        try:
+            method, arguments, copies = cloudpickle.loads(question)
+        except Exception as error:  # noqa: BLE001 - whatever a user's class raises when it is made again
+            return answer_of(Called(error=error))
+        if self._dead or self._index not in copies:
+            return None
+        return answer_of(called(self.env, method, arguments))
+
+    def _nothing(self) -> Any:
+        space: Any = self.observation_space
+        return np.zeros(space.shape, space.dtype)
+
+    def _died(self, error: BaseException) -> dict[str, Any]:
+        """The information that it has raised an error. Pickled, as it may be of a class that only cloudpickle can."""
+        self._dead = True
+        return {_ERROR: cloudpickle.dumps(portable(as_error(error)))}

@@ -1,0 +1,249 @@
+"""Copies of an environment as agents and collectors use them: plain spaces, true successors, checked rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.environments.spec import EnvironmentSpec
+from agents.environments.transforms import action_transform, observation_transform
+from agents.environments.vector.envpool import PoolCopies
+from agents.environments.vector.native import NativeCopies
+from agents.environments.vector.sync import SyncCopies
+from agents.environments.vector.vector_env import Array, Called, Copies
+from agents.errors import ConfigurationError, NonFiniteError, ObservationError
+from agents.processes.hanging import under_way
+
+FEW = 8
+"""Below so many copies single environments are faster than one expression over all of them."""
+
+
+class Step(NamedTuple):
+    """What one step of all N environments gave."""
+
+    rewards: Array  # [N] float64, as the environments gave them
+    terminated: Array  # [N] bool
+    truncated: Array  # [N] bool
+    successors: Array  # [N, ...] true next observations, final ones where an episode ended
+    observations: Array  # [N, ...] where to act next: first observations of new episodes where one ended
+    errors: dict[int, Exception]  # copy -> why it cannot go on: it raised, or gave a reward that is no number
+    infos: list[dict[str, Any] | None] | None = None  # what each told beside, None with an error; None if not wanted
+
+
+class Environments:
+    """N copies of an environment that are stepped together.
+
+    Args:
+        spec: What to make.
+        n_envs: How many copies, >= 1.
+        infos: Whether what they tell beside each step is wanted. EnvPool gives none.
+        of_member: Of how many of them each member of a population has. Defaults to all: there is one agent.
+    """
+
+    def __init__(
+        self, spec: EnvironmentSpec, n_envs: int, *, infos: bool = False, of_member: int | None = None
+    ) -> None:
+        if n_envs < 1:
+            raise ConfigurationError(f"n_envs must be >= 1, got {n_envs}.")
+        self.spec, self._label = spec, spec.label
+        self._of_member = of_member or n_envs
+        self._copies = _make_copies(spec, n_envs, infos)
+        self._observe = observation_transform(self._copies.single_observation_space, self._label)
+        self._act = action_transform(self._copies.single_action_space, self._label)
+        self._measured = self._observe.space.dtype.kind == "f"
+        self._steps = 0
+        self._begun_badly: dict[int, Exception] = {}  # what was wrong with first observations, for the next step
+        self.observation_space = self._observe.space
+        self.action_space = self._act.space
+
+    @property
+    def n_envs(self) -> int:
+        """How many copies there are."""
+        return self._copies.n
+
+    @property
+    def kind(self) -> str:
+        """How they are stepped: see `EnvironmentSpec.vectorization`."""
+        return self._copies.kind
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        """Starts all episodes anew, each copy with its own seed; returns observations [N, ...].
+
+        Raises:
+            ObservationError: One is of another shape than declared.
+        """
+        self._under_way("reset")
+        try:
+            observations = self._copies.reset(seeds)
+        except ObservationError as error:
+            raise ObservationError(f"Environment {self._label!r} gave {error} (at its first reset).") from error
+        finally:
+            under_way.end()
+        self._begun_badly = {}
+        return self._seen(observations, self._begun_badly, 0)
+
+    def step(self, actions: Array) -> Step:
+        """Steps every copy once; a copy whose episode ends starts its next one in the same step.
+
+        A copy that raises, or gives a reward or an observation that is NaN or infinite or has another shape, is in
+        `errors`; the others go on.
+
+        Args:
+            actions: [N] integers, or [N, D] floats of which [-1, 1] spans the environment's bounds.
+        """
+        self._steps += 1
+        self._under_way("step")
+        try:
+            stepped = self._copies.step(self._act(actions))
+        finally:
+            under_way.end()
+        errors = self._named(stepped.errors) if stepped.errors else stepped.errors
+        rewards = stepped.rewards
+        observations = self._seen(stepped.observations, errors, self._steps)
+        if self._begun_badly:
+            errors, self._begun_badly = {**errors, **self._begun_badly}, {}
+        if not _all_finite(rewards):
+            for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
+                told = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
+                errors.setdefault(i, NonFiniteError(told))
+        successors = observations
+        if stepped.finals:
+            successors = observations.copy()
+            for i, final in stepped.finals.items():
+                # After a termination nothing follows: nothing may depend on what broke there.
+                ignored: dict[int, Exception] = {}
+                last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i)
+                successors[i] = last[0]
+        infos = None if stepped.infos is None else [None if i in errors else a for i, a in enumerate(stepped.infos)]
+        return Step(rewards, stepped.terminated, stepped.truncated, successors, observations, errors, infos)
+
+    def _under_way(self, call: str) -> None:
+        under_way.environment, under_way.n_copies, under_way.of_member = self._label, self._copies.n, self._of_member
+        under_way.begin(call)
+
+    def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
+        """The same errors; those that only say what was observed say where too."""
+        for i, error in errors.items():
+            if isinstance(error, ObservationError):
+                errors[i] = self._strange(error, i, self._steps)
+        return errors
+
+    def _seen(self, values: Array, errors: dict[int, Exception], step: int, first: int = 0) -> Array:
+        """Observations as agents see them, with 0 in place of those that cannot be, which are added to the errors.
+
+        Args:
+            values: Of the environments.
+            errors: Copy -> what was wrong; errors that are there stay.
+            step: Number of the step that gave them, 0 for the first reset.
+            first: Copy that gave the first of them. Defaults to 0.
+        """
+        try:
+            seen = self._observe(values)
+        except ObservationError:
+            seen = np.zeros((len(values), *self.observation_space.shape), self.observation_space.dtype)
+            for i in range(len(values)):
+                try:
+                    seen[i] = self._observe(values[i : i + 1])[0]
+                except ObservationError as error:
+                    errors.setdefault(first + i, self._strange(error, first + i, step))
+        return self._without_bad_numbers(seen, errors, step, first)
+
+    def _strange(self, error: ObservationError, copy: int, step: int) -> ObservationError:
+        return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_when(step)}).")
+
+    def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
+        """The same with 0 in place of observations with NaN or infinity; see `_seen`."""
+        if not self._measured:
+            return observations
+        if _all_finite(observations.ravel()):
+            return observations
+        observations = observations.copy()
+        for i in np.flatnonzero(~np.isfinite(observations.reshape(len(observations), -1)).all(axis=1)).tolist():
+            errors.setdefault(first + i, self._bad_numbers(observations[i], first + i, step))
+            observations[i] = 0
+        return observations
+
+    def _bad_numbers(self, observation: Array, copy: int, step: int) -> NonFiniteError:
+        bad = observation[~np.isfinite(observation)]
+        return NonFiniteError(
+            f"Environment {self._label!r} gave an observation with {bad[0]} in {len(bad)} of {observation.size} "
+            f"places (copy {copy}, {_when(step)})."
+        )
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        """Calls a method of some copies; see `Copies.call`."""
+        return self._copies.call(method, arguments, copies)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Goes on with these copies only, in this order."""
+        self._copies.keep(positions)
+        begun = self._begun_badly
+        self._begun_badly = {new: begun[old] for new, old in enumerate(positions) if old in begun}
+
+    def close(self) -> None:
+        """Closes every copy."""
+        self._copies.close()
+
+    def get_state(self) -> Any:
+        """The environments as they stand; None where they cannot be copied.
+
+        Those are Box2D's, MuJoCo's and EnvPool's, and those that are `async` or `ray-subproc`.
+        """
+        return self._copies.get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Goes on from what `get_state` gave."""
+        self._copies.set_state(state)
+
+
+def _all_finite(numbers: Array) -> bool:
+    """Return whether all numbers [K] are finite."""
+    # The sum of squares is finite only if all numbers are, and is quicker. It may overflow, of which `dot` would warn.
+    return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
+
+
+def _when(step: int) -> str:
+    """Return at which step something happened, for errors."""
+    return f"step {step:,}" if step else "at its first reset"
+
+
+def can_be_pooled(spec: EnvironmentSpec) -> bool:
+    """Return whether EnvPool is installed and can step an environment."""
+    return not spec.wrappers and spec.max_episode_steps is None and PoolCopies.can_make(spec.id, spec.kwargs)
+
+
+def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
+    kind, id, kwargs = spec.vectorization, spec.id, spec.kwargs
+    if kind == "async":
+        from agents.environments.vector.asynchronous import AsyncCopies
+
+        return AsyncCopies(spec.make, n, infos=infos)
+    if kind in ("ray", "ray-subproc"):
+        from agents.environments.vector.ray import RayCopies
+
+        return RayCopies(spec, n, kind, infos=infos)
+    native = not spec.wrappers and NativeCopies.can_make(id, kwargs)
+    if kind == "native" and not native:
+        raise ConfigurationError(
+            f"Gymnasium has no vectorised {spec.label!r} that could be used; CartPole-v1 without wrappers has one."
+        )
+    if kind == "envpool" and not can_be_pooled(spec):
+        raise ConfigurationError(
+            f"EnvPool cannot step {spec.label!r}: it is not installed (pip install envpool), it does not have this "
+            f"environment as Gymnasium has it, or there are arguments, wrappers or a step limit for it."
+        )
+    if kind == "envpool" and infos:
+        raise ConfigurationError(
+            f"EnvPool gives no infos of {spec.label!r}, and a callback (on_trajectory) wants them: use vectorization="
+            f"'sync' or 'async'."
+        )
+    if kind == "auto":
+        # CartPole gives the same numbers either way; in single environments where there are few of them. EnvPool draws
+        # other numbers than Gymnasium and cannot be copied, so that no run would go on exactly: it has to be asked for.
+        kind = "native" if native and n >= FEW else "sync"
+    if kind == "native":
+        return NativeCopies(str(id), kwargs, n, infos=infos, max_episode_steps=spec.max_episode_steps)
+    return PoolCopies(str(id), n) if kind == "envpool" else SyncCopies(spec.make, n, infos=infos)

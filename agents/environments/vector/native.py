@@ -1,0 +1,121 @@
+"""CartPole as Gymnasium's own vectorised environment: all copies in one NumPy expression.
+
+It is the only environment for which Gymnasium brings one that needs nothing else. By itself it has one generator for
+all copies and begins an episode a step late; here every copy draws its beginnings from a seed of its own, in the step
+in which its last episode ended. So it gives the numbers that as many single environments give, to the last bit
+(`tests/agents/test_environment_kinds.py`), some twenty times faster.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils.seeding import np_random
+from gymnasium.vector.utils import batch_space
+
+from agents.environments.vector.vector_env import Array, Copies, Stepped
+
+_ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
+_KWARGS = {"sutton_barto_reward"}
+
+
+class NativeCopies(Copies):
+    """Steps CartPole.
+
+    Args:
+        id: ``"CartPole-v1"`` or ``"CartPole-v0"``.
+        kwargs: Arguments for the environment.
+        n: How many copies, >= 1.
+        infos: Whether what they tell beside each step is wanted: CartPole tells nothing, ``{}``.
+        max_episode_steps: Steps after which episodes are truncated. Defaults to None: as the id is registered.
+    """
+
+    kind = "native"
+
+    def __init__(
+        self, id: str, kwargs: Mapping[str, Any], n: int, *, infos: bool = False, max_episode_steps: int | None = None
+    ) -> None:
+        self.n = n
+        self._wants_infos = infos
+        steps = max_episode_steps or gym.spec(id).max_episode_steps
+        self._vector: Any = gym.make_vec(
+            id, n, vectorization_mode="vector_entry_point", max_episode_steps=steps, **kwargs
+        ).unwrapped
+        self._generators: list[np.random.Generator] = []
+        self.single_observation_space = self._vector.single_observation_space
+        self.single_action_space = self._vector.single_action_space
+
+    @staticmethod
+    def can_make(id: Any, kwargs: Mapping[str, Any]) -> bool:
+        """Whether this is CartPole, without wrappers and arguments that the vectorised one does not know."""
+        known = gym.registry.get(id) if isinstance(id, str) else None
+        return (
+            known is not None
+            and known.vector_entry_point == _ENTRY_POINT
+            and not known.additional_wrappers
+            and set(kwargs) <= _KWARGS
+        )
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        vector = self._vector
+        vector.reset(seed=0)
+        self._generators = [np_random(seed)[0] for seed in seeds]
+        self._begin(range(self.n))
+        return np.asarray(vector.state.T, np.float32)
+
+    def _begin(self, positions: Sequence[int]) -> None:
+        vector = self._vector
+        for i in positions:
+            vector.state[:, i] = self._generators[i].uniform(vector.low, vector.high, 4)
+            vector.steps[i] = 0
+
+    def step(self, actions: Array) -> Stepped:
+        vector = self._vector
+        observations, rewards, terminated, truncated, _ = vector.step(actions)
+        finals = {}
+        ended = np.flatnonzero(vector.prev_done)
+        if len(ended):
+            finals = {int(i): observations[i].copy() for i in ended}
+            self._begin(ended.tolist())
+            vector.prev_done[:] = False  # it would begin those episodes once more
+            observations[ended] = vector.state[:, ended].T
+        infos: list[dict[str, Any] | None] | None = [{} for _ in range(self.n)] if self._wants_infos else None
+        return Stepped(observations, rewards.astype(np.float64), terminated, truncated, finals, {}, infos)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        vector, kept = self._vector, list(positions)
+        self.n = vector.num_envs = len(kept)
+        vector.action_space = batch_space(vector.single_action_space, self.n)
+        vector.prev_done = vector.prev_done[kept]
+        if self._generators:
+            vector.state, vector.steps = vector.state[:, kept], vector.steps[kept]
+            self._generators = [self._generators[i] for i in kept]
+
+    def close(self) -> None:
+        self._vector.close()
+
+    def get_state(self) -> dict[str, Any]:
+        vector = self._vector
+        return {
+            "state": vector.state.copy(),
+            "steps": vector.steps.copy(),
+            "generators": [generator.bit_generator.state for generator in self._generators],
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._vector.reset(seed=0)
+        self._vector.state, self._vector.steps = state["state"].copy(), state["steps"].copy()
+        self._generators = [_generator_of(own) for own in state["generators"]]
+
+
+def _generator_of(state: Any) -> np.random.Generator:
+    """The generator of a state; states of before have the generator itself."""
+    if isinstance(state, np.random.Generator):
+        return copy.deepcopy(state)
+    generator = np_random(0)[0]
+    generator.bit_generator.state = state
+    return generator

@@ -1,0 +1,167 @@
+"""Copies that are ordinary Gymnasium environments, stepped one after another in this process."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from agents.environments.vector.vector_env import (
+    Array,
+    Called,
+    Copies,
+    Stepped,
+    as_error,
+    called,
+    check_shape,
+    copied_info,
+)
+from agents.processes.hanging import HungError, under_way
+
+
+class SyncCopies(Copies):
+    """Steps any environment.
+
+    Args:
+        make: Makes one environment.
+        n: How many, >= 1.
+        infos: Whether what they tell beside each step is wanted.
+    """
+
+    kind = "sync"
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], n: int, *, infos: bool = False) -> None:
+        self.n = n
+        self._wants_infos = infos
+        self._environments: list[gym.Env[Any, Any]] = []
+        try:
+            for _ in range(n):
+                self._environments.append(make())
+        except BaseException:
+            self.close()
+            raise
+        self._dead = [False] * n
+        self.single_observation_space = self._environments[0].observation_space
+        self.single_action_space = self._environments[0].action_space
+        self._shape = self.single_observation_space.shape or ()
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        observations, shape = self._empty(), self._shape
+        for i, (environment, seed) in enumerate(zip(self._environments, seeds, strict=True)):
+            under_way.begin("reset", i)
+            observation, _ = environment.reset(seed=seed)
+            check_shape(observation, shape)
+            observations[i] = observation
+        return observations
+
+    def step(self, actions: Array) -> Stepped:
+        n, shape, wants_infos = self.n, self._shape, self._wants_infos
+        observations, rewards = self._empty(), np.zeros(n, np.float64)
+        terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+        finals: dict[int, Any] = {}
+        errors: dict[int, Exception] = {}
+        infos: list[dict[str, Any] | None] = [None] * n
+        hung: set[int] = set()  # members of which a copy hangs: their others would make everybody wait as long again
+        for i, environment in enumerate(self._environments):
+            if self._dead[i] or (hung and i // under_way.of_member in hung):
+                continue
+            under_way.begin("step", i)
+            try:
+                observation, rewards[i], is_terminated, is_truncated, info = environment.step(actions[i])
+                if wants_infos:
+                    infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
+                if getattr(observation, "shape", None) != shape:
+                    check_shape(observation, shape)
+                if is_terminated or is_truncated:
+                    terminated[i], truncated[i] = is_terminated, is_truncated
+                    finals[i] = np.array(observation)  # a copy: the reset may write into the same array
+                    under_way.begin("reset", i)
+                    observation, _ = environment.reset()
+                    check_shape(observation, shape)
+                observations[i] = observation
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
+                errors[i] = as_error(error)
+                if isinstance(error, HungError):
+                    hung.add(i // under_way.of_member)
+                self._dead[i] = True
+                finals.pop(i, None)
+                rewards[i], terminated[i], truncated[i] = 0.0, False, False
+        told = infos if self._wants_infos else None
+        return Stepped(observations, rewards, terminated, truncated, finals, errors, told)
+
+    def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
+        return {i: called(self._environments[i], method, arguments) for i in copies if not self._dead[i]}
+
+    def _empty(self) -> Array:
+        space: Any = self.single_observation_space
+        return np.zeros((self.n, *space.shape), space.dtype)
+
+    def keep(self, positions: Sequence[int]) -> None:
+        kept = set(positions)
+        for i, environment in enumerate(self._environments):
+            if i not in kept:
+                environment.close()
+        self._environments = [self._environments[i] for i in positions]
+        self._dead = [self._dead[i] for i in positions]
+        self.n = len(positions)
+
+    def close(self) -> None:
+        for environment in self._environments:
+            environment.close()
+
+    def get_state(self) -> list[gym.Env[Any, Any]] | None:
+        """Copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
+        if self._copy_afresh:
+            return None
+        try:
+            return [copy.deepcopy(environment) for environment in self._environments]
+        except Exception:  # noqa: BLE001 - a foreign environment may fail to copy in any way
+            return None
+
+    @functools.cached_property
+    def _copy_afresh(self) -> bool:
+        return any(map(_copies_afresh, self._environments))
+
+    def set_state(self, state: list[gym.Env[Any, Any]]) -> None:
+        self.close()
+        self._environments = [copy.deepcopy(environment) for environment in state]
+        self.n = len(state)
+        self._dead = [False] * self.n
+
+
+def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
+    """Whether `copy.deepcopy` makes anything in it anew from a constructor's arguments, as `EzPickle` does.
+
+    Such a copy is made without complaint, but knows nothing of the episode.
+    """
+    try:
+        _Looking(io.BytesIO()).dump(environment)
+    except _MadeAnewError:
+        return True
+    except Exception:  # noqa: BLE001 - what cannot be pickled may be copied all the same
+        return _is_made_anew(environment.unwrapped)
+    return False
+
+
+class _MadeAnewError(Exception):
+    pass
+
+
+class _Looking(cloudpickle.Pickler):  # type: ignore[misc]
+    """Looks at everything that an object is made of."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if _is_made_anew(obj):
+            raise _MadeAnewError
+        return super().reducer_override(obj)
+
+
+def _is_made_anew(obj: Any) -> bool:
+    return isinstance(obj, EzPickle) and not hasattr(type(obj), "__deepcopy__")

@@ -1,0 +1,278 @@
+"""Builders of the usual networks, chosen by the observation space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.backend.tensorflow import keras
+from agents.config.network_config import usual_sizes
+from agents.environments.images import is_image
+from agents.errors import ConfigurationError, unknown_name
+from agents.networks.noisy import NoisyDense, NoisyNetwork
+
+Array = np.ndarray[Any, Any]
+Convolutions = Sequence[Sequence[int]]
+
+NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+"""Filters, kernel and stride in Mnih et al. 2015 ("Human-level control through deep reinforcement learning")."""
+
+
+MOST_UNITS = 1_000_000
+"""The most units of a layer: beyond, a number was mistyped."""
+
+
+def network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int] | None,
+    outputs: int,
+    *,
+    activation: str = "tanh",
+    convolutions: Convolutions | None = None,
+    output_scale: float | None = None,
+    head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> keras.Sequential:
+    """A network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
+
+    Args:
+        observation_space: Box; uint8 with three axes is an image [height, width, channels].
+        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.config.network_config`).
+        outputs: Size of the last axis of the result.
+        activation: Keras activation of the hidden layers.
+        convolutions: Filters, kernel and stride of each, for images. Defaults to None: those of Mnih et al. 2015.
+        output_scale: Gain of an orthogonal initialisation of the last layer (and sqrt(2), orthogonal, before it,
+            convolutions included), as policy-gradient methods use it (Andrychowicz et al. 2020, arXiv 2006.05990);
+            None for Keras's own.
+        head: The last layer, in place of a dense one.
+        behind: Layers behind that one, which turn its outputs into what the network gives.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: An image too small for the convolutions, layers without units, or an unknown activation.
+    """
+    layers = body(observation_space, hidden_sizes, activation, convolutions, orthogonal=output_scale is not None)
+    return headed(observation_space, layers, outputs, output_scale=output_scale, head=head, behind=behind, name=name)
+
+
+def body(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int] | None,
+    activation: str,
+    convolutions: Convolutions | None = None,
+    *,
+    orthogonal: bool = False,
+) -> list[keras.layers.Layer]:
+    """The layers of a network but for its last one; see `network`. Several networks may share them."""
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
+    layers = _features(observation_space, convolutions, orthogonal)
+    for size in hidden_sizes:
+        layers.append(keras.layers.Dense(size, activation=activation, kernel_initializer=_initializer(orthogonal)))
+    return layers
+
+
+def headed(
+    observation_space: spaces.Box,
+    layers: Sequence[keras.layers.Layer],
+    outputs: int,
+    *,
+    output_scale: float | None = None,
+    head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> keras.Sequential:
+    """A network of these layers and a last one; see `network`."""
+    if head is None:
+        init = keras.initializers.Orthogonal(output_scale) if output_scale is not None else "glorot_uniform"
+        head = keras.layers.Dense(outputs, kernel_initializer=init)
+    return keras.Sequential([keras.Input(observation_space.shape), *layers, head, *behind], name=name)
+
+
+def noisy_network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int] | None,
+    outputs: int,
+    *,
+    sigma: float,
+    activation: str = "relu",
+    convolutions: Convolutions | None = None,
+    head: keras.layers.Layer | None = None,
+    behind: Sequence[keras.layers.Layer] = (),
+    name: str | None = None,
+) -> NoisyNetwork:
+    """A network as `network` makes it, whose dense layers are noisy; see `agents.networks.noisy` for how it is called.
+
+    Args:
+        observation_space: As in `network`.
+        hidden_sizes: Units of the hidden noisy layers; None as in `network`.
+        outputs: Units of the last one.
+        sigma: Size of the noise at first; see `NoisyDense`.
+        activation: Keras activation of the hidden layers.
+        convolutions: As in `network`.
+        head: As in `network`, in place of a noisy one.
+        behind: As in `network`.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: As in `network`.
+    """
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
+    layers: list[keras.layers.Layer] = [
+        keras.Input(observation_space.shape),
+        *_features(observation_space, convolutions),
+    ]
+    for size in hidden_sizes:
+        layers += [NoisyDense(size, sigma), keras.layers.Activation(activation)]
+    return NoisyNetwork([*layers, head or NoisyDense(outputs, sigma), *behind], name=name)
+
+
+def critic_network(
+    observation_space: spaces.Box,
+    hidden_sizes: Sequence[int] | None,
+    n_dimensions: int,
+    *,
+    activation: str = "relu",
+    convolutions: Convolutions | None = None,
+    name: str | None = None,
+) -> keras.Model:
+    """A network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
+
+    Args:
+        observation_space: As in `network`.
+        hidden_sizes: Units of the hidden dense layers; None for the usual ones (`agents.config.network_config`).
+        n_dimensions: Dimensions of an action, which is [B, D].
+        activation: Keras activation of the hidden layers.
+        convolutions: As in `network`.
+        name: Name of the network.
+
+    Raises:
+        ConfigurationError: As in `network`.
+    """
+    hidden_sizes = _checked(observation_space, hidden_sizes, activation)
+    observations, actions = keras.Input(observation_space.shape), keras.Input((n_dimensions,))
+    x = observations
+    for layer in _features(observation_space, convolutions):
+        x = layer(x)
+    x = keras.layers.Concatenate()([x, actions])
+    for size in hidden_sizes:
+        x = keras.layers.Dense(size, activation=activation)(x)
+    return keras.Model([observations, actions], keras.layers.Dense(1)(x), name=name)
+
+
+def constant(observation_space: spaces.Box, value: float, *, name: str | None = None) -> keras.Sequential:
+    """A network that gives one learned number, [B, 1], whatever it sees."""
+    return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
+
+
+def _initializer(orthogonal: bool) -> Any:
+    """Of a hidden layer: a new one each time, as layers that share one would begin alike."""
+    return keras.initializers.Orthogonal(np.sqrt(2)) if orthogonal else "glorot_uniform"
+
+
+def _features(
+    observation_space: spaces.Box, convolutions: Convolutions | None, orthogonal: bool = False
+) -> list[keras.layers.Layer]:
+    """What comes before the dense layers."""
+    if is_image(observation_space):
+        return _of_image(observation_space.shape, NATURE if convolutions is None else convolutions, orthogonal)
+    if convolutions is not None:
+        raise ConfigurationError(
+            f"convolutions are for images (uint8 [height, width, channels]), not for {observation_space}."
+        )
+    return [keras.layers.Flatten()] if len(observation_space.shape) != 1 else []
+
+
+def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
+    """The sizes of the hidden layers, the usual ones for None."""
+    hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
+    if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
+        raise ConfigurationError(
+            f"hidden_sizes must be whole numbers >= 1 and <= {MOST_UNITS:,}, got {list(hidden_sizes)}."
+        )
+    try:
+        keras.activations.get(activation)
+    except ValueError:
+        known = [name for name in dir(keras.activations) if not name.startswith("_")]
+        raise unknown_name("activation", activation, {*known} - {"get", "serialize", "deserialize"}) from None
+    return hidden_sizes
+
+
+def of_actions(values: Any, actions: Any) -> Any:
+    """What each row's action has: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
+
+    A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
+    """
+    ops = keras.ops
+    chosen = ops.expand_dims(actions, 1) == ops.arange(values.shape[1], dtype=actions.dtype)  # [B, A]
+    if len(values.shape) == 3:
+        chosen = ops.expand_dims(chosen, 2)
+    return ops.sum(ops.where(chosen, values, 0.0), axis=1)
+
+
+def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bool) -> list[keras.layers.Layer]:
+    layers: list[keras.layers.Layer] = [keras.layers.Rescaling(1.0 / 255.0)]
+    sides = list(shape[:2])
+    for filters, kernel, stride in convolutions:
+        if min(sides) < kernel:
+            told = ", ".join(str(list(each)) for each in convolutions)
+            raise ConfigurationError(
+                f"An image must be uint8, large enough for the convolutions {told} (filters, kernel, stride; the usual "
+                f"ones need 36 pixels a side), got {shape} as [height, width, channels]: give other convolutions "
+                f"(convolutions=[[16, 3, 1]], say), or flatten it with gymnasium.wrappers.FlattenObservation."
+            )
+        sides = [(side - kernel) // stride + 1 for side in sides]
+        init = _initializer(orthogonal)
+        layers.append(keras.layers.Conv2D(filters, kernel, stride, activation="relu", kernel_initializer=init))
+    return [*layers, keras.layers.Flatten()]
+
+
+@keras.saving.register_keras_serializable("agents")
+class Atoms(keras.layers.Layer):
+    """Several outputs of each action, side by side so far, on an axis of their own."""
+
+    def __init__(self, n_atoms: int, **kwargs: Any) -> None:
+        """Args: n_atoms: how many each has."""
+        super().__init__(**kwargs)
+        self.n_atoms = n_atoms
+
+    def call(self, outputs: Any) -> Any:
+        """[B, A * Z] -> [B, A, Z]."""
+        return keras.ops.reshape(outputs, (-1, outputs.shape[1] // self.n_atoms, self.n_atoms))
+
+    def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
+        """The same in NumPy: [..., A * Z] -> [..., A, Z]."""
+        return outputs.reshape(*outputs.shape[:-1], -1, self.n_atoms)
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        return {**super().get_config(), "n_atoms": self.n_atoms}
+
+
+@keras.saving.register_keras_serializable("agents")
+class Constant(keras.layers.Layer):
+    """One learned number, whatever comes in."""
+
+    def __init__(self, value: float, **kwargs: Any) -> None:
+        """Args: value: what it begins with."""
+        super().__init__(**kwargs)
+        self.first = value
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Makes the number."""
+        self.value = self.add_weight(shape=(1,), initializer=keras.initializers.Constant(self.first))
+
+    def call(self, inputs: Any) -> Any:
+        """[B, ...] -> [B, 1]."""
+        return keras.ops.zeros((keras.ops.shape(inputs)[0], 1)) + self.value
+
+    def numpy_call(self, inputs: Array, weights: list[Array]) -> Array:
+        """The same in NumPy: [..., F] -> [..., 1]."""
+        return np.zeros((*inputs.shape[:-1], 1), np.float32) + weights[0]
+
+    def get_config(self) -> dict[str, Any]:
+        """For saving."""
+        return {**super().get_config(), "value": self.first}

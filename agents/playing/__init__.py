@@ -1,0 +1,4 @@
+"""Playing: episodes of a trained agent, on screen, as frames, as a video.
+
+Nothing in this room learns.
+"""

@@ -1,0 +1,156 @@
+"""Watching an agent: whole episodes in one environment, on screen or frame by frame."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import TimeLimit
+
+from agents.collection.collector import Collector
+from agents.contract.agent import Agent
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.training.evaluation import exploring_elsewhere
+
+Frame = np.ndarray[Any, Any]
+"""[H, W, 3] uint8."""
+
+
+class PlayedEpisode(NamedTuple):
+    """One episode that was played."""
+
+    episode_return: float
+    length: int
+    cut: bool  # whether it ended because of `max_steps`, and not by itself
+
+
+def play(
+    agent: Agent,
+    environment: EnvironmentSpec | None = None,
+    *,
+    n_episodes: int = 1,
+    max_steps: int | None = None,
+    explore: bool = False,
+    seed: int = 1_000_000,
+    render_mode: str | None = None,
+    on_frame: Callable[[Frame], None] | None = None,
+    on_episode: Callable[[PlayedEpisode], None] | None = None,
+) -> list[PlayedEpisode]:
+    """Plays episodes with an agent as it is: ``agents.play(agents.load_agent("runs/x"), render_mode="human")``.
+
+    Args:
+        agent: Who plays. Its state does not change but for its exploration stream when `explore` is set.
+        environment: Where. Defaults to what the agent was made for.
+        n_episodes: How many, >= 1. Defaults to 1.
+        max_steps: Steps after which an episode is cut off, >= 1. Defaults to None: it ends by itself.
+        explore: Whether actions are drawn as in training.
+        seed: Seed of the environment; the default is one that training does not use.
+        render_mode: Gymnasium's: ``"human"`` shows it on the screen. Defaults to None: nothing is drawn; with
+            `on_frame` it is ``"rgb_array"``.
+        on_frame: Is given every frame, the first and the last of each episode too.
+        on_episode: Is told of every episode at its end.
+
+    Returns:
+        The episodes.
+
+    Raises:
+        ConfigurationError: No environment, or one that cannot be drawn in that way; a bad number.
+    """
+    spec = environment or agent.environment
+    if spec is None:
+        raise ConfigurationError("Say where to play: the agent was made without an environment.")
+    for name, number in (("n_episodes", n_episodes), ("max_steps", max_steps)):
+        if number is not None and number < 1:
+            raise ConfigurationError(f"{name} must be >= 1, got {number}.")
+    mode = render_mode or (None if on_frame is None else "rgb_array")
+    if mode == "human":
+        require_screen()
+    modes, _ = rendering_of(spec)
+    if mode is not None and mode not in modes:
+        told = f"it has {', '.join(modes)}" if modes else "it has none"
+        raise ConfigurationError(f"{spec.label} has no render mode {mode!r}: {told}.")
+
+    def make() -> gym.Env[Any, Any]:
+        made = spec.make() if mode is None else spec.make(render_mode=mode)
+        made = made if max_steps is None else TimeLimit(made, max_steps)
+        return made if on_frame is None else _Filmed(made, on_frame)
+
+    make.__name__ = spec.label  # as errors call it
+    played: list[PlayedEpisode] = []
+    agent.refresh()
+    exploring = exploring_elsewhere(agent) if explore else contextlib.nullcontext()
+    collector = Collector(EnvironmentSpec(make, vectorization="sync"), 1, [seed])
+    try:
+        with exploring:
+            while len(played) < n_episodes:
+                collected = collector.step(agent, explore)
+                for error in collected.errors.values():
+                    raise error
+                for ended in collected.ended:
+                    cut = ended.length == max_steps and not bool(collected.transition.terminated[0])
+                    played.append(PlayedEpisode(ended.episode_return, ended.length, cut))
+                    if on_episode is not None:
+                        on_episode(played[-1])
+    finally:
+        collector.close()
+    return played
+
+
+def has_screen() -> bool:
+    """Whether there is a screen to draw on, as far as can be told."""
+    return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")))
+
+
+def require_screen() -> None:
+    """Without a screen SDL draws on nothing, silently, or ends the process.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if not has_screen():
+        raise ConfigurationError(
+            "There is no screen here (DISPLAY is not set): write a video (--video out.gif) or pictures (--frames DIR); "
+            "in Python, take the frames (on_frame)."
+        )
+
+
+def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:
+    """Returns the render modes of an environment, and how many frames a second it is meant to have."""
+    environment = spec.make()
+    try:
+        about = environment.metadata
+        return list(about.get("render_modes", ())), float(about.get("render_fps") or 30.0)
+    finally:
+        environment.close()
+
+
+class _Filmed(gym.Wrapper[Any, Any, Any, Any]):
+    """Gives away every frame. That of a reset goes with the step after it: nobody may want to see that episode."""
+
+    def __init__(self, environment: gym.Env[Any, Any], on_frame: Callable[[Frame], None]) -> None:
+        super().__init__(environment)
+        self._on_frame = on_frame
+        self._first: Frame | None = None
+
+    def reset(self, **arguments: Any) -> Any:
+        begun = self.env.reset(**arguments)
+        self._first = self._frame()
+        return begun
+
+    def step(self, action: Any) -> Any:
+        if self._first is not None:
+            self._on_frame(self._first)
+            self._first = None
+        stepped = self.env.step(action)
+        self._on_frame(self._frame())
+        return stepped
+
+    def _frame(self) -> Frame:
+        frame: Any = self.env.render()
+        return np.asarray(frame)

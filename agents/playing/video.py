@@ -1,0 +1,111 @@
+"""Frames as a video or as pictures. The files are written by imageio, which is installed when it is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.playing.play import Frame
+
+INSTALL = 'pip install "imageio[ffmpeg]"'
+SUFFIXES = (".gif", ".mp4")
+
+
+class VideoFile:
+    """A video that frames are added to: a ``.gif``, or an ``.mp4``.
+
+    A context manager; the file is there when that ends, if there was a frame.
+
+    Args:
+        path: The file; one that exists is replaced, and stays where an error ends the video (Ctrl-C is none).
+        fps: Frames a second.
+
+    Raises:
+        ConfigurationError: Another kind of file, one that cannot be written, or something is not installed.
+    """
+
+    def __init__(self, path: Path, fps: float) -> None:
+        if path.suffix.lower() not in SUFFIXES:
+            raise ConfigurationError(f"A video is {str(path)!r}: give a file that ends in {' or '.join(SUFFIXES)}.")
+        if not path.parent.is_dir():
+            raise ConfigurationError(f"The video {str(path)!r} cannot be written: make its folder first.")
+        imageio = _imageio()
+        options: dict[str, Any] = {"duration": 1000.0 / fps, "loop": 0}
+        if path.suffix.lower() == ".mp4":
+            try:
+                import imageio_ffmpeg  # noqa: F401 - only asked whether it is there
+            except ImportError:
+                raise ConfigurationError(f"Videos in MP4 need imageio-ffmpeg: {INSTALL}. Or write a .gif.") from None
+            options = {"fps": fps, "macro_block_size": 1}
+        self._even = path.suffix.lower() == ".mp4"  # players refuse odd sizes
+        self._path = path.resolve()  # where a link leads to
+        self._growing = self._path.with_name(f".{os.getpid()}.new{path.suffix}")
+        try:
+            if self._path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            self._growing.touch()
+        except OSError as error:
+            raise ConfigurationError(f"The video {str(path)!r} cannot be written: {error.strerror or error}.") from None
+        self._writer = imageio.get_writer(self._growing, mode="I", **options)
+
+    def add(self, frame: Frame) -> None:
+        """Adds a frame."""
+        if self._even:
+            height, width, _ = frame.shape
+            frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        self._writer.append_data(frame)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._writer.close()
+            if self._growing.stat().st_size and (kind is None or issubclass(kind, KeyboardInterrupt)):
+                self._growing.replace(self._path)
+        finally:
+            self._growing.unlink(missing_ok=True)
+
+
+class Pictures(contextlib.AbstractContextManager["Pictures"]):
+    """A folder that frames are written to, each as a PNG: ``000000.png``, ``000001.png``, ...
+
+    Args:
+        folder: The folder, empty; it is made.
+
+    Raises:
+        ConfigurationError: There is something in it, or imageio is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigurationError(f"{str(folder)!r} is not empty: give a folder of the frames' own.")
+        self._imageio = _imageio()
+        self._folder = folder
+        self._n = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, frame: Frame) -> None:
+        """Writes a frame."""
+        self._imageio.imwrite(self._folder / f"{self._n:06d}.png", frame)
+        self._n += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _imageio() -> ModuleType:
+    try:
+        import imageio.v2 as imageio
+    except ImportError:
+        raise ConfigurationError(f"Videos and pictures need imageio: {INSTALL}") from None
+    module: ModuleType = imageio
+    return module

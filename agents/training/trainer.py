@@ -1,0 +1,242 @@
+"""The one training loop. Every algorithm runs through it.
+
+Glossary:
+    environment step: one step of one copy of the environment. Budgets are counted in these: N copies stepped
+        once make N environment steps.
+    episode: from a reset to `terminated` or `truncated`. Its *return* is the sum of its rewards.
+    rollout: the steps that are collected for the next update; one step for DQN, `n_steps` of every copy for PPO.
+    update: what follows a rollout: one or more gradient steps.
+    gradient step: one minibatch, one step of every optimizer.
+
+What is trained is one agent, or a population: several members of one agent that go through all this in step. Each has
+a run of its own (`agents.training.run`) with its counters and episodes, and may leave before the others.
+
+On-policy and off-policy learning differ in their memory (`agents.buffers`), which says when an update is due and
+what it learns from; not in the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from agents.buffers import Batches
+from agents.buffers.join import concatenate, split
+from agents.callbacks.callback import Callback, StopAtReturn
+from agents.collection.collector import EndedEpisode
+from agents.errors import ConfigurationError, MembersFailedError
+from agents.training.call_progress import call_progress
+from agents.training.run import Budget, TrainingResult
+from agents.training.training import Training
+
+
+class Trainer(Training):
+    """Brings an agent, an environment and the agent's memory together.
+
+    Args:
+        agent: What learns: an agent, or a population.
+        environment: What it learns in: an id, a function that makes one, or a spec. Defaults to what the agent
+            was made for.
+        callbacks: Who wants to hear of it.
+        seed: Seed of environments and memory, for an agent alone. Defaults to the agent's.
+        pool: Processes that step the environments of an agent alone: their number, or a `Pool`. Defaults to None: they
+            are stepped here.
+    """
+
+    def train(
+        self,
+        *,
+        env_steps: int | None = None,
+        episodes: int | None = None,
+        criterion: float | None = None,
+        trial_count: int = 100,
+        progress: bool = True,
+    ) -> TrainingResult:
+        """Trains until the first limit is reached; called again, it goes on.
+
+        Args:
+            env_steps: Further environment steps (rounded up to whole steps of all copies). A rollout that is not
+                full by then waits in the memory: a later call goes on with it.
+            episodes: Further episodes, exactly.
+            criterion: Mean return of the last `trial_count` episodes at which to stop.
+            trial_count: Episodes for `criterion`. Defaults to 100.
+            progress: Whether a call that takes longer than five seconds prints a line as often on standard error; a
+                `Progress` callback takes its place. Defaults to True, or with the environment variable
+                ``FINDER_PROGRESS=0`` to False.
+
+        Raises:
+            ConfigurationError: No limit, or one below one.
+            NonFiniteError: A reward, a loss or an output of a network became NaN or infinite.
+        """
+        if env_steps is None and episodes is None and criterion is None:
+            raise ConfigurationError("Say how long to train: env_steps, episodes or criterion.")
+        budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
+        self.forget_stops()
+        further: list[Callback] = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
+        if progress:
+            further += call_progress(self.callbacks.callbacks)
+        with self.also_telling(*further):
+            for _ in self.iterate(budget):
+                pass
+        reason = self.run.stop_reason or "budget reached"
+        return TrainingResult(reason, self.env_steps, self.agent.gradient_steps, self.history, self.wall_seconds)
+
+    def iterate(self, budget: Budget) -> Generator[int]:
+        """The loop, as a generator: collects, updates, and gives the environment steps so far, again and again.
+
+        Several trainings can be driven in turns this way, to compare them at equal environment steps. Who was stopped
+        before, in this process or before a state was taken, stays so (`forget_stops`).
+        """
+        self.agent.refresh()
+        self.callbacks.call("on_train_begin", self)
+        try:
+            self._update_where_due(budget)  # where an earlier call was stopped, or a checkpoint written, before it
+            while self._goes_on(budget):
+                if not self.memory.due:  # it is where members have left before the update
+                    with self._clock(), self._members_fail_alone():
+                        self._collect(budget)
+                self._update_where_due(budget)
+                yield self.env_steps
+        finally:
+            self.callbacks.call_each("on_train_end", self)
+
+    def _update_where_due(self, budget: Budget) -> None:
+        with self._clock(), self._members_fail_alone():
+            while self.memory.due and not any(map(budget.is_over, self._present)):
+                self._update()
+                self.memory.updated()
+
+    def _goes_on(self, budget: Budget) -> bool:
+        """Lets members leave whose runs are over; False when none is left, or the steps are done."""
+        over = [budget.is_over(run) for run in self._present]
+        done = budget.steps_reached(self.env_steps) or all(over)
+        if done or any(over):
+            for run, is_over in zip(self._present, over, strict=True):
+                if done or is_over:
+                    self.callbacks.call("on_run_end", self, run)
+        if not done and any(over):
+            self._keep([position for position, is_over in enumerate(over) if not is_over])
+        return not done
+
+    @contextlib.contextmanager
+    def _members_fail_alone(self) -> Generator[None]:
+        try:
+            yield
+        except MembersFailedError as failure:
+            self._failed(failure.errors)
+
+    # The parts of the loop ------------------------------------------------------------------------------------
+
+    def _collect(self, budget: Budget) -> None:
+        call, wants = self.callbacks.call, self.callbacks.wants
+        n_envs = self.collector.n_envs
+        if not self.collector.started:
+            self.agent.restart(None)
+            self.collector.start()
+            if wants("on_episode_begin"):
+                for run in self._present:
+                    for environment in range(n_envs):
+                        call("on_episode_begin", self, environment, run.member)
+        call("on_rollout_begin", self)
+        self.collector.plan(budget.steps_ahead(self.env_steps, n_envs, self.memory.until_due))
+        while True:
+            step = self.collector.step(self.agent, self.agent.config.explore)
+            transition, ended, errors, renewed, infos = step
+            for environment in renewed:  # of an agent alone: populations have no pool
+                self.memory.cut([environment])
+                self.run.running.pop(environment, None)
+                call("on_episode_begin", self, environment, self.run.member)
+            for run in self._present:
+                run.env_steps += n_envs
+            self.agent.advance(n_envs)
+            self.newest_rewards = transition.rewards
+            try:
+                self.memory.add(transition, *(() if infos is None else (infos,)))
+            finally:  # who raises when rewards are to be rewritten shall cost no episode
+                if ended:
+                    self._tell_episodes(ended, budget)
+            if errors:
+                self._failed(errors)
+            call("on_step_end", self)
+            if self.memory.due or budget.steps_reached(self.env_steps) or any(map(budget.is_over, self._present)):
+                break
+        call("on_rollout_end", self)
+
+    def _tell_episodes(self, ended: list[EndedEpisode], budget: Budget) -> None:
+        seconds, raised = self.wall_seconds, None
+        for position, environment, episode_return, length in ended:
+            run = self._present[position]
+            if budget.episodes_reached(run):  # several may end with the same step; a budget is exact
+                run.running.pop(environment, None)
+                told = None
+            else:
+                told = run.end_episode(environment, episode_return, length, seconds)
+            if raised is None:
+                try:
+                    if told is not None:
+                        self._tell(position, "on_episode_end", told)
+                    self._tell(position, "on_episode_begin", environment, run.member)
+                except Exception as error:  # noqa: BLE001 - raised below, when all that have ended are noted
+                    raised = error
+            if told is not None:
+                told.user_data.clear()
+        if raised is not None:
+            raise raised
+
+    def _tell(self, position: int, event: str, *arguments: Any) -> None:
+        """Tells of one member. What a callback raises is the end of that member."""
+        try:
+            self.callbacks.call(event, self, *arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            self._failed({position: error})
+
+    def _update(self) -> None:
+        self.callbacks.call("on_update_begin", self)  # while the memory has its data: who raises here loses none
+        data = self._prepared(self.memory.take())
+        if data is None:
+            return
+        batches = self.memory.batches(data)
+        if not self.callbacks.every_gradient_step:
+            self._apply(batches)
+            return
+        for k in range(batches.indices.shape[-2]):
+            if k:
+                self.callbacks.call("on_update_begin", self)
+            self._apply(batches.of_step(k))
+            if all(run.over for run in self._present):
+                return
+
+    def _prepared(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        """The data as the agent prepares them. A member that fails at that leaves, and the others learn from theirs."""
+        while True:
+            try:
+                prepared: dict[str, Any] = self.agent.prepare(data)
+                return prepared
+            except MembersFailedError as failure:
+                self._failed(failure.errors)
+                staying = [i for i in range(len(self._present)) if i not in failure.errors]
+                if not staying:
+                    return None
+                parts = split(data, len(self._present), self.memory.member_axis)
+                data = concatenate([parts[i] for i in staying], self.memory.member_axis)
+                for position in failure.errors:
+                    self.callbacks.call("on_run_end", self, self._present[position])
+                self._keep(staying)
+
+    def _apply(self, batches: Batches) -> None:
+        update = self.agent.update(batches)
+        if update.priorities is not None:
+            self.memory.learned(update.priorities)
+        losses, finite = np.atleast_1d(update.loss).tolist(), np.atleast_1d(update.finite)
+        tells = self.callbacks.wants("on_update_end")
+        for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):
+            run.newest_loss = loss
+            if tells:
+                self._tell(position, "on_update_end", update.of(position, run.member))
+        for position in np.flatnonzero(~finite).tolist():
+            if not self._present[position].over:
+                error = update.of(position).why_not_finite(self.env_steps, self.agent.gradient_steps)
+                self._failed({position: error})

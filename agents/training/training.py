@@ -1,0 +1,261 @@
+"""What a training consists of, apart from its loop: agent, environments, memory, runs, callbacks, and their state."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from agents.buffers import RewritingMemory, Trajectory
+from agents.buffers.rewriting import check_goes_on
+from agents.callbacks.callback import Callback, CallbackList
+from agents.collection.collector import Collector
+from agents.collection.pool import Pool
+from agents.contract.agent import Agent
+from agents.contract.learner import Learner
+from agents.environments import EnvironmentSpec
+from agents.environments.transforms import check_same_spaces
+from agents.errors import ConfigurationError, NonFiniteError
+from agents.training.run import History, Run
+
+if TYPE_CHECKING:
+    from agents.collection.pool_collector import PoolCollector
+
+Array = np.ndarray[Any, Any]
+
+
+class Training:
+    """The parts of a training, the members that are there, and what others may do to it; see `Trainer`."""
+
+    def __init__(
+        self,
+        agent: Learner,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        *,
+        callbacks: Iterable[Callback] = (),
+        seed: int | None = None,
+        pool: int | Pool | None = None,
+    ) -> None:
+        spec = agent.environment if environment is None else EnvironmentSpec.of(environment)
+        if spec is None:
+            raise ConfigurationError("Trainer needs an environment: the agent was made without one.")
+        self.agent: Any = agent  # a Learner; whoever made it knows which
+        self.environment = spec
+        self.callbacks = CallbackList(callbacks)
+        seeds = agent.seeds if seed is None else (seed,)
+        self.runs = [Run(member, seed) for member, seed in enumerate(seeds)]
+        """The run of every member, also of those that have left; one for an agent alone."""
+        self._present = list(self.runs)  # by position: those whose members are there
+        n_envs = agent.config.n_envs
+        self.memory = agent.new_memory(n_envs, seeds)
+        rewrites = self.callbacks.wants("on_trajectory")
+        if rewrites and pool is not None:
+            raise ConfigurationError(
+                "on_trajectory needs what environments tell beside their steps: train without a pool."
+            )
+        if rewrites:
+            self.memory = RewritingMemory(self.memory, len(seeds), n_envs, self._rewrite)
+        self.collector: Collector | PoolCollector = (
+            Collector(spec, n_envs, seeds, infos=rewrites)
+            if pool is None
+            else Pool.of(pool).collector(agent, spec, seeds, self.memory)
+        )
+        try:
+            check_same_spaces(spec.label, self.collector.environments, agent)
+            if isinstance(agent, Agent):
+                agent.speak_to(spec)
+        except BaseException:
+            self.close()
+            raise
+        self.newest_rewards: Array | None = None
+        """Rewards of the newest step of every copy of the environment, of all members; None before the first."""
+        self._worked_seconds = 0.0
+        self._working_since: float | None = None
+        self.went_on = False
+        """Whether it goes on from a state, be it of the very beginning."""
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The members that are there, by position."""
+        return tuple(run.member for run in self._present)
+
+    @property
+    def run(self) -> Run:
+        """The run of an agent alone; of a population, that of the first member that is there."""
+        return self._present[0]
+
+    @property
+    def history(self) -> History:
+        """The episodes of `run`."""
+        return self.run.history
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of each member that is there: they go in step."""
+        return self.run.env_steps
+
+    @property
+    def newest_loss(self) -> float | None:
+        """Loss of the newest update of `run`."""
+        return self.run.newest_loss
+
+    @property
+    def wall_seconds(self) -> float:
+        """Seconds of training so far, without what passed between turns of the loop."""
+        running = 0.0 if self._working_since is None else time.perf_counter() - self._working_since
+        return self._worked_seconds + running
+
+    @contextlib.contextmanager
+    def also_telling(self, *callbacks: Callback) -> Generator[None]:
+        """Further callbacks, after the trainer's own, for as long as the block lasts."""
+        before = self.callbacks
+        told = CallbackList([*before.callbacks, *callbacks])
+        if told.wants("on_trajectory") and not isinstance(self.memory, RewritingMemory):
+            raise ConfigurationError("A callback with on_trajectory must be given to the trainer when that is made.")
+        self.callbacks = told
+        try:
+            yield
+        finally:
+            self.callbacks = before
+
+    def stop(self, reason: str, member: int | None = None) -> None:
+        """Asks a member, or all, to stop after the current step of the environments. The first reason stays."""
+        for run in self._present if member is None else [self.runs[member]]:
+            run.stop_reason = run.stop_reason or reason
+
+    def forget_stops(self) -> None:
+        """Lets go on whoever was asked to stop before."""
+        for run in self._present:
+            run.stop_reason = None
+
+    def position(self, member: int) -> int:
+        """Where a member stands among those that are there.
+
+        Raises:
+            ValueError: It has left.
+        """
+        return self.present.index(member)
+
+    def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
+        """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
+        position = None if member is None else self.position(member)
+        self.agent.set_hyperparameter(name, value, position)
+        self.memory.set_hyperparameter(name, value, position)
+
+    def fail(self, error: Exception, member: int) -> None:
+        """Says that a member cannot go on. It leaves a population; of an agent alone the error is raised."""
+        self._failed({self.position(member): error})
+
+    def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> list[Any]:
+        """Calls a method of the copies of the environment, found through their wrappers, wherever they are.
+
+        Call it from a callback, or while nobody trains: between two steps. With a pool, steps that were collected
+        before may still be told of after it (`collector.steps_ahead`).
+
+        Args:
+            method: Its name.
+            *arguments: What it is given.
+            member: Whose copies. Defaults to None: those of all members that are there.
+
+        Returns:
+            What each copy gave, in order, without those that have raised an error before.
+
+        Raises:
+            ConfigurationError: The environment has no such method, or its copies are stepped as one (``"native"``,
+                ``"envpool"``).
+            ValueError: The member has left.
+            Exception: What a copy raised; the others were called all the same.
+        """
+        return self.collector.call(method, arguments, None if member is None else self.position(member))
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self.collector.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What the loop does with it -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _clock(self) -> Generator[None]:
+        self._working_since = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._worked_seconds, self._working_since = self.wall_seconds, None
+
+    def _keep(self, positions: list[int]) -> None:
+        self._present = [self._present[position] for position in positions]
+        self.agent.keep(positions)
+        self.memory.keep(positions)
+        self.collector.keep(positions)
+
+    def _failed(self, errors: dict[int, Exception]) -> None:
+        """Notes which members cannot go on. An agent alone has nobody who goes on without it: its error is raised."""
+        for position, error in errors.items():
+            if not self.agent.members_fail_alone:
+                raise error
+            if not self._present[position].over:
+                self._present[position].error = error
+
+    def _rewrite(self, trajectory: Trajectory) -> None:
+        """Lets callbacks rewrite a trajectory. A member whose rewards they leave without a number fails."""
+        position = trajectory.member
+        trajectory.member = self._present[position].member
+        self.callbacks.call("on_trajectory", self, trajectory)
+        try:
+            trajectory.check()
+        except NonFiniteError as error:
+            self._failed({position: error})
+
+    # State ----------------------------------------------------------------------------------------------------
+
+    def get_state(self, *, environments: bool = True) -> dict[str, Any]:
+        """Everything of the runs: agent, memory, environments, counters and episodes.
+
+        Args:
+            environments: Whether the environments as they stand are in it. Without them, as where they cannot be
+                copied, whoever goes on from this state begins new episodes (`Collector.set_state`).
+        """
+        return {
+            "agent": self.agent.get_state(),
+            "memory": self.memory.get_state(),
+            "collector": self.collector.get_state(environments=environments),
+            "runs": [run.get_state() for run in self.runs],
+            "present": list(self.present),
+            "wall_seconds": self.wall_seconds,
+        }
+
+    def set_state(self, state: dict[str, Any], members: Collection[int] | None = None) -> None:
+        """Goes on where `get_state` was called; see `Collector.set_state` for environments that cannot be copied.
+
+        Args:
+            state: What `get_state` gave, of as many runs.
+            members: Of a population, the only members that go on, of those that were there. Defaults to `None`: all.
+        """
+        if len(state["runs"]) != len(self.runs):
+            raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
+        if list(self.present) != state["present"]:
+            self._keep([self.position(member) for member in state["present"]])
+        check_goes_on(self.memory, state["memory"])
+        self.went_on = True
+        self.agent.set_state(state["agent"])
+        self.memory.set_state(state["memory"])
+        self.collector.set_state(state["collector"])
+        if state["collector"]["started"] and state["collector"]["environments"] is None:
+            self.memory.cut()
+        self.runs = [Run.of_state(run) for run in state["runs"]]
+        if state["collector"]["environments"] is None:
+            for run in self.runs:
+                run.running.clear()  # of episodes that nobody goes on with
+        self._present = [self.runs[member] for member in state["present"]]
+        self._worked_seconds = state["wall_seconds"]
+        if members is not None and not set(self.present) <= set(members):
+            self._keep([position for position, member in enumerate(self.present) if member in members])

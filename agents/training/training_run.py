@@ -1,0 +1,159 @@
+"""The run of a training function of the user's own: what it is told of its run, and what it tells of it.
+
+In a study, Finder makes the run. Outside of one, whoever calls the function does::
+
+    with agents.TrainingRun("CartPole-v1", seed=0, env_steps=1_000_000) as run:
+        train(run, learning_rate=3e-4)
+    print(run.history.mean_return())
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from agents.callbacks.callback import Episode
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError, NonFiniteError
+from agents.training.run import Budget, History, Run, RunningEpisode
+
+
+class RunEnded(BaseException):
+    """The run is over: its budget is used, or its trial was pruned or stopped.
+
+    `TrainingRun.report` raises it, so that the function ends there. Let it through; `finally:` blocks and context
+    managers run as ever. It is no `Exception`, so that ``except Exception:`` does not catch it by accident.
+    """
+
+
+class TrainingRun:
+    """What a training function is given of its run.
+
+    A context manager, which takes the `RunEnded` of a run at its end.
+
+    Args:
+        environment: What to train in: an id, a function that makes one, or a spec.
+        seed: Seed of everything in this run.
+        env_steps: Its budget in environment steps, or None.
+        episodes: Its budget in episodes, or None.
+        told: Is called with every episode.
+
+    Attributes:
+        environment: What to train in: ``run.environment.make()`` makes it, as often as is wanted.
+        seed: Seed of everything in this run. The global generators of Python, NumPy and PyTorch are seeded with it
+            already, in a study.
+        env_steps: The run's budget in environment steps, or None.
+        episodes: The run's budget in episodes, or None.
+    """
+
+    def __init__(
+        self,
+        environment: str | Callable[..., Any] | EnvironmentSpec,
+        *,
+        seed: int = 0,
+        env_steps: int | None = None,
+        episodes: int | None = None,
+        told: Callable[[Episode], None] = lambda episode: None,
+    ) -> None:
+        self.environment = EnvironmentSpec.of(environment)
+        self.seed = seed
+        self.env_steps = env_steps
+        self.episodes = episodes
+        self.progress = Run(seed=seed)
+        """How far it is."""
+        self.ended = False
+        """Whether it is over: then nothing is reported any more."""
+        self._budget = Budget(env_steps=env_steps, episodes=episodes)
+        self._told = told
+        self._began = time.perf_counter()
+        self._reporting = threading.RLock()
+
+    @property
+    def history(self) -> History:
+        """The episodes so far."""
+        return self.progress.history
+
+    def report(
+        self,
+        episode_return: float,
+        length: int | None = None,
+        loss: float | None = None,
+        *,
+        env_steps: int | None = None,
+        custom_metrics: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """An episode has ended.
+
+        Args:
+            episode_return: Sum of its rewards; or whatever else you judge the run by, of which more is better.
+            length: Its steps. Defaults to the environment steps since the last report.
+            loss: Loss of the newest update. Defaults to None: there was none.
+            env_steps: Environment steps of the whole run so far. Defaults to those at the last report and `length`;
+                give them where several copies of the environment are stepped, or steps belong to no episode.
+            custom_metrics: Further numbers that were measured of it, by name.
+
+        Raises:
+            RunEnded: The run is over.
+            NonFiniteError: Return or loss is NaN or infinite: the run cannot go on.
+            ConfigurationError: Steps that cannot be.
+        """
+        with self._reporting:  # the function may have threads of its own
+            if self.ended:
+                raise RunEnded
+            try:
+                episode = self._episode(episode_return, length, loss, env_steps, custom_metrics)
+            except Exception as error:
+                self.progress.error, self.ended = error, True  # also where the function catches it
+                raise
+            self.progress.env_steps, self.progress.newest_loss = episode.env_steps, episode.loss
+            self.history.add(episode)
+            self._told(episode)
+            if self.is_over():
+                self.ended = True
+                raise RunEnded
+
+    def is_over(self) -> bool:
+        """Whether its budget is used, or it was stopped."""
+        budget, run = self._budget, self.progress
+        return (
+            run.over
+            or (budget.env_steps is not None and run.env_steps >= budget.env_steps)
+            or (budget.episodes is not None and len(run.history.returns) >= budget.episodes)
+        )
+
+    def _episode(self, episode_return: Any, length: Any, loss: Any, env_steps: Any, metrics: Any) -> Episode:
+        before = self.progress.env_steps
+        if length is None and env_steps is None:
+            raise ConfigurationError(
+                "report(...) must know how far the run is: give the episode's length, or env_steps."
+            )
+        at = before + int(length) if env_steps is None else int(env_steps)
+        own_length = at - before if length is None else int(length)
+        if own_length < 0 or at < max(before, 1):
+            raise ConfigurationError(
+                f"report(...) was told of env_steps={at} and length={own_length} after env_steps={before}: "
+                f"env_steps are those of the whole run so far, and never become less."
+            )
+        number, own_loss = float(episode_return), None if loss is None else float(loss)
+        for name, value in (("episode_return", number), ("loss", own_loss)):
+            if value is not None and not np.isfinite(value):
+                raise NonFiniteError(
+                    f"report(...) was told of {name}={value} after {at:,} environment steps"
+                    + (": leave the loss out where there was no update." if name == "loss" else ".")
+                )
+        seconds = time.perf_counter() - self._began
+        index, notes = len(self.history.returns), self.progress.running.pop(0, RunningEpisode())
+        measured = {**notes.custom_metrics, **metrics}
+        return Episode(index, at, number, own_length, own_loss, seconds, 0, 0, measured, notes.user_data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self.ended = True
+        return kind is not None and issubclass(kind, RunEnded)

@@ -1,0 +1,165 @@
+"""The commands for studies on many machines: `submit`, `worker`, `serve`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.errors import ConfigurationError
+from agents.shared_objects.addresses import reachable
+from finder.cli.access import (
+    Host,
+    Insecure,
+    NewToken,
+    TlsCert,
+    TlsKey,
+    page_commands,
+    say_who_is_let_in,
+    token_commands,
+)
+from finder.cli.parameters import (
+    Executor,
+    InsteadOfTheFiles,
+    Json,
+    NewName,
+    NJobs,
+    NTrials,
+    Output,
+    Population,
+    Quiet,
+    Storage,
+    StudyFile,
+    StudyName,
+    said,
+)
+from finder.cli.session import run_search
+from finder.cli.trusting import AllowModule
+from finder.progress.console import errors, print_json, results, say_commands, storage_for_file
+from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from finder.search.results import SearchResult
+    from finder.search.search import Observer
+
+
+def submit(
+    file: StudyFile,
+    *,
+    n_trials: NTrials = None,
+    storage: InsteadOfTheFiles = None,
+    study_name: NewName = None,
+    json: Json = False,
+) -> int:
+    """Put the study that a TOML file describes into a storage without running it; `finder worker` does that."""
+    from finder.finders.tuning import submit_file
+    from studies.spec.spec_file import read_file
+
+    storage = storage_for_file(read_file(file).data.get("storage"), storage)
+    study, n_left = submit_file(file, **said(n_trials=n_trials, storage=storage, name=study_name))
+    with study:
+        if study.storage.url == "memory":
+            raise ConfigurationError("A study in memory ends with this command: give a --storage.")
+        if json:
+            print_json({"study": study.name, "storage": study.storage.label, "n_left": n_left})
+            return 0
+        for note in study.notes:
+            errors().print(note)
+        results().print(f"{study.name} in {study.storage.label}: {counted(n_left, 'trial')} to run", soft_wrap=True)
+        where = storage_flag(study.storage.label)
+        say_commands(
+            "Next",
+            [
+                (f"finder worker {shlex.quote(study.name)}{where}", _whoever_runs_it(study.storage.shared)),
+                (f"finder studies{where}", "how far it is"),
+            ],
+        )
+    return 0
+
+
+def _whoever_runs_it(shared: bool) -> str:
+    return f"runs it; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
+
+
+def worker(
+    context: typer.Context,
+    study: StudyName,
+    *,
+    storage: Storage = None,
+    n_jobs: NJobs = None,
+    executor: Executor = None,
+    population: Population = None,
+    allow_module: AllowModule = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Help with a study, from this or another machine, until it is done.
+
+    In a database, or behind finder serve, a study may have any number of workers. A file has one writer.
+    """
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.finders.worker import work
+
+        where = storage or DEFAULT_STORAGE
+        allowed = allow_module or ()
+        return work(
+            *(study, where), executor=executor, n_jobs=n_jobs, population=population, observer=observer,
+            allow_modules=allowed,
+        )  # fmt: skip
+
+    return run_search(search, Output(context.obj, json, quiet))
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the proxy; 0 takes a free one.")] = 13000,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 takes a free one.")
+    ] = 8080,
+    storage: Storage = None,
+    *,
+    new_token: NewToken = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    insecure: Insecure = False,
+) -> int:
+    """Let workers on other machines use a storage through this one, and show it in optuna-dashboard, until Ctrl-C.
+
+    Other machines need the token: set FINDER_TOKEN to the same one here and there.
+    """
+    import optuna
+
+    from studies.servers.dashboard import make_dashboard
+    from studies.servers.proxy import make_proxy
+    from studies.storage.access import Access, is_loopback
+    from studies.storage.storage import open_storage
+
+    access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # what workers do is shown by them, and by the dashboard
+    with open_storage(storage or DEFAULT_STORAGE) as opened:
+        proxy, bound = make_proxy(opened, host, port, access)
+        if opened.optuna.get_all_studies():
+            errors().print("Drawing the figures of the studies ...", style="dim")
+        else:
+            errors().print(f"There is no study in {opened.label} yet.")
+        with make_dashboard(opened, host, dashboard_port, flag="--dashboard-port", access=access) as dashboard:
+            proxy.start()
+            told, s = reachable(host), "s" if access.has_tls else ""
+            address, page = f"grpc{s}://{told}:{bound}", f"http{s}://{told}:{dashboard.server_port}/dashboard"
+            results().print(address, soft_wrap=True)
+            results().print(page, soft_wrap=True)
+            say_who_is_let_in(access, host)
+            where = "on this machine" if is_loopback(host) else "from any machine that reaches this one"
+            worker_command = (f"finder worker STUDY --storage {address}", where)
+            say_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])
+            errors().print("Ctrl-C ends it.", style="dim")
+            try:
+                dashboard.serve_forever(poll_interval=0.2)
+            except KeyboardInterrupt:
+                return 0
+            finally:
+                proxy.stop(grace=2.0).wait()
+    return 0

@@ -1,0 +1,147 @@
+"""The command `play`: episodes of a trained agent, on screen, as a video, as pictures, or for their returns alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from agents.errors import ConfigurationError
+from finder.cli import values
+from finder.cli.commands.play_words import PlayingProgress, print_episodes, summary_of
+from finder.cli.foreign import foreign_output_on_stderr
+from finder.cli.parameters import Json
+from finder.cli.trusting import AllowModule, Trust
+from finder.progress.console import errors, print_json, say_commands, say_error
+
+if TYPE_CHECKING:
+    from agents.checkpoints.header import CheckpointHeader
+
+
+def play(  # noqa: PLR0917 - a command's flags
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of a run, whose newest checkpoint plays; or a checkpoint's file.",
+            show_default=False,
+        ),
+    ],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes.")] = 1,
+    video: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a video instead: a .gif or an .mp4.", show_default=False),
+    ] = None,
+    frames: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every frame as a PNG into this folder.", show_default=False),
+    ] = None,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cut episodes off after so many steps (default: the environment's time limit; without one ten times "
+            "the mean episode of training, at least 1,000).",
+            show_default=False,
+        ),
+    ] = None,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Show nothing and print returns, as happens without a screen.")
+    ] = False,
+    explore: Annotated[bool, typer.Option("--explore", help="Draw actions as in training.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="Of a folder, take the best checkpoint.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the environment.")] = 1_000_000,
+    env_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Other arguments of the environment.", show_default=False)
+    ] = None,
+    trust: Trust = False,
+    allow_module: AllowModule = None,
+    json: Json = False,
+) -> int:
+    """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns alone.
+
+    Several episodes end with their mean return and its 95% interval.
+    """
+    from agents.playing.play import has_screen
+
+    arguments = values.json_object(env_kwargs, "--env-kwargs")
+    draws = video is not None or frames is not None
+    if headless and draws:
+        raise ConfigurationError("--headless draws nothing: leave it out, --video and --frames need no screen.")
+    on_screen = not draws and not headless and has_screen()
+    if not on_screen:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # or SDL complains that there is no screen
+    from agents.checkpoints.file import find, load_agent
+    from agents.checkpoints.header import header_of
+
+    path = find(checkpoint, best=best)
+    header = header_of(path)
+    _say_begin(header, path)
+    from agents.backend.silence import import_tensorflow
+    from agents.environments.time_limits import limit_without_one, time_limit
+
+    limit = None
+    playing = PlayingProgress(episodes)
+    try:
+        with foreign_output_on_stderr(), playing:
+            import_tensorflow()
+            agent = load_agent(path, trust=trust, allow_modules=allow_module or ())
+            assert agent.environment is not None  # every checkpoint says where its agent learned
+            where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
+            limit = time_limit(where)
+            mean_length = header.env_steps / header.episodes if header.episodes else 0.0
+            most = max_steps or (limit_without_one([mean_length]) if limit is None else None)
+            shown: dict[str, Any] = {"n_episodes": episodes, "max_steps": most, "explore": explore, "seed": seed}
+            shown |= {"on_episode": playing, "render_mode": "human" if on_screen else None}
+            _play(agent, where, video, frames, shown)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever an environment or its screen raises
+        say_error(f"{header.environment} cannot be played: {type(error).__name__}: {error}")
+        return 1
+    finally:
+        if not json:
+            print_episodes(playing.played, limit)
+    if json:
+        together = summary_of(playing.played, limit)._asdict() if len(playing.played) > 1 else {}
+        print_json({"checkpoint": str(path), "episodes": [each._asdict() for each in playing.played], **together})
+    for written in (video, frames):
+        if written is not None:
+            errors().print(Text(f"written to {written}", "dim"), soft_wrap=True)
+    if not draws and not on_screen and not json:
+        same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs]) + ["--trust"] * trust
+        same += [word for each in allow_module or () for word in ("--allow-module", each)]
+        say_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
+    return 0
+
+
+def _say_begin(header: CheckpointHeader, path: Path) -> None:
+    trained = f"{header.algorithm} on {header.environment}, trained for {header.env_steps:,} environment steps · {path}"
+    errors().print(Text.assemble(("Playing ", "bold"), trained), soft_wrap=True)
+
+
+def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown: dict[str, Any]) -> None:
+    from agents.playing.play import play, rendering_of
+    from agents.playing.video import Pictures, VideoFile
+
+    with ExitStack() as stack:
+        targets: list[Any] = []
+        if frames is not None:
+            targets.append(stack.enter_context(Pictures(frames)))
+        if video is not None:  # last: what is there stays as it is where something else is wrong
+            targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
+        if not targets:
+            play(agent, where, **shown)
+            return
+
+        def add(frame: Any) -> None:
+            for target in targets:
+                target.add(frame)
+
+        play(agent, where, on_frame=add, **shown)

@@ -1,0 +1,122 @@
+"""Print the progress of `finder play`, each episode, and the mean of all of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from rich.spinner import Spinner
+from rich.text import Text
+
+from finder.progress.console import display, errors, results
+from finder.progress.guarded_live import GuardedLive
+from studies.words import counted, interval_text, number_text
+
+if TYPE_CHECKING:
+    from agents.playing.play import PlayedEpisode
+
+_LISTED = 20
+"""Episodes up to which each has a line."""
+
+_LINE_SECONDS = 5.0
+
+
+class Summary(NamedTuple):
+    """Several episodes together.
+
+    Attributes:
+        mean_return: Their mean return.
+        low: The lower end of the mean's 95% interval.
+        high: The upper end.
+    """
+
+    mean_return: float
+    low: float
+    high: float
+
+
+def summary_of(played: Sequence[PlayedEpisode], time_limit: int | None) -> Summary:
+    """Return the mean return of episodes, with Student's interval, which ends where returns do.
+
+    Args:
+        played: At least two episodes.
+        time_limit: Steps after which the environment truncates episodes, None where it does not.
+    """
+    from scipy import stats
+
+    from studies.statistics.bounds import ReturnsSeen, bounds_of
+
+    returns = [episode.episode_return for episode in played]
+    n, mean = len(returns), math.fsum(returns) / len(returns)
+    deviation = math.sqrt(math.fsum((each - mean) ** 2 for each in returns) / (n - 1))
+    half = float(stats.t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
+    a_step = [episode.episode_return / episode.length for episode in played]
+    seen = ReturnsSeen(min(returns), max(returns), 0, 0, min(a_step), max(a_step))
+    bounds = bounds_of(seen, time_limit)
+    return Summary(mean, max(mean - half, bounds.least), min(mean + half, bounds.most))
+
+
+def print_episodes(played: Sequence[PlayedEpisode], time_limit: int | None) -> None:
+    """Print the return of each episode, where they are few, and what they come to together."""
+    for number, episode in enumerate(played, 1):
+        ended = "   cut off" if episode.cut else ""
+        told = f"episode {number}   return {number_text(episode.episode_return)}   {counted(episode.length, 'step')}"
+        if len(played) <= _LISTED:
+            results().print(told + ended)
+    if len(played) > 1:
+        mean, low, high = summary_of(played, time_limit)
+        line = Text.assemble((f"mean return {number_text(mean)}", "bold green"))
+        line.append(f"   95% interval {interval_text(low, high)}   {counted(len(played), 'episode')}")
+        if n_cut := sum(episode.cut for episode in played):
+            line.append(f", {n_cut} of them cut off")
+        results().print(line)
+
+
+class PlayingProgress:
+    """Shows how many episodes have been played. A context manager; it is called with each episode.
+
+    Args:
+        n_episodes: Episodes that will be played.
+        quiet: Whether nothing is shown.
+    """
+
+    def __init__(self, n_episodes: int, quiet: bool = False) -> None:
+        self.played: list[PlayedEpisode] = []
+        self._n_episodes = n_episodes
+        self._console = errors()
+        self._told_at = time.monotonic()
+        self._quiet = quiet
+        live = not quiet and self._console.is_terminal and not self._console.is_dumb_terminal
+        self._spinner = Spinner("dots")
+        self._live = GuardedLive(self._draw, display(), lambda error: None) if live else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, episode: PlayedEpisode) -> None:
+        """An episode has ended."""
+        self.played.append(episode)
+        silent = self._quiet or (self._live is not None and not self._live.failed)
+        if not silent and time.monotonic() - self._told_at >= _LINE_SECONDS:
+            self._told_at = time.monotonic()
+            self._console.print(Text(f"  {self._text()}"))
+
+    def _text(self) -> str:
+        played = list(self.played)  # a copy: a display reads while episodes end
+        if not played:
+            return "starting"
+        mean = math.fsum(episode.episode_return for episode in played) / len(played)
+        return f"{len(played)} of {counted(self._n_episodes, 'episode')}, mean return {number_text(mean)}"
+
+    def _draw(self) -> Spinner:
+        self._spinner.update(text=Text(self._text(), style="dim"))
+        return self._spinner

@@ -1,0 +1,32 @@
+"""The command `plot`: several long runs side by side. It needs no TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.progress.console import results
+
+
+def plot(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders of runs (finder train).", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where, an HTML file.")] = Path(
+        "finder-runs.html"
+    ),
+    window: Annotated[int, typer.Option(min=1, help="Episodes that each point is the mean of.")] = 100,
+) -> int:
+    """Draw returns and losses of runs, one HTML file, and print its path."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(
+            f"--output is {str(output)!r}: give a file that ends in .html; the picture in it can be saved as PNG."
+        )
+    from finder.long_run.histories import histories_data, write_histories
+
+    results().print(str(write_histories(histories_data(runs, window), output)), soft_wrap=True)
+    return 0

@@ -1,0 +1,121 @@
+"""The command `replay`: search policies over a table of finished runs. Nothing is trained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli.parameters import Json
+from finder.progress.console import errors, print_json, results, table
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from studies.policies.replay import Replayed
+    from studies.policies.run_table import RunTable
+
+
+def replay(  # noqa: PLR0917 - a command's flags
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="A .csv or .parquet file of finished runs: config, seed, env_steps, return; any further columns are "
+            "the configuration.",
+        ),
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="race, default, keep-top, halving, hyperband, random, tpe-median or grid; may be repeated."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="What a search may spend: 10% of training all runs of the table, or a number of runs.")
+    ] = "10%",
+    replays: Annotated[int, typer.Option(min=1, help="Searches for each policy, with other seeds each.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the replays.")] = 0,
+    json: Json = False,
+) -> int:
+    """Try search policies on a table of finished runs; nothing is trained."""
+    from studies.policies import make_policy
+    from studies.policies.replay import coverage, replay_often
+    from studies.policies.run_table import RunTable
+
+    names = policy or ["race"]
+    policies = {name: make_policy(name) for name in names}
+    runs = RunTable.read(path)
+    spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
+    told = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
+    held = {
+        name: coverage(runs, policies[name], budget=spend, n=replays, seed=seed)
+        for name, each in told.items()
+        if any(result.decision.interval for result in each)
+    }
+    rows = [{"policy": name, **_row(runs, each, held.get(name))} for name, each in told.items()]
+    if json:
+        print_json({"table": path, "budget": spend, "replays": replays, "policies": rows})
+        return 0
+    listed = table(
+        "policy",
+        "close",
+        "regret",
+        "runs",
+        "rate",
+        "covered",
+        "picks most often",
+        numbers=("close", "regret", "runs", "rate", "covered"),
+    )
+    for row in rows:
+        listed.add_row(
+            row["policy"],
+            f"{row['within_5_percent']:.0%}",
+            f"{row['mean_regret']:.1%}",
+            f"{row['mean_cost']:.1f}",
+            "" if row["within_factor_3"] is None else f"{row['within_factor_3']:.0%}",
+            "" if row["covered"] is None else f"{row['covered']:.0%}",
+            f"{row['pick']} ({row['pick_share']:.0%})",
+        )
+    errors().print(
+        f"{counted(len(runs.configs), 'config')} × {counted(len(runs.seeds), 'seed')}, of which each search sees "
+        f"{len(runs.seeds) // 2}; it may spend {spend:g} whole runs; {replays} replays a policy"
+    )
+    results().print(listed)
+    errors().print(
+        "close: picks that are worse than the best by at most 5% of the range of all configs, on seeds that were not "
+        "seen · regret: by how much in the mean (below 0: better there) · runs: spent, in whole runs · rate: picks "
+        "within a factor of 3 of the middle of the best learning rates of their kind · covered: stated 95% intervals "
+        "that hold what the pick is worth, where the seeds of the table are drawn with replacement"
+    )
+    return 0
+
+
+def _runs_of(budget: str, n_runs: int) -> float:
+    number, percent, rest = budget.strip().partition("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = float("nan")
+    runs = value / 100 * n_runs if percent else value
+    if rest or not 0 < runs < float("inf"):
+        raise ConfigurationError(f"--budget must be a share such as 10% or a number of runs > 0, got {budget!r}.")
+    return runs
+
+
+def _row(runs: RunTable, replayed: Sequence[Replayed], covered: float | None) -> dict[str, Any]:
+    from studies.policies.replay import summary
+
+    told = summary(replayed)
+    pick, times = Counter(each.decision.pick for each in replayed).most_common(1)[0]
+    return {
+        "within_5_percent": told.close,
+        "mean_regret": told.regret,
+        "mean_cost": told.cost,
+        "within_factor_3": told.within_factor_3,
+        "mean_decades": told.decades,
+        "covered": covered,
+        "pick": runs.configs[pick],
+        "pick_share": times / len(replayed),
+    }

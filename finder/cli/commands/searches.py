@@ -1,0 +1,285 @@
+"""The commands that search: `lr`, `opt`, `agents`, `tune`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli import values
+from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
+from finder.cli.session import run_range_test, run_search
+from finder.progress.console import environment_flags, say_commands, say_error
+from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.errors import StudyError
+
+if TYPE_CHECKING:
+    from finder.search.results import SearchResult
+    from finder.search.search import Observer
+
+_RATES = "The candidates"
+_N_OF_LOSSES = 300
+"""Rates of a range test that watches losses: gradient steps are cheap, and too few of them favour rates too high."""
+
+StartLR = Annotated[
+    float | None,
+    typer.Option(help="Smallest rate (default 1e-5; range test 1e-6).", show_default=False, rich_help_panel=_RATES),
+]
+EndLR = Annotated[
+    float | None,
+    typer.Option(help="Largest rate (default 0.1; range test 1).", show_default=False, rich_help_panel=_RATES),
+]
+NRates = Annotated[
+    int | None,
+    typer.Option(
+        help="Rates, evenly spaced on a log axis (default 16; range test of losses 300, of returns 100).",
+        show_default=False,
+        rich_help_panel=_RATES,
+    ),
+]
+Rates = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="The rates themselves: 1e-4,3e-4,1e-3.", rich_help_panel=_RATES),
+]
+
+Extend = Annotated[
+    bool,
+    typer.Option(
+        "--extend/--no-extend",
+        help="Try further rates where the best one is at the edge of the range (default: yes).",
+        show_default=False,
+        rich_help_panel=_RATES,
+    ),
+]
+
+
+@with_search_options
+def lr(
+    agent: Agent,
+    *,
+    start_lr: StartLR = None,
+    end_lr: EndLR = None,
+    n_rates: NRates = None,
+    rates: Rates = None,
+    optimizer_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which of the agent's optimizers; all by default.", rich_help_panel=_RATES),
+    ] = None,
+    extend: Extend = True,
+    range_test: Annotated[
+        bool,
+        typer.Option(
+            "--range-test", help="Runs whose rate grows as they train: a quick first look.", rich_help_panel=_RATES
+        ),
+    ] = False,
+    options: SearchOptions,
+) -> int:
+    """Which learning rate? Each candidate trains afresh on several seeds.
+
+    Example: finder lr ppo --env CartPole-v1 --env-steps 20000
+    """
+    ends = said(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
+    if range_test:
+        without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
+        for flag, given in {**without, "--callback": options.callback}.items():
+            if given is not None:
+                raise ConfigurationError(
+                    f"{flag} is {given!r}, but in a range test the rate grows while one agent trains: leave it out."
+                )
+        return _range_test(agent, options, {**ends, **said(N=n_rates)})
+    if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
+        raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
+
+    candidates = {**ends, **said(n_rates=n_rates, rates=values.rates(rates)), "extend": extend}
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.finders.lr import LRFinder
+
+        finder = LRFinder(options.agent(agent))
+        return finder.grid(**candidates, **options.finder_arguments(observer))
+
+    return run_search(search, options.output)
+
+
+def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
+    """A range test, and what to do where it shows nothing.
+
+    Unless it is told otherwise it watches the loss of Finder's own agents: there is a value function in it, whose error
+    falls as it is learned. What the loss of another agent means nobody here knows, so there it watches returns.
+    """
+    from agents.contract.registry import ALGORITHMS
+
+    if not options.given("metric"):
+        options = dataclasses.replace(options, metric="loss" if agent.lower() in ALGORITHMS else "reward")
+    if options.metric == "loss":
+        arguments = {"N": _N_OF_LOSSES, **arguments}
+    try:
+        code = run_range_test(agent, options, arguments)
+    except (ConfigurationError, StudyError):
+        raise
+    except Exception as error:
+        notes = getattr(error, "__notes__", [])
+        if not notes:  # not of the test itself
+            raise
+        say_error(f"{type(error).__name__}: {error}", "\n".join(notes))
+        return 1
+    if code == 1 and not options.quiet:
+        say_commands("Train every rate afresh", [(_grid(agent, options), "")])
+    return code
+
+
+def _grid(agent: str, options: SearchOptions) -> str:
+    """The command that gives the answer where a range test has none."""
+    from studies.storage.storage_url import parse_storage_url
+
+    settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.set_ or ())
+    flag = storage_flag(parse_storage_url(options.storage or DEFAULT_STORAGE).label)
+    place = environment_flags(options.agent(agent).environment)
+    return f"finder lr {shlex.quote(agent)} {place}{settings}{flag}"
+
+
+@with_search_options
+def opt(
+    agent: Agent,
+    *,
+    optimizer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help='A Keras optimizer: adamw, "sgd(momentum=0.9)". May be repeated '
+            "(default adam, adamw, adamax, rmsprop, sgd).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Compare each optimizer that takes it with further values: momentum=0,0.9 or weight_decay=0,1e-4. "
+            "May be repeated.",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    n_rates: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Learning rates an optimizer (default 5).", show_default=False, rich_help_panel=_RATES
+        ),
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Rates for all: 1e-4,1e-3; own: only each one's default; search: each one's usual range (default).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    extend: Extend = True,
+    options: SearchOptions,
+) -> int:
+    """Which optimizer? Each is judged at its own best learning rate.
+
+    Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
+    """
+    learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
+    candidates = {**said(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.finders.optimizer import DEFAULT_OPTIMIZERS, OptFinder
+
+        values.refuse_repeated_optimizers(optimizer or ())
+        finder = OptFinder(options.agent(agent), optimizer or DEFAULT_OPTIMIZERS, vary=values.numbers(vary, "--vary"))
+        return finder.find(**candidates, **options.finder_arguments(observer))
+
+    return run_search(search, options.output)
+
+
+@with_search_options
+def agents(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="AGENT...", help="Names, module:Class or path/to/file.py:Class.", show_default=False),
+    ],
+    *,
+    optimizer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="An optimizer for all, or one for each in the agents' order (default: their own).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    options: SearchOptions,
+) -> int:
+    """Which agent? All train at the same time, a process each.
+
+    Example: finder agents dqn ppo --env CartPole-v1
+    """
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.finders.parallel import ParallelFinder
+
+        finder = ParallelFinder([options.agent(name) for name in names], optimizer)
+        return finder.find(**{**options.finder_arguments(observer), "executor": options.executor or "process"})
+
+    return run_search(search, options.output)
+
+
+@with_search_options
+def tune(
+    agent: Agent,
+    *,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="NAME[=SPACE]",
+            help="Search a hyperparameter: gamma=0.9:0.999, learning_rate=1e-5:1e-2:log, optimizer=adam,sgd; "
+            "a name alone takes its usual range. May be repeated (default: all that the agent has a range for).",
+            show_default=False,
+            rich_help_panel=_RATES,
+        ),
+    ] = None,
+    n_trials: NTrials = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Proposes trials: tpe (default), random, grid, cmaes, gp, qmc, ...",
+            show_default=False,
+            rich_help_panel="The study",
+        ),
+    ] = None,
+    sampler_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Arguments of the sampler.", rich_help_panel="The study")
+    ] = None,
+    options: SearchOptions,
+) -> int:
+    """Which hyperparameters? Any of them, the optimizer and its arguments included.
+
+    The first trial is the agent as it is.
+
+    Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
+    """
+    space = values.spaces(param)
+    arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
+
+    def search(observer: Observer) -> SearchResult:
+        from finder.finders.tuning import tune as search_space
+
+        return search_space(
+            options.agent(agent),
+            space=space,
+            **said(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
+            **options.finder_arguments(observer),
+        )
+
+    return run_search(search, options.output)

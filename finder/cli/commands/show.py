@@ -1,0 +1,148 @@
+"""The command `show`: a study's trials, or one of them in full."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from finder.cli.advice import say_doubts
+from finder.cli.conclusion import pick_of
+from finder.cli.parameters import Json, Storage, StudyName
+from finder.progress.console import budget_of, errors, print_json, results, table
+from finder.progress.search_progress import headline
+from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.words import plural
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from studies.study.study import OpenStudy
+
+_STYLES = {"COMPLETE": "green", "PRUNED": "yellow", "FAIL": "red", "RUNNING": "cyan", "WAITING": "dim"}
+_WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
+
+
+def show(
+    study: StudyName,
+    trial: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="One trial in full: configuration and traceback.")
+    ] = None,
+    storage: Storage = None,
+    json: Json = False,
+) -> int:
+    """Show a study's trials: what they tried, how they ended and why."""
+    from studies.errors import StudyError
+    from studies.study.study import load_study
+
+    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+        trials = opened.all_trials()
+        if trial is not None:
+            if not 0 <= trial < len(trials):
+                raise StudyError(f"the study {study!r} has no trial {trial}: it has {len(trials)}, from 0.")
+            _show_trial(opened, trials[trial], json)
+        elif json:
+            print_json({"study": opened.spec.to_json_dict(), "trials": [_as_json(opened, each) for each in trials]})
+        else:
+            _show_study(opened, trials)
+    return 0
+
+
+def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
+    from studies.recording.endings import short_reason
+    from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
+    from studies.words import param_text, spread_text
+
+    spec, pick = study.spec, pick_of(study)
+    out = results()
+    out.print(
+        Text.assemble(
+            (study.name, "bold"),
+            f"   {' and '.join(spec.agents)} on {spec.env}, {plural('seed', len(spec.seeds))} "
+            f"{', '.join(map(str, spec.seeds))}; {budget_of(spec)} each",
+        )
+    )
+    if not trials:
+        out.print("No trial has started yet.")
+        return
+    params_of = {each.number: study.params(each) for each in trials}
+    if spec.kind == "range-test":
+        params_of = {each.number: _suggested(each) for each in trials}
+    names = list(dict.fromkeys(name for params in params_of.values() for name in params))
+    columns = ("#", *names, spec.metric, "state", "steps", "seconds", "reason")
+    listed = table(*columns, numbers=("#", spec.metric, "steps", "seconds"))
+    for each in trials:
+        params, attrs, state = params_of[each.number], each.user_attrs, each.state.name
+        picked = pick is not None and each.number == pick.trial and spec.kind != "range-test"
+        confirms = f"again #{attrs[CONFIRMS_ATTR]} on further seeds" if is_confirmation(each) else ""
+        value = "" if each.value is None else spread_text(each.value, _spread(each))
+        steps, seconds = attrs.get("env_steps"), attrs.get("wall_seconds")
+        listed.add_row(
+            str(each.number),
+            *(param_text(name, params[name]) if name in params else "" for name in names),
+            Text(value + (" ←" if picked else ""), "bold green" if picked else ""),
+            Text("interrupted", "dim") if is_interrupted(each) else Text(_WORDS[state], _STYLES[state]),
+            "" if steps is None else f"{steps:,}",
+            "" if seconds is None else f"{seconds:.1f}",
+            _reason(each) or confirms,
+        )
+    out.print(listed)
+    for because in dict.fromkeys(why for each in trials if (why := short_reason(each))):
+        errors().print(Text(f"Pruned: {because}.", "dim"))
+    if pick is not None:
+        say_doubts(study, pick)
+    failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
+    if failed is not None:
+        flag = storage_flag(study.storage.label)
+        errors().print(Text(f"A failure in full: finder show {shlex.quote(study.name)} --trial {failed}{flag}", "dim"))
+
+
+def _show_trial(study: OpenStudy, trial: FrozenTrial, json: bool) -> None:
+    data = _as_json(study, trial)
+    if json:
+        print_json(data)
+        return
+    out, traceback = results(), data.pop("traceback")
+    out.print_json(data=data)
+    if traceback:
+        out.print(Text(f"\n{traceback.rstrip()}", "red"), soft_wrap=True)
+
+
+def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
+    from studies.spec.attributes import is_interrupted
+
+    attrs = trial.user_attrs
+    return {
+        "number": trial.number,
+        "state": "interrupted" if is_interrupted(trial) else _WORDS[trial.state.name],
+        "params": study.params(trial),
+        "value": trial.value,
+        "seed_values": attrs.get("seed_values", {}),
+        "env_steps": attrs.get("env_steps"),
+        "wall_seconds": attrs.get("wall_seconds"),
+        "custom_metrics": attrs.get("custom_metrics", {}),
+        "reason": attrs.get("reason", ""),
+        "configuration": attrs.get("configuration", {}),
+        "traceback": attrs.get("traceback", ""),
+    }
+
+
+def _reason(trial: FrozenTrial) -> str:
+    """Why a trial failed; why others were pruned is the same for all of them and stands below."""
+    return headline(trial.user_attrs.get("reason", "")) if trial.state.name == "FAIL" else ""
+
+
+def _suggested(trial: FrozenTrial) -> dict[str, Any]:
+    """Returns what a range test has in the place of parameters."""
+    return {"suggested learning_rate": trial.user_attrs.get("range_test", {}).get("suggestion") or "none"}
+
+
+def _spread(trial: FrozenTrial) -> float:
+    from statistics import stdev
+
+    from studies.spec.attributes import seed_values
+
+    values = list(seed_values(trial).values())
+    return stdev(values) if len(values) > 1 else float("nan")

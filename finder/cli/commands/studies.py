@@ -1,0 +1,214 @@
+"""The commands that look at studies: `studies`, `best`, `report`, `dashboard`; `delete`. None needs TensorFlow."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from agents.errors import ConfigurationError
+from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, say_who_is_let_in
+from finder.cli.conclusion import pick_of, print_conclusion, say_next
+from finder.cli.parameters import Json, Storage, StudyName
+from finder.progress.console import errors, print_json, results, say_commands, say_error, say_note, table
+from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.spec.redaction import redacted
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from studies.analysis.pick import Pick
+    from studies.study.study import OpenStudy
+
+WIDE = 100
+"""Columns below which a list of studies is without the times at which they were started."""
+
+
+def studies(storage: Storage = None, json: Json = False) -> int:
+    """List the studies of a storage."""
+    from dataclasses import asdict
+
+    from studies.analysis.listing import list_studies
+    from studies.words import number_text
+
+    summaries = list_studies(storage or DEFAULT_STORAGE)
+    if json:
+        rows: list[dict[str, Any]] = [asdict(summary) for summary in summaries]
+        print_json([{**row, "started": row["started"] and row["started"].isoformat()} for row in rows])
+        return 0
+    if not summaries:
+        errors().print(
+            f"No studies yet in {redacted(storage or DEFAULT_STORAGE)}. Begin with: finder lr ppo --env CartPole-v1"
+        )
+        return 0
+    out = results()
+    best_in_search = ("best in search", "started") if out.width >= WIDE else ("best in\nsearch",)
+    columns = ("study", "agent", "environment", "trials", "pruned", "failed", *best_in_search)
+    listed = table(*columns, numbers=("trials", best_in_search[0]))
+    for summary in summaries:
+        row = (
+            Text(summary.name, "bold"),
+            ", ".join(summary.agents),
+            summary.env,
+            f"{summary.n_ended}/{summary.n_trials}" + (f" +{summary.n_running}" if summary.n_running else ""),
+            str(summary.n_pruned or ""),
+            Text(str(summary.n_failed or ""), "red"),
+            "" if summary.best_value is None else number_text(summary.best_value),
+            "" if summary.started is None else f"{summary.started:%Y-%m-%d %H:%M}",
+        )
+        listed.add_row(*row[: len(columns)])
+    out.print(listed)
+    for summary in summaries:
+        if summary.unreadable:
+            say_note(summary.unreadable)
+    return 0
+
+
+def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
+    """Print the pick of a study and how to use it."""
+    from studies.analysis.conclusion import conclusion, pick_json
+    from studies.analysis.pick import why_no_pick
+    from studies.study.study import load_study
+
+    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+        if opened.spec.kind == "range-test":
+            return _show_range_test(opened, json)
+        pick = pick_of(opened)
+        if pick is None:
+            see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
+            say_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)
+            return 1
+        if json:
+            print_json(pick_json(opened, pick))
+            return 0
+        found = conclusion(opened)
+        print_conclusion(found)
+        results().print("\n" + python_lines(pick, opened), soft_wrap=True)
+        say_next(opened, pick, found, shown="best")
+    return 0
+
+
+def delete(
+    study: StudyName,
+    storage: Storage = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove a study: its trials and every episode of them. Nothing brings them back."""
+    from studies.recording.opening import delete_study
+    from studies.storage.storage import open_storage
+    from studies.study.study import require_study
+
+    with open_storage(storage or DEFAULT_STORAGE, create=False) as opened:
+        if not yes:
+            n_trials = len(opened.optuna.get_all_trials(require_study(opened, study), deepcopy=False))
+            question = f"Remove the study {study} with its {counted(n_trials, 'trial')} from {opened.label}?"
+            if not sys.stdin.isatty():
+                raise ConfigurationError(f"{question} Nobody can be asked here: say --yes.")
+            if not typer.confirm(question, err=True):
+                errors().print("Nothing was removed.")
+                return 1
+        n_removed = delete_study(opened, study)
+        errors().print(f"Removed {study} ({counted(n_removed, 'trial')}) from {opened.label}.")
+    return 0
+
+
+def report(
+    study: StudyName,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where (default finder-report-STUDY.html)."),
+    ] = None,
+    storage: Storage = None,
+) -> int:
+    """Write a study's report, one HTML file, and print its path."""
+    from studies.reports import write_report
+    from studies.study.study import load_study
+
+    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+        safe = re.sub(r"[^\w.-]+", "-", study)
+        path = write_report(opened, output or Path(f"finder-report-{safe}.html"))
+    results().print(str(path), soft_wrap=True)
+    return 0
+
+
+def dashboard(
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
+    storage: Storage = None,
+    *,
+    new_token: NewToken = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    insecure: Insecure = False,
+) -> int:
+    """Open the studies in optuna-dashboard, with Finder's figures, until Ctrl-C."""
+    from studies.servers.dashboard import serve
+    from studies.storage.access import Access
+
+    access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
+
+    def say_ready(address: str) -> None:
+        results().print(address, soft_wrap=True)
+        say_who_is_let_in(access, host)
+        if access.is_new:
+            say_commands("Then", page_commands(access, address))
+        errors().print("Ctrl-C ends it.", style="dim")
+
+    def say_drawing() -> None:
+        errors().print("Drawing the figures of the studies ...", style="dim")
+
+    serve(storage or DEFAULT_STORAGE, host, port, say_ready, access, on_bound=say_drawing)
+    return 0
+
+
+def python_lines(pick: Pick, study: OpenStudy) -> str:
+    """Returns the lines of Python that begin the long run with the pick."""
+    from agents.contract.registry import ALGORITHMS
+    from studies.words import call_lines, environment_code
+
+    if pick.own_training:
+        return call_lines(pick.agent, pick, pick.config)
+    where = f"{study.name!r}, {study.storage.label!r}"
+    names = list(pick.optimizers)
+    lines = ["import agents, studies", ""]
+    if names == ["default"]:
+        lines.append(f"optimizer = studies.best_optimizer({where})")
+    else:
+        lines += [f"{name} = studies.best_optimizer({where}, {name!r})" for name in names if name.isidentifier()]
+    if pick.agent.lower() in ALGORITHMS or ":" in pick.agent:
+        every = {**study.spec.fixed, **pick.params}
+        in_optimizer = {"agent", "optimizer", "learning_rate"} if names == ["default"] else {"agent"}
+        rest = {
+            name: value
+            for name, value in every.items()
+            if name not in in_optimizer and not (names == ["default"] and name.startswith("optimizer."))
+        }
+        arguments = [repr(pick.agent), environment_code(pick)]
+        if names == ["default"]:
+            arguments.append("optimizer=optimizer")
+        arguments += [f"{name}={value!r}" for name, value in rest.items() if name.isidentifier()]
+        dotted = {name: value for name, value in rest.items() if not name.isidentifier()}
+        if dotted:
+            arguments.append(f"**{dotted!r}")
+        lines.append(f"agent = agents.make({', '.join(arguments)})")
+        lines.append("agents.Trainer(agent).train(env_steps=1_000_000)")
+    return "\n".join(lines)
+
+
+def _show_range_test(study: OpenStudy, json: bool) -> int:
+    from studies.reports.range_tests import range_tests_data
+    from studies.words import rate_text
+
+    tests = range_tests_data(study)
+    suggestion = tests[-1].suggestion if tests else None
+    if json:
+        print_json({"study": study.name, "kind": "range-test", "learning_rate": suggestion})
+    elif suggestion is not None:
+        results().print(Text(f"learning_rate {rate_text(suggestion)}", "bold green"))
+    if suggestion is None:
+        say_error(f"the range test {study.name!r} suggests no learning rate.", f"See finder report {study.name}")
+    return 0 if suggestion is not None else 1

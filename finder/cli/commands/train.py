@@ -1,0 +1,325 @@
+"""The command `train`: the long run, of an agent or of a study's pick, and how it goes on."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agents.errors import ConfigurationError
+from finder.cli import values
+from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
+from finder.cli.training.run import go_on, run
+from finder.cli.training.settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
+from finder.cli.trusting import AllowModule, Trust
+from studies.defaults import DEFAULT_STORAGE
+
+_WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
+_GOING_ON = {
+    "context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "trust", "allow_module", "json",
+    "quiet",
+}  # fmt: skip
+"""What can be said to a run that goes on."""
+
+
+def train(
+    context: typer.Context,
+    agent: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AGENT",
+            help="A name (dqn, ppo, sac, ...), module:Class or file.py:Class; left out with --from and --resume.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    env: Annotated[str | None, ENVIRONMENT] = None,
+    env_kwargs: EnvKwargs = None,
+    wrapper: Wrappers = None,
+    max_episode_steps: MaxEpisodeSteps = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-p",
+            metavar="NAME=VALUE",
+            help="A hyperparameter, such as learning_rate=3e-4. May be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="STUDY",
+            help="Train the pick of this study, exactly.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    storage: Storage = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Go on with the run in this folder; a larger budget may be given.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Start from the weights in a checkpoint, or in the newest one of a folder.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A callback: module:Class or file.py:Class. May be repeated.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.", rich_help_panel=_WHAT)] = 0,
+    vectorization: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How environments are stepped: auto, native, envpool, sync, async, ray or ray-subproc.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On how many devices it learns: none, one-device, mirrored (two replicas), mirrored:4, "
+            "multi-worker-mirrored or parameter-server.",
+            show_default=False,
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    hang_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="S",
+            help="Fail when a step of the environment, or an update, does not come back for so long; 0 for never.",
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = 600.0,
+    pool: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes that step its environments.", show_default=False, rich_help_panel=_WHAT
+        ),
+    ] = None,
+    env_steps: Annotated[
+        int | None,
+        typer.Option(
+            "--env-steps",
+            "--steps",
+            min=1,
+            help="Environment steps (default 1,000,000, or the horizon of the study).",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Episodes.", show_default=False, rich_help_panel=_BUDGET)
+    ] = None,
+    target_reward: Annotated[
+        float | None,
+        typer.Option(
+            help="End when the mean return of the last 100 episodes reaches this.",
+            show_default=False,
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the run (default runs/AGENT-ENV-seedN).",
+            show_default=False,
+            rich_help_panel=_KEPT,
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTERVAL",
+            help="Interval of checkpoints: 10000 (environment steps), 50episodes or 60s (default 60s).",
+            show_default=False,
+            rich_help_panel=_KEPT,
+        ),
+    ] = None,
+    keep: Annotated[
+        int, typer.Option(min=1, help="Newest checkpoints that stay, beside the best one.", rich_help_panel=_KEPT)
+    ] = 3,
+    best_only: Annotated[
+        bool, typer.Option("--best-only", help="Write a checkpoint only when it is the best.", rich_help_panel=_KEPT)
+    ] = False,
+    weights_only: Annotated[
+        bool,
+        typer.Option(
+            "--weights-only", help="Checkpoints hold weights only; the run cannot go on.", rich_help_panel=_KEPT
+        ),
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write a log for TensorBoard.", rich_help_panel=_KEPT)
+    ] = False,
+    evaluate_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTERVAL",
+            help="Evaluate without exploration: every 10000 (environment steps), 50episodes or 60s.",
+            show_default=False,
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = None,
+    evaluate_episodes: Annotated[
+        int, typer.Option(min=1, help="Episodes of an evaluation.", rich_help_panel=_MEANWHILE)
+    ] = 10,
+    eval_max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cut its episodes off after so many steps (default: the environment's time limit; without one, ten "
+            "times the longest episode of training, at least 1,000).",
+            show_default=False,
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = None,
+    plateau: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LOOKS",
+            help="Lower the learning rate after so many looks without improvement: at each evaluation, or without "
+            "these each 100 episodes.",
+            show_default=False,
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = None,
+    plateau_factor: Annotated[
+        float, typer.Option(help="What the learning rate is multiplied by then.", rich_help_panel=_MEANWHILE)
+    ] = 0.9,
+    min_learning_rate: Annotated[
+        float, typer.Option(help="What it does not fall below.", rich_help_panel=_MEANWHILE)
+    ] = 0.0,
+    early_stop: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LOOKS",
+            help="Stop after so many looks without improvement.",
+            show_default=False,
+            rich_help_panel=_MEANWHILE,
+        ),
+    ] = None,
+    patience_from: Annotated[
+        int, typer.Option(min=0, metavar="STEP", help="Do not look before this step.", rich_help_panel=_MEANWHILE)
+    ] = 0,
+    trust: Trust = False,
+    allow_module: AllowModule = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Train an agent, or the pick of a study, in a folder of its own, where it goes on after whatever ends it."""
+    output = Output(context.obj, json, quiet)
+    given = {name for name in context.params if _is_given(context, name)}
+    budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}
+    if resume is not None:
+        _refuse(given - _GOING_ON, "the run goes on with what it was begun with, but for its budget")
+        more = {name: value for name, value in budget.items() if value is not None}
+        hangs = hang_seconds if "hang_seconds" in given else None
+        return go_on(resume, more, output, hang_seconds=hangs, trust=trust, allow_modules=allow_module or ())
+    _refuse_without_effect(given)
+    kept = {
+        "seed": seed, "evaluate_every": _interval(evaluate_every, "--evaluate-every"),
+        "evaluate_episodes": evaluate_episodes, "eval_max_steps": eval_max_steps, "keep": keep,
+        "best_only": best_only, "weights_only": weights_only,
+        "checkpoint_every": _interval(checkpoint_every, "--checkpoint-every"), "plateau": plateau,
+        "plateau_factor": plateau_factor, "min_learning_rate": min_learning_rate, "early_stop": early_stop,
+        "patience_from": patience_from, "tensorboard": tensorboard, "pool": pool,
+        "hang_seconds": hang_seconds,
+    }  # fmt: skip
+    state = None if start_from is None else weights_of(start_from, trust=trust)
+    from agents.environments import EnvironmentSpec
+
+    with ExitStack() as until:
+        if from_ is not None:
+            as_it_is = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
+            _refuse(given & as_it_is, "--from trains the study's pick as it is")
+            chosen = {**budget, **kept, "callbacks": callback}
+            settings = settings_of_pick(
+                from_, storage or DEFAULT_STORAGE, agent, state, chosen,
+                allow_modules=allow_module or (), until=until, quiet=quiet,
+            )  # fmt: skip
+        else:
+            if agent is None or env is None:
+                raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
+            arguments = values.json_object(env_kwargs, "--env-kwargs")
+            place = EnvironmentSpec.of(env, arguments)
+            place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
+            where = {**findable_environment(place), "vectorization": vectorization or "auto"}
+            where |= {"callbacks": tuple(map(findable, callback or ())), "strategy": strategy or "none"}
+            settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
+        from finder.long_run.long_run import check_settings
+        from finder.long_run.run_folder import RunFolder, free_folder
+
+        check_settings(settings)
+        new = RunFolder.new(folder or free_folder(settings), settings, output.words)
+        return run(new, state, output, goes_on=False)
+
+
+def _interval(text: str | None, flag: str) -> str | None:
+    from agents.callbacks.intervals import Every
+
+    if text is None:
+        return None
+    try:
+        return str(Every.of(text))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{flag}: {error}") from None
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT")
+
+
+def _refuse(flags: set[str], why: str) -> None:
+    if flags:
+        told = ", ".join("AGENT" if name == "agent" else _flag(name) for name in sorted(flags))
+        raise ConfigurationError(f"{told}: {why}. Leave {'it' if len(flags) == 1 else 'them'} out.")
+
+
+def _refuse_without_effect(given: set[str]) -> None:
+    """Refuses flags that only say more of others that were not given."""
+    needs = {
+        "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
+        "plateau_factor": {"plateau"}, "trust": {"start_from"}, "allow_module": {"from_"},
+        "min_learning_rate": {"plateau"}, "patience_from": {"plateau", "early_stop"},
+    }  # fmt: skip
+    for name, others in needs.items():
+        if name in given and not others & given:
+            raise ConfigurationError(f"{_flag(name)} has no effect without {' or '.join(map(_flag, sorted(others)))}.")
+    if {"best_only", "evaluate_every", "checkpoint_every"} <= given:
+        raise ConfigurationError(
+            "--best-only writes the best checkpoints after evaluations: leave --checkpoint-every out."
+        )
+
+
+def _flag(name: str) -> str:
+    return {"set_": "--set", "from_": "--from"}.get(name, f"--{name.replace('_', '-')}")

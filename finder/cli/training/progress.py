@@ -1,0 +1,226 @@
+"""Showing a training while it runs: a live display on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from agents.callbacks.callback import Callback, Evaluation, rates_text
+from finder.progress.console import display, errors
+from finder.progress.fitting import DOT, lines_of_parts
+from finder.progress.guarded_live import GuardedLive
+from finder.progress.hanging import Hanging
+from finder.progress.search_progress import failure_note, seconds_text
+from studies.words import counted, number_text, spread_text
+
+if TYPE_CHECKING:
+    from agents.training.run import Run
+    from agents.training.trainer import Trainer
+    from finder.long_run.run_folder import RunSettings
+
+_WINDOW = 100
+"""Episodes that the mean return is taken over."""
+
+_SPEED_SECONDS = 60.0
+"""The time left is guessed from the speed of so many seconds."""
+
+_BAR = 16
+
+
+class PlainTraining(Callback):
+    """A line every few seconds, and one for each evaluation. A context manager around the training.
+
+    Args:
+        settings: The run's, for how much of it is done.
+        console: Where lines go. Defaults to stderr.
+        every_seconds: Seconds between lines.
+    """
+
+    last = True
+
+    def __init__(self, settings: RunSettings, console: Console | None = None, every_seconds: float = 5.0) -> None:
+        self.phase = "starting"
+        self._settings = settings
+        self._console = console or errors()
+        self._every_seconds = every_seconds
+        self._next = 0.0
+        self._compiled = False
+        self._marks: deque[tuple[float, float, int]] = deque()  # seconds, share of the budget, steps
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self._begin("", trainer)
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        if not self._compiled:
+            self._compiled = True
+            self._begin("compiling", trainer)
+
+    def on_evaluation_begin(self, trainer: Trainer) -> None:
+        self._begin("evaluating", trainer)
+
+    def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        self._console.print(Hanging(Text("  "), Text(evaluation_text(evaluation))))
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        if self.phase:
+            if self.phase == "compiling":
+                self._marks.clear()  # what it took says nothing of what is left
+            self._begin("", trainer)
+        elif time.monotonic() >= self._next:
+            self._look(trainer)
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        self._note_speed(trainer)
+        self._console.print(Text("\n".join(lines_of_parts(self.parts(trainer, ended=True), self._console.width))))
+
+    def parts(self, trainer: Trainer, *, ended: bool = False) -> list[str]:
+        """Return the phase, and how far, how fast and how well it goes, as far as that is known."""
+        history = trainer.history
+        steps = f"{trainer.env_steps:,}"
+        budget = self._settings.env_steps
+        parts = [self.phase] if self.phase and not ended else []
+        parts.append(f"{steps} of {budget:,} steps" if budget is not None else counted(trainer.env_steps, "step"))
+        parts.append(counted(len(history.returns), "episode"))
+        if history.returns:
+            mean, best = number_text(history.mean_return(_WINDOW)), number_text(max(history.returns))
+            parts.append(f"return {mean} (best {best})")
+        if speed := self._steps_per_second():
+            parts.append(f"{speed:,.0f} steps/s")
+        parts += [rates] if (rates := rates_text(trainer)) else []
+        parts.append(seconds_text(trainer.wall_seconds))
+        left = None if ended else self._seconds_left()
+        return parts if left is None else [*parts, f"about {seconds_text(left)} left"]
+
+    def _begin(self, phase: str, trainer: Trainer) -> None:
+        self.phase = phase
+        self._next = time.monotonic() + self._every_seconds
+        self._note_speed(trainer)
+        self._show(trainer)
+
+    def _look(self, trainer: Trainer) -> None:
+        self._next = time.monotonic() + self._every_seconds
+        self._note_speed(trainer)
+        self._show(trainer)
+        if not self._shows_itself:
+            self._console.print(Text("  " + DOT.join(self.parts(trainer))))
+
+    _shows_itself = False
+    """Return whether something else draws what `_show` has noted."""
+
+    def _show(self, trainer: Trainer) -> None:
+        if self.phase == "compiling" and not self._shows_itself:
+            self._console.print(Text("  compiling the first update"))
+
+    def _note_speed(self, trainer: Trainer) -> None:
+        now = trainer.wall_seconds
+        self._marks.append((now, self._share(trainer.run), trainer.env_steps))
+        while len(self._marks) > 2 and self._marks[1][0] < now - _SPEED_SECONDS:
+            self._marks.popleft()
+
+    def _steps_per_second(self) -> float | None:
+        if not self._marks:
+            return None
+        (began, _, first), (now, _, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (now - began) if now > began and last > first else None
+
+    def _seconds_left(self) -> float | None:
+        """A guess from the latest speed; None until something has moved."""
+        if self.phase == "compiling" or not self._marks:
+            return None
+        (began, first, _), (now, last, _) = self._marks[0], self._marks[-1]
+        return (1 - last) * (now - began) / (last - first) if now > began and last > first else None
+
+    def _share(self, run: Run) -> float:
+        """How much of the budget is used."""
+        steps, episodes = self._settings.env_steps, self._settings.episodes
+        done = [0.0]
+        if steps is not None:
+            done.append(run.env_steps / steps)
+        if episodes is not None:
+            done.append(len(run.history.returns) / episodes)
+        return min(1.0, max(done))
+
+
+class LiveTraining(PlainTraining):
+    """Redraws a line or two on a terminal, from before TensorFlow is imported; plain lines follow where that fails."""
+
+    def __init__(self, settings: RunSettings, console: Console | None = None) -> None:
+        super().__init__(settings, console or display(), every_seconds=0.25)
+        self._shown: tuple[float, list[str]] | None = None
+        self._spinner = Spinner("dots", Text("starting", style="dim"))
+        self._shows_itself = True
+        self._live = GuardedLive(self._draw, self._console, self._go_plain)
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self._live.start()
+        super().on_train_begin(trainer)
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        self._live.stop()
+        super().on_train_end(trainer)
+
+    def _show(self, trainer: Trainer) -> None:
+        """Notes what is drawn: it is drawn by another thread, which must not look at what learns meanwhile."""
+        self._shown = self._share(trainer.run), self.parts(trainer)
+
+    def _draw(self) -> RenderableType:
+        if self._shown is None:
+            return self._spinner
+        share, parts = self._shown
+        beside = Table.grid(padding=(0, 2))
+        lines = lines_of_parts(parts, self._console.width - _BAR - 2)
+        beside.add_row(ProgressBar(total=1.0, completed=share, width=_BAR), Text("\n".join(lines), no_wrap=True))
+        if not self.phase:
+            return beside
+        self._spinner.update(text=Text(self.phase, style="dim"))
+        return Group(beside, self._spinner)
+
+    def _go_plain(self, error: Exception) -> None:
+        self._shows_itself, self._every_seconds = False, 5.0
+        self._console.print(failure_note(error))
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """Return what an evaluation has found, in one line."""
+    value = spread_text(evaluation.mean_return, evaluation.std_return)
+    text = f"evaluation after {counted(evaluation.env_steps, 'step')}: return {value}"
+    text += f" over {counted(evaluation.n_episodes, 'episode')}"
+    if evaluation.n_cut:
+        every = evaluation.n_cut == evaluation.n_episodes
+        text += f", {'all' if every else evaluation.n_cut} of them cut off before their end"
+    return f"{text}, the best so far" if evaluation.is_best else text
+
+
+def training_progress(settings: RunSettings, quiet: bool) -> PlainTraining | None:
+    """Returns what shows a training: nothing, a live display, or plain lines.
+
+    Args:
+        settings: The run's.
+        quiet: Whether nothing is shown.
+    """
+    if quiet:
+        return None
+    console = errors()
+    live = console.is_terminal and not console.is_dumb_terminal
+    return LiveTraining(settings) if live else PlainTraining(settings)

@@ -1,0 +1,196 @@
+"""One long run from its first word to its exit code."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from agents.backend.silence import import_tensorflow
+from agents.errors import ConfigurationError
+from finder.cli.foreign import foreign_output_on_stderr
+from finder.cli.session import INTERRUPTED
+from finder.cli.training.words import budget_text, conclude, say_begin, say_stopped, say_went_on
+from finder.progress.console import errors, say_error
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agents.checkpoints.header import CheckpointHeader
+    from finder.cli.parameters import Output
+    from finder.long_run.run_folder import RunFolder
+
+
+def go_on(
+    path: Path,
+    budget: Mapping[str, Any],
+    output: Output,
+    *,
+    hang_seconds: float | None = None,
+    trust: bool = False,
+    allow_modules: Sequence[str] = (),
+) -> int:
+    """Goes on with a run.
+
+    Args:
+        path: Its folder.
+        budget: What of its budget is another one now.
+        output: How to speak.
+        hang_seconds: Another limit of what does not come back; None for the one that it was begun with.
+        trust: Whether its files are trusted, where they come from elsewhere.
+        allow_modules: Modules that they may name otherwise.
+
+    Returns:
+        The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
+    """
+    from finder.long_run.run_folder import RunFolder
+
+    folder = RunFolder.open(path)
+    with folder.named_code(allow_modules, trust=trust):
+        return _go_on(folder, budget, output, hang_seconds, trust)
+
+
+def _go_on(
+    folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
+) -> int:
+    from agents.callbacks.signals import REASON
+    from finder.long_run.long_run import RunResult, left_to_do
+
+    path = folder.path
+    if folder.settings.weights_only:
+        raise ConfigurationError(
+            f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot go on. Start a new "
+            f"one from them: --start-from {path}"
+        )
+    settings = replace(folder.settings, **budget)
+    if hang_seconds is not None:
+        settings = replace(settings, hang_seconds=hang_seconds)
+    left = left_to_do(folder, settings)
+    if budget and not left:
+        raise ConfigurationError(
+            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see what it came "
+            f"to: finder train --resume {path}"
+        )
+    if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
+        folder.settings = settings
+        return run(folder, None, output, goes_on=True, further=bool(budget), trust=trust)
+    if not output.quiet:
+        errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
+    conclude(folder, RunResult(**folder.result), output)
+    return 0
+
+
+def run(
+    folder: RunFolder,
+    state: Mapping[str, Any] | None,
+    output: Output,
+    *,
+    goes_on: bool,
+    further: bool = False,
+    trust: bool = False,
+) -> int:
+    """Trains a run, shows its progress, and tells how it ended.
+
+    Args:
+        folder: Its folder.
+        state: Weights that it starts from, or None.
+        output: How to speak.
+        goes_on: Whether it goes on from its newest checkpoint.
+        further: Whether it has another budget now.
+        trust: Whether its checkpoint is trusted, where it comes from elsewhere.
+
+    Returns:
+        The exit code; see `go_on`.
+    """
+    from agents.callbacks.signals import REASON, StopOnSignals
+    from finder.cli.training.progress import training_progress
+
+    def say_stopping(_: int) -> None:
+        if not output.quiet:
+            errors().print("Stopping after this step; the same again ends it at once.", style="dim")
+
+    signals = StopOnSignals(say_stopping)
+    if not output.quiet:
+        say_begin(folder)
+    with ExitStack() as stack:
+        stack.enter_context(foreign_output_on_stderr())
+        shown = training_progress(folder.settings, output.quiet)
+        if shown is not None:
+            stack.enter_context(shown)
+        if goes_on:
+            stack.enter_context(folder.held())
+        import_tensorflow()
+        from finder.long_run.long_run import LongRun
+
+        callbacks = [signals] if shown is None else [shown, signals]
+        training = stack.enter_context(LongRun(folder, state, callbacks))
+        if goes_on:
+            header = training.go_on(trust=trust)
+            if not output.quiet:
+                say_went_on(header, training.why_new_episodes)
+        else:
+            folder.create()  # only now: a mistake leaves nothing behind
+            stack.enter_context(folder.held())
+            folder.begin(training.keep_beginning)
+        try:
+            result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
+        except KeyboardInterrupt:
+            if not output.quiet:
+                say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
+            return INTERRUPTED if signals.received is None else 128 + signals.received
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
+            return _say_failed(folder, error)
+    if result.reason == REASON and signals.received is not None:
+        if not output.quiet:
+            say_stopped(folder, result)
+        return 128 + signals.received
+    conclude(folder, result, output)
+    return 0
+
+
+def _end_hung(folder: RunFolder, reason: str) -> None:
+    """Ends the process with an error. Called by another thread: the main one hears nothing."""
+    import os
+    import sys
+
+    told = f"the training failed: HungError: {reason} It hung in compiled code, which only the end of the process ends."
+    errors().show_cursor(True)
+    say_error(told, _newest_hint(folder))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
+    from agents.checkpoints.file import find
+    from agents.checkpoints.header import header_of
+
+    path = find(folder.path)
+    return path, header_of(path)
+
+
+def _where(folder: RunFolder) -> str:
+    """How far a run has come, in words."""
+    header = _newest(folder)[1]
+    return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
+
+
+def _say_failed(folder: RunFolder, error: Exception) -> int:
+    from agents.errors import NonFiniteError
+
+    if not isinstance(error, NonFiniteError):  # which says all there is to say
+        errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
+    say_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
+    return 1
+
+
+def _newest_hint(folder: RunFolder) -> str:
+    path, header = _newest(folder)
+    return f"The newest checkpoint, after {header.env_steps:,} environment steps, is {path}"

@@ -1,0 +1,126 @@
+"""The settings of a run: of an agent that is named, or of a study's pick."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from finder.cli.advice import say_doubts
+from finder.cli.training.words import say_pick
+from finder.progress.console import say_error
+from studies.defaults import storage_flag
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
+
+    from agents.environments import EnvironmentSpec
+    from finder.long_run.run_folder import RunSettings
+
+DEFAULT_STEPS = 1_000_000
+"""Environment steps of a run that was given no limit."""
+
+_OWN = ("policy", "noise", "goal_function")
+"""Hyperparameters that may name something of the user's."""
+
+
+def settings_of_agent(
+    agent: str, environment: EnvironmentSpec, params: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> RunSettings:
+    """The settings of a run of an agent that is named."""
+    from agents.contract.spec import AgentSpec
+    from finder.long_run.run_folder import RunSettings
+
+    spec = AgentSpec.of(agent, environment, params)
+    spec.config.refuse_without_effect(params)
+    config = {name: findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
+    return RunSettings(agent=findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
+
+
+def settings_of_pick(
+    study: str,
+    storage: str,
+    agent: str | None,
+    weights: Any,
+    chosen: Mapping[str, Any],
+    *,
+    allow_modules: Sequence[str],
+    until: ExitStack,
+    quiet: bool,
+) -> RunSettings:
+    """The settings of a run of a study's pick; says which it is, and how sure the study was.
+
+    Args:
+        study: The study.
+        storage: Where it is.
+        agent: Where the agent is, or None for what the study says.
+        weights: Weights that it starts from, or None.
+        chosen: Settings that the person chose.
+        allow_modules: Modules that the study may name, where others may have written it.
+        until: Until it ends no others may be named.
+        quiet: Whether nothing is said.
+    """
+    from agents.trust.allowed_modules import places_in
+    from finder.long_run.picked import picked_agent, picked_callbacks
+    from finder.long_run.run_folder import RunSettings
+    from finder.search.named_code import own_code_only
+    from studies.analysis.pick import best, why_no_pick
+    from studies.study.study import load_study
+
+    with load_study(storage, study) as opened:
+        own = places_in(agent or "", list(chosen["callbacks"] or ()))
+        until.enter_context(own_code_only(opened, [*allow_modules, *own]))
+        why = why_no_pick(opened)
+        if why:
+            see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
+            say_error(f"the study {study!r} has no pick to train: {why}", see)
+            raise typer.Exit(1)
+        pick = best(opened)
+        spec = picked_agent(opened, pick, agent, weights)
+        callbacks = tuple(map(findable, picked_callbacks(opened, chosen["callbacks"])))
+        settings = RunSettings(
+            agent=findable(agent or pick.agent),
+            config=spec.config.to_dict(),
+            **findable_environment(spec.environment),
+            vectorization=spec.environment.vectorization,
+            strategy=opened.spec.strategy,
+            study={"name": opened.name, "storage": opened.storage.label, "trial": pick.trial},
+            **_with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS),
+        )
+        if not quiet:
+            say_pick(pick, settings)
+            say_doubts(opened, pick)
+    return settings
+
+
+def _with_limit(chosen: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """Return the chosen settings, with a limit where none was chosen."""
+    limits = ("env_steps", "episodes")
+    return {**chosen} if any(chosen[name] for name in limits) else {**chosen, "env_steps": steps}
+
+
+def findable(place: Any) -> Any:
+    """Something of the user's that is found from other directories too: of a file, its whole path."""
+    if not isinstance(place, str):
+        return place
+    file, colon, name = place.partition(".py:")
+    return f"{Path(file).resolve()}{colon}{name}" if colon else place
+
+
+def findable_environment(environment: EnvironmentSpec) -> dict[str, Any]:
+    """Return the environment, so that it is found from other directories too."""
+    described = environment.described
+    wrappers = tuple(map(findable, described["wrappers"]))
+    return {**described, "env": findable(described["env"]), "wrappers": wrappers}
+
+
+def weights_of(place: Path, *, trust: bool) -> Mapping[str, Any]:
+    """Return the weights in a checkpoint, or in the newest one of a folder."""
+    from agents.backend.silence import import_tensorflow
+    from agents.checkpoints.file import load_weights
+
+    import_tensorflow()
+    return load_weights(place, trust=trust)

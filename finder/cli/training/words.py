@@ -1,0 +1,128 @@
+"""What `finder train` says: what is trained, how it ended, and how it goes on."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from finder.progress.console import errors, print_json, results, say_commands, say_note
+from studies.words import counted, number_text, rate_text
+
+if TYPE_CHECKING:
+    from agents.checkpoints.header import CheckpointHeader
+    from finder.cli.parameters import Output
+    from finder.long_run.long_run import RunResult
+    from finder.long_run.run_folder import RunFolder, RunSettings
+    from studies.analysis.pick import Pick
+
+
+def say_begin(folder: RunFolder) -> None:
+    """Prints what is about to be trained, for how long, and where."""
+    settings = folder.settings
+    agent = settings.agent.rpartition(":")[2]
+    errors().print(
+        Text.assemble(
+            ("Training ", "bold"),
+            f"{agent} on {settings.env}, seed {settings.seed}, {budget_text(settings)} · in {folder.path}",
+        )
+    )
+
+
+def say_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
+    """Prints from where a run goes on, and why its episodes do not, where they cannot."""
+    errors().print(
+        Text.assemble(
+            ("Going on ", "bold"),
+            f"after {header.env_steps:,} environment steps and {counted(header.episodes, 'episode')}",
+        )
+    )
+    if why_new_episodes:
+        say_note(f"{why_new_episodes} All else goes on as it was.")
+
+
+def say_pick(pick: Pick, settings: RunSettings) -> None:
+    """Prints which trial of a study is trained, and how sure the study was."""
+    errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
+    rate = pick.rate
+    if rate is not None and rate.corrected and rate.horizon is not None:
+        told = f"learning rate {rate_text(rate.suggested)}, corrected for {rate.horizon:,} environment steps"
+        errors().print(Text(told, "dim"))
+    if rate is not None and rate.why_unsafe:
+        say_note(f"no safe suggestion of a learning rate: {rate.why_unsafe}")
+    horizon, steps = None if rate is None else rate.horizon, settings.env_steps
+    if horizon is not None and steps is not None and steps > horizon:
+        say_note(f"the study's pick is for {horizon:,} environment steps, and this run has {steps:,}.")
+
+
+def budget_text(settings: RunSettings) -> str:
+    """Returns how long a run is, in words: its limits, of which the first one ends it."""
+    parts = []
+    if settings.env_steps is not None:
+        parts.append(counted(settings.env_steps, "environment step"))
+    if settings.episodes is not None:
+        parts.append(counted(settings.episodes, "episode"))
+    if settings.target_reward is not None:
+        parts.append(f"a mean return of {number_text(settings.target_reward)}")
+    return " or ".join(parts)
+
+
+def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
+    """Prints what a run has come to, and what to do with it."""
+    if output.json:
+        print_json({"folder": str(folder.path), **result._asdict()})
+    else:
+        mean = "no episode has ended" if result.mean_return is None else f"return {number_text(result.mean_return)}"
+        results().print(
+            Text.assemble(
+                (mean, "bold green"),
+                ""
+                if result.best_return is None
+                else f"   mean of the last {counted(min(100, result.episodes), 'episode')}",
+                f"   {result.env_steps:,} steps, {counted(result.episodes, 'episode')}   {folder.path}",
+            ),
+            soft_wrap=True,
+        )
+    if not output.quiet:
+        from agents.playing.play import has_screen
+
+        if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
+            say_note(f"no episode has ended: {hint}.")
+
+        for name, own in result.custom_metrics.items():
+            span = f"{number_text(own['min'])} to {number_text(own['max'])}"
+            errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
+        errors().print(Text(f"{result.reason} · {result.wall_seconds:.0f} s of training", "dim"))
+        place = shlex.quote(str(folder.path))
+        say_commands(
+            "Next",
+            [
+                (f"finder play {place}", "watch it; --video out.gif writes it")
+                if has_screen()
+                else (f"finder play {place} --video out.gif", "see it"),
+                (f"finder plot {place}", "returns and losses, in one HTML file"),
+            ],
+        )
+
+
+def _no_limit_hint(settings: RunSettings) -> str:
+    from agents.environments import EnvironmentSpec
+    from agents.environments.time_limits import no_limit_hint
+
+    return no_limit_hint(EnvironmentSpec.of_described(settings))
+
+
+def say_stopped(folder: RunFolder, result: RunResult) -> None:
+    """Prints what is kept of a run that was interrupted, and how it goes on."""
+    settings = folder.settings
+    total = "" if settings.env_steps is None else f" of {settings.env_steps:,}"
+    kept = f"kept in {result.checkpoint}" if result.checkpoint else "nothing is kept"
+    errors().print(
+        Text.assemble(("Stopped ", "bold"), f"after {result.env_steps:,}{total} environment steps; {kept}."),
+        soft_wrap=True,
+    )
+    if settings.weights_only:
+        say_note("its checkpoints hold weights only (--weights-only): it cannot go on, but others can start from it.")
+    else:
+        say_commands("Go on:", [(f"finder train --resume {shlex.quote(str(folder.path))}", "")])

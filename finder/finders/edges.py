@@ -1,0 +1,85 @@
+"""Trying further learning rates where the best one is the lowest or the highest that was tried."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from studies.analysis.confirmation import left_behind, verdict
+from studies.analysis.pick import why_no_pick
+from studies.analysis.ranking import rank
+from studies.analysis.rates import RateFinding, rate_finding
+from studies.analysis.recommending import rate_name, recommended
+from studies.spec.spaces import Json
+from studies.study.study import OpenStudy
+
+LOWEST, HIGHEST = 1e-8, 10.0
+"""No rates beyond these are tried by themselves."""
+
+REACH = 2.0
+"""Decades beyond the range that was asked for, on either side, that are tried by themselves."""
+
+AT_A_TIME = 1.0
+"""Decades that are tried before it is looked again."""
+
+
+class BeyondEdges:
+    """What a study should try on top of its plan of rates: a `finder.search.search.Further`.
+
+    Rates of one kind, such as those of one optimizer, are looked at by themselves. Where the best of them is at an edge
+    of what was tried, and others were told from it, a decade beyond it is tried too, with rates as far apart as the
+    others (a decade at most), up to `REACH`.
+
+    Args:
+        planned: The plan that was asked for, with the parameter `name` in it.
+        name: The learning rate's parameter.
+    """
+
+    def __init__(self, planned: Sequence[Mapping[str, Json]], name: str = "learning_rate") -> None:
+        self._name = name
+        self._asked: dict[str, list[float]] = {}
+        for row in planned:
+            rate = row.get(name)
+            if isinstance(rate, int | float):
+                self._asked.setdefault(self._kind(row), []).append(float(rate))
+
+    def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
+        """Returns the rows to try, none where every best rate lies inside."""
+        if why_no_pick(study):
+            return []
+        found, left = verdict(study), left_behind(study)
+        if rate_name([*found.ranked, *left]) != self._name:
+            return []
+        rows = []
+        for kind, asked in self._asked.items():
+            # Beside each other only: next to a better optimizer, none of a worse one's rates would be level.
+            alike = [each for each in found.ranked if self._name in each.params and self._kind(each.params) == kind]
+            own = rank(alike, study.direction)
+            best = recommended(own, study.direction, left)
+            if best is None:
+                continue
+            finding = rate_finding(own, left, best, study.direction)
+            others = {key: value for key, value in best.params.items() if key != self._name}
+            rows += [{**others, self._name: rate} for rate in _beyond(finding, asked)]
+        return rows
+
+    def _kind(self, params: Mapping[str, Json]) -> str:
+        return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
+
+
+def _beyond(finding: RateFinding | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
+    """The rates beyond the edge at which the best one lies."""
+    if finding is None or not finding.edge or not finding.told_apart:
+        return []
+    decades = math.log10(max(asked) / min(asked))
+    step = min(max(decades / (len(asked) - 1), 0.05), 1.0) if len(asked) > 1 and decades > 0 else 0.5
+    n = max(1, round(at_a_time / step))
+    if finding.edge == "lowest":
+        end = max(LOWEST, min(asked) * 10**-REACH)
+        rates = [finding.lowest * 10 ** -(step * k) for k in range(1, n + 1)]
+    else:
+        end = min(HIGHEST, max(asked) * 10**REACH)
+        rates = [finding.highest * 10 ** (step * k) for k in range(1, n + 1)]
+    low, high = min(end, finding.lowest), max(end, finding.highest)
+    return [float(f"{rate:.4g}") for rate in rates if low * (1 - 1e-6) <= rate <= high * (1 + 1e-6)]

@@ -1,0 +1,254 @@
+"""Which optimizer? Each is judged at its own best learning rate."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from agents.config.optimizers import OptimizerSpec
+from agents.contract.agent import Agent
+from agents.contract.spec import AgentSpec
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from agents.trust.allowed_modules import places_in
+from finder.finders.edges import BeyondEdges
+from finder.range_test.range_test import MOST_RATES
+from finder.search.ingredients import Ingredients
+from finder.search.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
+from finder.search.results import OptimizerResult, found_repr
+from finder.search.search import run_search
+from studies.analysis.pick import why_no_pick
+from studies.scheduling.pruners import RACES, canonical_pruner_name
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+DEFAULT_OPTIMIZERS = ("adam", "adamw", "adamax", "rmsprop", "sgd")
+
+Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float]]
+
+
+class OptFinder:
+    """Finds an optimizer for an agent.
+
+    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same number of rates
+    and runs of the same length. The rates of one optimizer race against each other, and never against those of another
+    one, so that each is judged at its best; ``pruner="none"`` lets all of them end.
+
+    Args:
+        agent: A name, a class, a built agent, or an `AgentSpec`. It is never trained itself.
+        optimizers: Names (``"adamw"``, ``"sgd(momentum=0.9)"``), Keras optimizer objects, serialised Keras configs
+            or `OptimizerSpec`s. Defaults to Adam, AdamW, Adamax, RMSprop and SGD.
+        environment: What the agent is for; may be left out where the agent knows it.
+        vary: Further arguments of optimizers, such as ``{"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}``: every
+            optimizer that takes them is compared with each combination of their values, each at its own best rate.
+            Defaults to none.
+
+    Attributes:
+        best_opt: Label of the best optimizer, after `find`.
+        best_learning_rate: Its learning rate, that for the horizon where there is one.
+        best_reward: Its mean return over the last part of training (`metrics="reward"`), on further seeds where it was
+            confirmed.
+        best_loss: Its mean loss (`metrics="loss"`), likewise.
+        rewards: Label -> mean return at that optimizer's best rate on the seeds of the search, which flatter it; an
+            optimizer whose runs were all pruned or failed has none.
+        losses: Label -> mean loss, likewise.
+    """
+
+    def __init__(
+        self,
+        agent: str | type[Agent] | Agent | AgentSpec,
+        optimizers: Sequence[Any] = DEFAULT_OPTIMIZERS,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+        vary: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        # What single optimizers of the agent were set to would hide the optimizers that are compared.
+        spec = AgentSpec.of(agent, environment)
+        spec.refuse_functions(
+            "its optimizer cannot be exchanged from outside. Make it a parameter (optimizer: str = 'adam'), and search "
+            "that with tune."
+        )
+        self.spec = spec.with_params({"optimizers": {}})
+        self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
+        self.result: OptimizerResult | None = None
+        self.best_opt: str | None = None
+        self.best_learning_rate: float | None = None
+        self.best_reward: float | None = None
+        self.best_loss: float | None = None
+        self.rewards: dict[str, float] = {}
+        self.losses: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return found_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
+
+    def find(
+        self,
+        *,
+        episodes: int | None = None,
+        env_steps: int | None = None,
+        metrics: Metrics = "reward",
+        learning_rates: Rates = "search",
+        n_rates: int = 5,
+        extend: bool = True,
+        **options: Unpack[StudyOptions],
+    ) -> OptimizerResult:
+        """Trains every optimizer at several learning rates and compares each at its best.
+
+        Args:
+            episodes: Budget of each run in episodes.
+            env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
+            metrics: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
+            learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
+                that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
+            n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
+                on a log axis; one or two lie inside it. Defaults to 5.
+            extend: Whether an optimizer whose best rate is at the edge of its range is tried beyond it, up to two
+                decades (`finder.finders.edges`); only for ``"search"``. Defaults to True.
+            **options: See `StudyOptions`.
+
+        Raises:
+            ConfigurationError: Unknown names or bad values.
+            StudyError: The storage cannot be opened, or holds another study of that name.
+        """
+        plan = [
+            {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
+            for label, optimizer in self.optimizers.items()
+            for rate in spread_out(_rates(label, optimizer, learning_rates, n_rates))
+        ]
+        usual = "race" if usual_pruner(metrics, episodes) == "race" else "none"
+        chosen: StudyOptions = {"pruner": usual, **options}
+        if canonical_pruner_name(chosen["pruner"]) in RACES:
+            chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
+        spec = make_spec(
+            "opt",
+            [self.spec],
+            chosen,
+            env_steps=env_steps,
+            default_env_steps=30_000,
+            episodes=episodes,
+            metrics=metrics,
+            trials=tuple(plan),
+        )
+        ingredients = Ingredients.of(
+            spec,
+            agents={self.spec.label: self.spec},
+            optimizers=self.optimizers,
+            environment=self.spec.environment,
+            callbacks=options.get("callbacks"),
+        )
+        self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
+        self.rewards, self.losses = {}, {}
+        further = BeyondEdges(spec.trials) if extend and learning_rates == "search" else None
+        ran = run_search(spec, ingredients=ingredients, further=further, **watching(options))
+        self.result = OptimizerResult(*ran)
+        self._conclude(self.result, metrics)
+        return self.result
+
+    def _conclude(self, result: OptimizerResult, metrics: Metrics) -> None:
+        table = result.table()
+        finished = table[table["state"] == "COMPLETE"]
+        if why_no_pick(result.study):
+            return  # the result says why
+        grouped = finished.groupby("optimizer")["value"]
+        best_values = grouped.max() if metrics == "reward" else grouped.min()
+        means = {str(label): float(value) for label, value in best_values.items()}
+        pick = result.best
+        self.best_opt = str(pick.params["optimizer"])
+        tested = pick.params.get("learning_rate", pick.config.get("learning_rate"))
+        rate = tested if pick.rate is None else pick.rate.suggested
+        self.best_learning_rate = rate if isinstance(rate, float) else None
+        if metrics == "reward":
+            self.best_reward, self.rewards = pick.value, means
+        else:
+            self.best_loss, self.losses = pick.value, means
+
+    def best_optimizer(self) -> Any:
+        """A fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
+        own = [place.partition(":")[0] for place in places_in(self.optimizers)]  # which this call was given
+        return self._found().best_optimizer(allow_modules=own)
+
+    def plot_reward(self) -> go.Figure:
+        """Optimizers in order of their return, each at its best learning rate."""
+        return self._found().plot()
+
+    def plot_loss(self) -> go.Figure:
+        """Optimizers in order of their loss, for a search by losses."""
+        return self._found().plot()
+
+    def _found(self) -> OptimizerResult:
+        if self.result is None:
+            raise ConfigurationError("There was no search yet: call find() first.")
+        return self.result
+
+
+def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
+    """Optimizers by label; equal labels are told apart by a number.
+
+    Raises:
+        ConfigurationError: None were given, or one is not an optimizer.
+    """
+    if isinstance(optimizers, str) or not optimizers:
+        raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
+    result: dict[str, OptimizerSpec] = {}
+    for given in optimizers:
+        spec = OptimizerSpec.of(given)
+        label, number = spec.label, 2
+        while label in result:
+            label, number = f"{spec.label} #{number}", number + 1
+        result[label] = spec
+    return result
+
+
+def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
+    """Each optimizer with each combination of the further arguments that it takes; see `OptFinder`.
+
+    Raises:
+        ConfigurationError: An argument that none of the optimizers takes, or one without values.
+    """
+    result: list[OptimizerSpec] = []
+    taken: set[str] = set()
+    for given in optimizers:
+        spec = OptimizerSpec.of(given)
+        own = [name for name in vary if name in spec.takes()]
+        taken |= set(own)
+        for values in itertools.product(*(vary[name] for name in own)):
+            chosen = {name: value for name, value in zip(own, values, strict=True) if value or spec.uses(name)}
+            variant = replace(spec, arguments={**_without(spec.arguments, own), **chosen})
+            if variant not in result:
+                result.append(variant)
+    for name, given_values in vary.items():
+        if not given_values:
+            raise ConfigurationError(f"vary has no values for {name!r}.")
+        if name not in taken:
+            raise ConfigurationError(f"None of the optimizers takes {name!r}, which is to be varied.")
+    return result
+
+
+def _without(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) -> list[float | None]:
+    if isinstance(optimizer.learning_rate, Mapping):
+        return [None]  # a schedule has no single rate to search
+    if wanted == "own":
+        return [optimizer.learning_rate]
+    if isinstance(wanted, Mapping):
+        if label not in wanted:
+            raise ConfigurationError(f"learning_rates has no rates for {label!r}; it has {sorted(wanted)}.")
+        return [float(rate) for rate in wanted[label]]
+    if not isinstance(wanted, str):
+        return [float(rate) for rate in wanted]
+    if wanted != "search":
+        raise ConfigurationError(f"learning_rates must be 'search', 'own', a list or a mapping, got {wanted!r}.")
+    if not 1 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
+    low, high = np.log10(optimizer.typical_rates)
+    # The ends are the least likely rates: with one or two, the middles of as many parts of the range say more.
+    middles = low + (high - low) * (np.arange(n_rates) + 0.5) / n_rates
+    exponents = np.linspace(low, high, n_rates) if n_rates > 2 else middles
+    return [float(f"{rate:.4g}") for rate in 10**exponents]

@@ -1,0 +1,231 @@
+"""Which agent? One process an agent, all at the same time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from optuna.trial import FrozenTrial, TrialState
+
+from agents.config.optimizers import OptimizerSpec
+from agents.contract.registry import resolved
+from agents.contract.spec import AgentSpec
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from finder.executors.board import Board
+from finder.executors.process import ProcessExecutor
+from finder.search.ingredients import Ingredients
+from finder.search.options import Metrics, StudyOptions, make_spec, watching
+from finder.search.results import SearchResult, found_repr
+from finder.search.search import run_search
+from studies.analysis.pick import why_no_pick
+from studies.database.records import EpisodeRecord
+from studies.statistics.values import iqm, last_part_return
+from studies.study.study import OpenStudy
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+_NOTHING_BEST: dict[str, Any] = {
+    **{"best_reward": -1e9, "best_agent": None, "best_opt": None},
+    **{"best_loss": 1e9, "best_loss_agent": None, "best_loss_opt": None},
+}
+
+
+class ParallelFinder:
+    """Trains several agents at the same time, a process each, and compares them.
+
+    Args:
+        agents: Names, classes, built agents or `AgentSpec`s, for the same environment. Equal names are told apart
+            by a number.
+        optimizers: An optimizer for each agent, or one for all, or None for the agents' own.
+        environment: What they are for; may be left out where the agents know it.
+
+    Attributes:
+        rewards: Agent label -> return of every episode, after `find`; seed after seed.
+        losses: Agent label -> loss of the newest update when each of these episodes ended, NaN before the first update:
+            ``losses[label][i]`` and ``rewards[label][i]`` belong to the same episode.
+        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 where
+            there is no pick). An agent that made no gradient step is never the pick. `best_loss`, `best_loss_agent` and
+            `best_loss_opt` are the lowest mean loss over the last part of training and whose it is; with
+            ``metrics="loss"`` they are the pick. Losses of different algorithms are different things: by returns
+            `best_loss` stays at 1e9, and nobody's, unless all agents are of one class.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Any],
+        optimizers: Sequence[Any] | Any | None = None,
+        environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+    ) -> None:
+        if isinstance(agents, str) or not agents:
+            raise ConfigurationError(f"Give a list with at least one agent, got {agents!r}.")
+        specs = [AgentSpec.of(agent, environment) for agent in agents]
+        if len({repr(spec.environment) for spec in specs}) > 1:
+            told = ", ".join(sorted({spec.environment.label for spec in specs}))
+            raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
+        for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
+            # A bare name says no learning rate: then the agent keeps its own.
+            specs[index].refuse_functions("leave its optimizer out (None): it cannot be exchanged.")
+            specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
+        self.agents = _labelled(specs)
+        self.result: SearchResult | None = None
+        self.rewards: dict[str, list[float]] = {}
+        self.losses: dict[str, list[float]] = {}
+        self.logs: dict[str, Any] = dict(_NOTHING_BEST)
+
+    def __repr__(self) -> str:
+        on = f" on {self._environment.label}"
+        return found_repr(f"{type(self).__name__}({list(self.agents)}{on})", self.result)
+
+    def find(
+        self,
+        *,
+        episodes: int | None = None,
+        env_steps: int | None = None,
+        metrics: Metrics = "reward",
+        **options: Unpack[StudyOptions],
+    ) -> SearchResult:
+        """Trains all agents and compares them.
+
+        Args:
+            episodes: Budget of each run in episodes.
+            env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
+            metrics: Compare by returns or by losses.
+            **options: See `StudyOptions`. `n_jobs` defaults to one process an agent, `pruner` to none, and `confirm` to
+                0: of a few agents, the best one is hardly flattered by having been chosen.
+
+        Raises:
+            ConfigurationError: Unknown names or bad values, or an agent that cannot be sent to another process.
+            StudyError: The storage cannot be opened, or holds another study of that name.
+        """
+        labels = list(self.agents)
+        chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", "confirm": 0, **options}
+        if chosen.get("executor", "process") != "process":
+            raise ConfigurationError(f"ParallelFinder runs in processes, not on {chosen['executor']!r}.")
+        spec = make_spec(
+            "agents",
+            list(self.agents.values()),
+            chosen,
+            env_steps=env_steps,
+            default_env_steps=50_000,
+            episodes=episodes,
+            metrics=metrics,
+            labels=labels,
+            trials=tuple({"agent": label} for label in labels),
+        )
+        callbacks = options.get("callbacks")
+        ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
+        executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
+        study, stopped = run_search(spec, ingredients=ingredients, executor=executor, **watching(options))
+        self.result = SearchResult(study, stopped)
+        self._take_values(self.result, executor.values)
+        return self.result
+
+    def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
+        """Takes the shared dicts, which are by trial, and what an earlier run of the study recorded."""
+        study = result.study
+        board = Board(keep_values=True)
+        label_of = {trial.number: self._label_of(study, trial) for trial in study.trials()}
+        for number in label_of.keys() - shared.get("rewards", {}).keys():
+            if episodes := study.storage.episodes.curve(study.episodes_key, number):
+                board.post("episodes", 0, {number: episodes})
+        values = {name: {**shared.get(name, {}), **own} for name, own in board.values().items()}
+        self.rewards, self.losses = (
+            {label: values[name][number] for number, label in label_of.items() if number in values[name]}
+            for name in ("rewards", "losses")
+        )
+        self.logs = self._best_of(result)
+
+    def _best_of(self, result: SearchResult) -> dict[str, Any]:
+        """The pick of the study, in the words of `logs`; and who has the lowest loss, where losses can be compared."""
+        study, logs = result.study, dict(_NOTHING_BEST)
+        if why_no_pick(study):
+            return logs
+        pick = result.best
+        best = str(pick.params.get("agent", self._only))
+        logs |= {"best_agent": best, "best_opt": self.agents[best].optimizer}
+        if pick.metric == "loss":
+            return logs | {"best_loss": pick.value, "best_loss_agent": best, "best_loss_opt": logs["best_opt"]}
+        logs["best_reward"] = pick.value
+        if self._of_one_class:
+            losses = [
+                (loss, trial.number, self._label_of(study, trial))
+                for trial in study.trials(TrialState.COMPLETE)
+                if math.isfinite(loss := last_loss(study.storage.episodes.curve(study.episodes_key, trial.number)))
+            ]
+            if losses:
+                loss, _, label = min(losses)
+                logs |= {"best_loss": loss, "best_loss_agent": label, "best_loss_opt": self.agents[label].optimizer}
+        return logs
+
+    @property
+    def _only(self) -> str:
+        return next(iter(self.agents))
+
+    def _label_of(self, study: OpenStudy, trial: FrozenTrial) -> str:
+        return str(study.params(trial).get("agent") or self._only)
+
+    @property
+    def _of_one_class(self) -> bool:
+        return len({resolved(spec.agent) for spec in self.agents.values()}) == 1
+
+    @property
+    def _environment(self) -> EnvironmentSpec:
+        return next(iter(self.agents.values())).environment
+
+    def plot_reward(self) -> go.Figure:
+        """Learning curves of all agents."""
+        from studies.reports import plot_learning_curves
+
+        if self.result is None:
+            raise ConfigurationError("There was no search yet: call find() first.")
+        return plot_learning_curves(self.result.study)
+
+
+class AgentFinder(ParallelFinder):
+    """`ParallelFinder` by its other name."""
+
+
+def last_loss(episodes: Sequence[EpisodeRecord]) -> float:
+    """Returns the mean loss over the last part of training, over seeds the interquartile mean; NaN without losses."""
+    by_seed: dict[int, list[EpisodeRecord]] = {}
+    for episode in episodes:
+        by_seed.setdefault(episode.seed, []).append(episode)
+    if not by_seed:
+        return math.nan
+    return float(iqm([_last_loss_of_run(own) for own in by_seed.values()]))
+
+
+def _last_loss_of_run(episodes: Sequence[EpisodeRecord]) -> float:
+    known = [(episode.env_steps, episode.loss) for episode in episodes if episode.loss is not None]
+    if not known:
+        return math.nan
+    steps, losses = zip(*known, strict=True)
+    return last_part_return(steps, losses, budget=max(episode.env_steps for episode in episodes))
+
+
+def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any]:
+    if optimizers is None:
+        return []
+    given = list(optimizers) if isinstance(optimizers, list | tuple) else [optimizers] * n_agents
+    if len(given) == 1:
+        given *= n_agents
+    if len(given) != n_agents:
+        raise ConfigurationError(
+            f"Give one optimizer for all agents or one for each: "
+            f"there are {n_agents} agents and {len(given)} optimizers."
+        )
+    return [each if isinstance(each, str) else OptimizerSpec.of(each) for each in given]
+
+
+def _labelled(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
+    result: dict[str, AgentSpec] = {}
+    for spec in specs:
+        label, number = spec.label, 2
+        while label in result:
+            label, number = f"{spec.label}-{number}", number + 1
+        result[label] = spec
+    return result

@@ -1,0 +1,211 @@
+"""Any search over an agent's hyperparameters, from Python."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Container, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from agents.contract.agent import Agent
+from agents.contract.spec import AgentSpec
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError, unknown_name
+from finder.search.ingredients import Ingredients, check_plan
+from finder.search.options import Metrics, StudyOptions, make_spec, watching
+from finder.search.results import SearchResult
+from finder.search.search import Observer, run_search
+from finder.search.study_file import read_study
+from studies.analysis.standing import standing
+from studies.errors import StudyError
+from studies.recording.opening import open_study
+from studies.scheduling.samplers import GRID_SAMPLERS, canonical_sampler_name
+from studies.spec.spaces import FloatRange, IntRange, Space, parse_space, settle
+from studies.spec.spec import StudySpec
+from studies.study.begun import Begun, begun_by
+from studies.study.study import OpenStudy
+
+
+def tune(
+    agent: str | type[Agent] | Agent | AgentSpec | Callable[..., Any],
+    environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
+    space: Mapping[str, Any] | None = None,
+    *,
+    env_steps: int | None = None,
+    episodes: int | None = None,
+    metrics: Metrics = "reward",
+    n_trials: int = 20,
+    sampler: str = "tpe",
+    sampler_kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[StudyOptions],
+) -> SearchResult:
+    """Searches an agent's hyperparameters.
+
+    Args:
+        agent: A name, a class, a built agent, or an `AgentSpec`.
+        environment: What it is for; may be left out where the agent knows it.
+        space: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
+            list or ``"a,b,c"`` a choice, a single value fixes it, None takes the range that the hyperparameter
+            declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to all that the agent
+            declares a range for. The first trial is the agent as it is.
+        env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
+        episodes: Budget of each run in episodes.
+        metrics: Judge by returns or by losses.
+        n_trials: Trials in total, also when the study goes on. Defaults to 20.
+        sampler: Name of a sampler. Defaults to ``"tpe"``.
+        sampler_kwargs: Its arguments.
+        **options: See `StudyOptions`; `params` are hyperparameters that are set in every trial.
+
+    Raises:
+        ConfigurationError: Unknown names or bad values.
+        StudyError: The storage cannot be opened, or holds another study of that name.
+    """
+    spec = AgentSpec.of(agent, environment)
+    fixed = options.get("params", {})
+    as_fixed = spec.with_params(fixed)
+    space = space or whole_space(as_fixed, fixed)
+    if not space:
+        names = list(spec.config.describe())
+        raise ConfigurationError(
+            f"{spec.label} declares no ranges of its own: say what is to be searched, such as {names[0]}=low:high. "
+            f"It has {', '.join(names)}."
+            if names
+            else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
+        )
+    spaces = spaces_of(spec, space)
+    row = as_it_is(as_fixed, spaces)
+    study = make_spec(
+        "tune",
+        [spec],
+        options,
+        env_steps=env_steps,
+        default_env_steps=50_000,
+        episodes=episodes,
+        metrics=metrics,
+        params=spaces,
+        first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
+        n_trials=n_trials,
+        sampler=sampler,
+        sampler_kwargs=dict(sampler_kwargs or {}),
+    )
+    agents, callbacks = {spec.label: spec}, options.get("callbacks")
+    ingredients = Ingredients.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
+    return SearchResult(*run_search(study, ingredients=ingredients, **watching(options)))
+
+
+def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
+    """Search spaces from what people write; scale and range come from the hyperparameter's own field.
+
+    Raises:
+        ConfigurationError: A hyperparameter that the agent does not have, or one without a range of its own.
+        StudyError: A space that cannot be read.
+    """
+    known, complements = type(agent.config).describe(), type(agent.config).complements()
+    spaces = {}
+    for name, given in params.items():
+        value = given
+        plain = name.rpartition(".")[2] if name.endswith(".learning_rate") else complements.get(name, name)
+        if "." not in name and plain not in known:
+            raise unknown_name(f"hyperparameter of {agent.label}", name, {**known, **complements})
+        about = known.get(plain)
+        log = name in complements or (about.log if about else None)
+        if value is None:
+            if about is None or about.search is None:
+                with_range = (
+                    f" With a range of their own: {', '.join(_searchable(known))}." if _searchable(known) else ""
+                )
+                raise ConfigurationError(
+                    f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high."
+                    f"{with_range}"
+                )
+            value = own_range(about.search)
+            if name in complements:
+                value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
+        spaces[name] = parse_space(value, log=log or None)
+    return spaces
+
+
+def whole_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
+    """The names of all that the agent's hyperparameters declare a range for, as complements where they can be.
+
+    Args:
+        agent: The agent.
+        fixed: Names of those that are not searched.
+    """
+    told = {name: complement for complement, name in type(agent.config).complements().items()}
+    names = {name: told.get(name, name) for name in _searchable(agent.config.that_count())}
+    return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
+
+
+def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
+    """The agent's own configuration as a point of a search: what a search should try first.
+
+    A number outside of its range becomes the nearest end; a choice that is not among those is left out.
+    """
+    row = {}
+    for name, space in spaces.items():
+        value = agent.config.value_of(name)
+        if isinstance(space, FloatRange | IntRange):
+            if not isinstance(value, int | float) or isinstance(value, bool) or space.step is not None:
+                continue
+            value = min(max(value, space.low), space.high)
+        with contextlib.suppress(StudyError):
+            row[name] = settle(space, value)
+    return row
+
+
+def own_range(search: tuple[Any, ...]) -> Any:
+    """The declared range: two numbers are its ends, anything else is a choice."""
+    numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(search) == 2 and len(numbers) == 2:
+        return {"low": search[0], "high": search[1]}
+    return list(search)
+
+
+def _searchable(known: Mapping[str, Any]) -> list[str]:
+    return [name for name, about in known.items() if about.search is not None]
+
+
+def run_file(
+    path: str | Path, observer: Observer | None = None, *, progress: bool | Observer = True, **overrides: Any
+) -> SearchResult:
+    """Runs the study that a TOML file describes.
+
+    Args:
+        path: The file.
+        observer: See `StudyOptions`.
+        progress: See `StudyOptions`.
+        **overrides: Fields of the study that are replaced.
+
+    Raises:
+        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
+    """
+    with begun_by(Begun("file", ("run", str(path)))):
+        return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
+
+
+def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
+    """Puts the study that a TOML file describes into its storage without running it; `finder.work` does that.
+
+    Args:
+        path: The file.
+        **overrides: Fields that are replaced.
+
+    Returns:
+        The study, and how many trials are left to run.
+
+    Raises:
+        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
+        ConfigurationError: An agent or a value that cannot be built.
+    """
+    spec = _read(path, overrides)
+    check_plan(spec, Ingredients.of(spec))
+    with begun_by(Begun("file", ("run", str(path)))):
+        study = open_study(spec)
+    now = standing(study)
+    return study, now.n_total - now.n_ended + now.n_again
+
+
+def _read(path: str | Path, overrides: Mapping[str, Any]) -> StudySpec:
+    spec = read_study(path)
+    return StudySpec.from_json_dict({**spec.to_json_dict(), **overrides}) if overrides else spec

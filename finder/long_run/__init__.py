@@ -1,0 +1,4 @@
+"""The long run: training in a folder, from a study's pick or from a config; histories of several runs.
+
+Nothing here searches.
+"""

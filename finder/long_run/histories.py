@@ -1,0 +1,237 @@
+"""Several long runs side by side: returns and losses over environment steps, from their histories."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from agents.callbacks.history_file import read_evaluations, read_history
+from agents.errors import ConfigurationError
+from studies.reports.page import page_html, write_page
+from studies.reports.theme import PALETTE, faded, new_figure, plain, rounded, say_empty, shortened
+from studies.words import counted
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MAX_POINTS = 500
+"""Points of a line; of longer histories, so many evenly in their order."""
+
+
+class RunHistory(NamedTuple):
+    """One run, as far as it is drawn.
+
+    Attributes:
+        label: Its name in the legend.
+        steps: Environment steps at the ends of episodes, [n].
+        returns: Mean return of the last `window` episodes by then, [n].
+        loss_steps: Environment steps of the losses, [m].
+        losses: Mean loss of the last `window` episodes that had a finite one, [m].
+        evaluation_steps: Environment steps of evaluations, [k].
+        evaluations: Their mean returns, [k].
+        n_episodes: How many episodes there are in all.
+    """
+
+    label: str
+    steps: list[int]
+    returns: list[float]
+    loss_steps: list[int]
+    losses: list[float]
+    evaluation_steps: list[int]
+    evaluations: list[float]
+    n_episodes: int
+
+    def __repr__(self) -> str:
+        return f"RunHistory({self.label!r}, {self.n_episodes:,} episodes, {len(self.evaluations):,} evaluations)"
+
+
+class HistoriesData(NamedTuple):
+    """What the figures show.
+
+    Attributes:
+        runs: The runs, in the order in which they were given.
+        window: Episodes that each point is the mean of.
+    """
+
+    runs: tuple[RunHistory, ...]
+    window: int
+
+
+def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
+    """Returns what `plot_returns` and `plot_losses` draw.
+
+    Args:
+        places: Folders of runs, or files `history.parquet`.
+        window: Episodes that each point is the mean of, >= 1; at the beginning, of those that there are.
+
+    Raises:
+        ConfigurationError: A run has no history, is given twice, or the window is below 1.
+    """
+    if window < 1:
+        raise ConfigurationError(f"window must be >= 1, got {window}.")
+    paths = [Path(place) for place in places]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigurationError("A run is given twice: give each once.")
+    names = [path.resolve().name for path in paths]
+    labels = [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]
+    return HistoriesData(tuple(_run(path, label, window) for path, label in zip(paths, labels, strict=True)), window)
+
+
+Runs = HistoriesData | str | PathLike[str] | Sequence[str | PathLike[str]]
+"""What can be drawn: one run, several, or what `histories_data` made of them."""
+
+
+def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
+    """Draws the returns of all runs, a line each, and their evaluations as points.
+
+    Args:
+        runs: Folders of runs, or files `history.parquet`: one, or a list; or what `histories_data` returned.
+        window: Episodes that each point is the mean of, where folders or files are given. Defaults to 100.
+
+    Raises:
+        ConfigurationError: See `histories_data`.
+    """
+    data = _data_of(runs, window)
+    figure = new_figure("Returns", _STEPS, _title("return", data.window))
+    if not any(run.steps for run in data.runs):
+        return say_empty(figure, "No episode has ended yet.")
+    _add_returns(figure, data)
+    figure.update_xaxes(rangemode="tozero", tickformat="~s")
+    return figure
+
+
+def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
+    """Draws the losses of all runs, a line each. Losses of different algorithms are no measure of each other.
+
+    Args:
+        runs: See `plot_returns`.
+        window: See `plot_returns`.
+
+    Raises:
+        ConfigurationError: See `histories_data`.
+    """
+    data = _data_of(runs, window)
+    figure = new_figure("Losses", _STEPS, _title("loss", data.window))
+    if not any(run.losses for run in data.runs):
+        return say_empty(figure, "No episode has ended after an update yet.")
+    _add_losses(figure, data)
+    figure.update_xaxes(rangemode="tozero", tickformat="~s")
+    return figure
+
+
+def plot_runs(data: HistoriesData) -> go.Figure:
+    """Draws the returns of all runs and, below them over the same steps, their losses.
+
+    One figure of two parts, so that a step stands at the same place in both.
+    """
+    if not any(run.steps and run.losses for run in data.runs):
+        return plot_returns(data)
+    figure = new_figure("Returns and losses", _STEPS, _title("return", data.window), height=680)
+    _add_returns(figure, data)
+    _add_losses(figure, data, yaxis="y2", showlegend=False)
+    below = figure.layout.yaxis.to_plotly_json()
+    below["title"] = {"text": _title("loss", data.window), "standoff": 10}
+    n_entries = sum(1 + bool(run.evaluations) for run in data.runs)
+    figure.update_layout(
+        yaxis={"domain": [0.54, 1.0]},
+        yaxis2={**below, "domain": [0.0, 0.46], "anchor": "x"},
+        xaxis={"anchor": "y2", "rangemode": "tozero", "tickformat": "~s"},
+        # One entry a line: names of runs are long, and side by side they would be cut on a phone.
+        legend={"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"},
+        height=680 + 20 * n_entries,
+        margin={"b": 70 + 20 * n_entries},
+    )
+    return figure
+
+
+def write_histories(data: HistoriesData, path: str | PathLike[str]) -> Path:
+    """Writes returns and losses as one HTML file that needs nothing else, and returns its absolute path.
+
+    Raises:
+        StudyError: The file cannot be written.
+    """
+    figures = {"runs": plot_runs(data)}
+    runs = ", ".join(f"{run.label} ({counted(run.n_episodes, 'episode')})" for run in data.runs)
+    sections = [
+        f"<h1>{counted(len(data.runs), 'run')}</h1>",
+        f'<p class="sub">{html.escape(runs)}</p>',
+        *(f'<div class="figure"><div id="{name}"></div></div>' for name in figures),
+    ]
+    return write_page(page_html("Finder runs", sections, figures), path, "plot")
+
+
+def _data_of(runs: Runs, window: int) -> HistoriesData:
+    if isinstance(runs, HistoriesData):
+        return runs
+    return histories_data([runs] if isinstance(runs, str | PathLike) else runs, window)
+
+
+def _run(path: Path, label: str, window: int) -> RunHistory:
+    history = read_history(path)
+    evaluations = read_evaluations(path)
+    steps = history["env_steps"].to_numpy()
+    losses = history["loss"].to_numpy().astype(float)  # what is missing becomes NaN
+    known = np.isfinite(losses)
+    return RunHistory(
+        label,
+        *_line(steps, history["return"].to_numpy().astype(float), window),
+        *_line(steps[known], losses[known], window),
+        evaluations["env_steps"].to_pylist(),
+        evaluations["mean_return"].to_pylist(),
+        len(steps),
+    )
+
+
+def _line(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[list[int], list[float]]:
+    """Running means at the ends of episodes: of the last `window` values, or of as many as there are by then."""
+    n = len(values)
+    if n == 0:
+        return [], []
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.unique(np.linspace(1, n, min(n, MAX_POINTS)).round().astype(int))
+    begins = np.maximum(0, ends - window)
+    return [int(step) for step in steps[ends - 1]], ((sums[ends] - sums[begins]) / (ends - begins)).tolist()
+
+
+_STEPS = "environment steps"
+
+
+def _title(what: str, window: int) -> str:
+    return f"{what}<br>mean of the last {counted(window, 'episode')}"
+
+
+def _add_returns(figure: go.Figure, data: HistoriesData) -> None:
+    for index, run in enumerate(data.runs):
+        color = PALETTE[index % len(PALETTE)]
+        _add_line(figure, run.label, run.steps, run.returns, color)
+        if run.evaluations:
+            figure.add_scatter(
+                x=run.evaluation_steps,
+                y=rounded(run.evaluations),
+                mode="markers",
+                name=plain(f"{shortened(run.label, 36)}, evaluated"),
+                marker={"color": faded(color, 0.6), "size": 7, "symbol": "diamond"},
+                hovertemplate=f"<b>{plain(run.label)}</b><br>%{{x:,}} steps, evaluated: %{{y:.4g}}<extra></extra>",
+            )
+
+
+def _add_losses(figure: go.Figure, data: HistoriesData, **where: Any) -> None:
+    for index, run in enumerate(data.runs):
+        _add_line(figure, run.label, run.loss_steps, run.losses, PALETTE[index % len(PALETTE)], **where)
+
+
+def _add_line(figure: go.Figure, label: str, steps: list[int], values: list[float], color: str, **where: Any) -> None:
+    figure.add_scatter(
+        x=steps,
+        y=rounded(values),
+        mode="lines" if len(steps) > 1 else "markers",
+        name=plain(shortened(label, 46)),
+        line={"color": color, "width": 2},
+        hovertemplate=f"<b>{plain(label)}</b><br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
+        **where,
+    )

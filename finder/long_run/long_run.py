@@ -1,0 +1,254 @@
+"""The long run: an agent trained in a folder, where it goes on after whatever ends it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from agents.callbacks.callback import Callback, find_maker, make_callbacks
+from agents.callbacks.checkpoint import Checkpoints
+from agents.callbacks.evaluate import Evaluate
+from agents.callbacks.history_file import HistoryFile
+from agents.callbacks.judging import JudgedBy
+from agents.callbacks.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
+from agents.callbacks.signals import REASON as INTERRUPTED
+from agents.checkpoints.file import NewEpisodesWarning, find, resume, why_new_episodes
+from agents.checkpoints.header import CheckpointHeader, header_of
+from agents.config.agent_config import AgentConfig
+from agents.distributed.strategies import StrategySpec
+from agents.errors import ConfigurationError
+from agents.training.run import Budget
+from agents.training.trainer import Trainer
+from finder.long_run.run_folder import RunFolder, RunSettings
+from finder.trials.watchdog import Fed, Watchdog
+from studies.spec.spaces import LARGEST
+from studies.spec.spec import MOST_PROCESSES
+
+LAST_EPISODES = 100
+"""Episodes that the result's mean return, and the target, are taken over."""
+
+
+class RunResult(NamedTuple):
+    """What a long run has come to.
+
+    Attributes:
+        reason: Why it ended.
+        env_steps: Environment steps so far.
+        episodes: Episodes so far.
+        wall_seconds: Seconds of training so far.
+        mean_return: Mean return of the last episodes, None before the first.
+        best_return: The greatest return of an episode, None before the first.
+        checkpoint: The newest checkpoint.
+        custom_metrics: What callbacks measured of the last episodes: mean, min, max and number of episodes by name.
+    """
+
+    reason: str
+    env_steps: int
+    episodes: int
+    wall_seconds: float
+    mean_return: float | None
+    best_return: float | None
+    checkpoint: str | None
+    custom_metrics: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+
+
+class LongRun:
+    """A run in its folder, ready to be trained or to go on. A context manager, which closes its environments.
+
+    Args:
+        folder: Its folder.
+        state: Weights that it starts from, of `agents.load_weights`. Defaults to None: those that its seed draws.
+        callbacks: Who else hears of it.
+
+    Raises:
+        ConfigurationError: Its agent or environment cannot be made, or its checkpoint cannot be gone on from.
+    """
+
+    def __init__(
+        self, folder: RunFolder, state: Mapping[str, Any] | None = None, callbacks: Sequence[Callback] = ()
+    ) -> None:
+        self.folder = folder
+        settings = folder.settings
+        self.checkpoints = Checkpoints(
+            folder.checkpoints,
+            every=settings.checkpoint_every,
+            keep=settings.keep,
+            best_only=settings.best_only,
+            weights_only=settings.weights_only,
+            judged_by=_judge(settings),
+        )
+        # Checkpoints refuse a training that is behind them, before the history is cut to it.
+        asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
+        self.watchdog = Watchdog(settings.hang_seconds)
+        self._history = HistoryFile(folder.path)
+        own = [*asked, Fed(self.watchdog), self.checkpoints, self._history]
+        agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
+        self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
+        self.went_on_from: CheckpointHeader | None = None
+        """The checkpoint that it went on from, None for a run that begins."""
+
+    def go_on(self, *, trust: bool = False) -> CheckpointHeader:
+        """Takes up what the newest checkpoint has; returns what that says about itself.
+
+        Args:
+            trust: See `agents.resume`. Defaults to False.
+
+        Raises:
+            UntrustedFileError: It was not written here by this user, and is not trusted.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NewEpisodesWarning)
+            self.went_on_from = resume(self.trainer, find(self.folder.path), trust=trust)
+        return self.went_on_from
+
+    @property
+    def why_new_episodes(self) -> str:
+        """Why it did not go on exactly where its checkpoint was written; empty where it did, or has only begun."""
+        header = self.went_on_from
+        return "" if header is None or header.in_episodes else why_new_episodes(self.trainer)
+
+    def keep_beginning(self) -> None:
+        """Writes a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
+        self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.checkpoints.write(self.trainer)
+
+    def train(self, *, further: bool = False, hangs: Callable[[str], None] = lambda reason: None) -> RunResult:
+        """Trains to the end of its budget, or until it is stopped.
+
+        Args:
+            further: Whether there is more to train than there was, for a run that had come to its end.
+            hangs: Called by another thread where this one hangs in compiled code, when every episode has been written:
+                nothing but the end of the process ends it.
+
+        Raises:
+            HungError: A step of the environment, or an update, did not come back for `hang_seconds`.
+        """
+
+        def deaf(reason: str) -> None:
+            self._history.write()
+            hangs(reason)
+
+        self.folder.ended(None)
+        self.watchdog.deaf = deaf
+        with self.watchdog.watching():
+            reason = self._train(further)
+        result = self.result(reason)
+        self.folder.ended(result._asdict())
+        return result
+
+    def _train(self, further: bool) -> str:
+        """Trains; returns why it has ended."""
+        settings, trainer = self.folder.settings, self.trainer
+        reason = trainer.run.stop_reason
+        if reason not in (None, INTERRUPTED) and not further:
+            return str(reason)  # it had stopped, and was killed before that was noted
+        if not nothing_left(settings, trainer.env_steps, len(trainer.history.returns)):
+            return trainer.train(
+                env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
+                episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
+                criterion=settings.target_reward,
+                trial_count=LAST_EPISODES,
+                progress=False,  # the command line has displays of its own
+            ).reason
+        # It was killed before that was noted, perhaps before its last update, which is made now.
+        trainer.forget_stops()
+        for _ in trainer.iterate(Budget(env_steps=trainer.env_steps)):
+            pass
+        return "budget reached"
+
+    def result(self, reason: str) -> RunResult:
+        """What it has come to by now."""
+        history, trainer = self.trainer.history, self.trainer
+        newest = self.checkpoints.newest
+        return RunResult(
+            reason=reason,
+            env_steps=trainer.env_steps,
+            episodes=len(history.returns),
+            wall_seconds=trainer.wall_seconds,
+            mean_return=history.mean_return(LAST_EPISODES) if history.returns else None,
+            best_return=max(history.returns, default=None),
+            checkpoint=None if newest is None else str(newest),
+            custom_metrics={name: own._asdict() for name, own in history.custom_metrics(LAST_EPISODES).items()},
+        )
+
+    def __enter__(self) -> LongRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.watchdog.close()
+        self.trainer.close()
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuses settings of which one would have no effect, or that cannot be.
+
+    Raises:
+        ConfigurationError: Names what to change.
+    """
+    _check_numbers(settings)
+    _callbacks(RunFolder(Path(), settings, None, ()))
+    for place in settings.callbacks:
+        find_maker(place)
+    if settings.plateau is not None and settings.early_stop is not None and settings.early_stop <= settings.plateau:
+        raise ConfigurationError(
+            f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
+            f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
+        )
+    StrategySpec.of(settings.strategy)
+    spec = settings.agent_spec()
+    if settings.plateau is not None:
+        config = spec.config
+        assert isinstance(config, AgentConfig)  # `agent_spec` refuses what is no agent
+        refuse_schedules(config, ["default", *config.optimizers])
+    spec.environment.interface().say_notes()
+
+
+def _check_numbers(settings: RunSettings) -> None:
+    """Refuses numbers that were mistyped: of more than 64 bits, or not finite, or of processes beyond reason."""
+    for name, value in vars(settings).items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not abs(value) <= LARGEST:
+            raise ConfigurationError(f"{name} is {value}: give a finite number, up to {LARGEST}.")
+    if settings.pool is not None and settings.pool > MOST_PROCESSES:
+        raise ConfigurationError(f"pool is {settings.pool}: give a number of processes up to {MOST_PROCESSES}.")
+
+
+def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
+    """Whether a run has something left of a budget."""
+    there = header_of(find(folder.path))
+    return not nothing_left(settings, there.env_steps, there.episodes)
+
+
+def nothing_left(settings: RunSettings, env_steps: int, episodes: int) -> bool:
+    """Whether so many environment steps and episodes are all of a budget."""
+    steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
+    return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
+
+
+def _judge(settings: RunSettings) -> JudgedBy:
+    return "training" if settings.evaluate_every is None else "evaluation"
+
+
+def _callbacks(folder: RunFolder) -> list[Callback]:
+    """Ours that the settings ask for, but for history and checkpoints, which every run has."""
+    settings = folder.settings
+    looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
+    callbacks: list[Callback] = []
+    if settings.evaluate_every is not None:
+        episodes, most = settings.evaluate_episodes, settings.eval_max_steps
+        callbacks.append(Evaluate(settings.evaluate_every, n_episodes=episodes, max_steps=most))
+    if settings.plateau is not None:
+        lowest = settings.min_learning_rate
+        reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **looks)
+        callbacks.append(reduce)
+    if settings.early_stop is not None:
+        callbacks.append(EarlyStop(settings.early_stop, **looks))
+    if settings.tensorboard:
+        from agents.callbacks.tensorboard import TensorBoard
+
+        callbacks.append(TensorBoard(folder.tensorboard))
+    return callbacks

@@ -1,0 +1,298 @@
+"""The folder of a long run: what was asked for, what it has come to, and where its files are."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from agents.checkpoints.whole_file import remove_unfinished, replacing
+from agents.errors import ConfigurationError
+from agents.trust.allowed_modules import named_by_file
+from agents.trust.signatures import is_signature_of, signature_of, trusts_all
+from studies.spec.redaction import redacted
+from studies.words import call_lines, class_or_id
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+
+_FORMAT = 1
+_FILE = "run.json"
+_PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a long run was asked for; it goes on with the same.
+
+    Attributes:
+        agent: The agent: a name, module:Class or file.py:Class.
+        config: Its hyperparameters, complete.
+        env: The environment's id.
+        env_kwargs: Its arguments.
+        wrappers: What is put around it, as `agents.EnvironmentSpec` takes them.
+        max_episode_steps: Its step limit, None for the environment's own.
+        vectorization: How its copies are stepped.
+        seed: Seed of everything.
+        env_steps: Budget in environment steps, from the beginning; or None.
+        episodes: Budget in episodes, from the beginning; or None.
+        target_reward: Mean return of the last 100 episodes at which it ends, or None.
+        evaluate_every: Interval of evaluations (`agents.Every`), None for none.
+        evaluate_episodes: Episodes of each.
+        eval_max_steps: Steps after which these are cut (`agents.Evaluate`); None for its default.
+        checkpoint_every: Interval of checkpoints; None for every minute, or where only the best are kept and there are
+            evaluations, for each of these.
+        keep: Newest checkpoints that stay.
+        best_only: Whether only the best are written.
+        weights_only: Whether checkpoints hold weights only.
+        plateau: Looks without improvement before the learning rate is lowered (`agents.ReduceOnPlateau`); or None.
+        plateau_factor: What it is multiplied by.
+        min_learning_rate: What it does not fall below.
+        early_stop: Looks without improvement before it ends (`agents.EarlyStop`); or None.
+        patience_from: Environment steps before which looks do not count.
+        tensorboard: Whether there is a log for TensorBoard.
+        callbacks: What makes its further callbacks: module:Class or file.py:Class.
+        strategy: On how many devices or processes it learns (`agents.distributed.strategies`).
+        pool: Processes that step its environments; None where its own does.
+        hang_seconds: How long a step of its environment, or an update, may take before it has failed; 0: forever.
+        study: Of which study's pick it is: name, storage, trial; or None.
+    """
+
+    agent: str
+    config: dict[str, Any]
+    env: str
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    wrappers: tuple[str, ...] = ()
+    max_episode_steps: int | None = None
+    vectorization: str = "auto"
+    seed: int = 0
+    env_steps: int | None = None
+    episodes: int | None = None
+    target_reward: float | None = None
+    evaluate_every: str | None = None
+    evaluate_episodes: int = 10
+    eval_max_steps: int | None = None
+    checkpoint_every: str | None = None
+    keep: int = 3
+    best_only: bool = False
+    weights_only: bool = False
+    plateau: int | None = None
+    plateau_factor: float = 0.9
+    min_learning_rate: float = 0.0
+    early_stop: int | None = None
+    patience_from: int = 0
+    tensorboard: bool = False
+    callbacks: tuple[str, ...] = ()
+    strategy: str = "none"
+    pool: int | None = None
+    hang_seconds: float = 600.0
+    study: dict[str, Any] | None = None
+
+    def agent_spec(self) -> AgentSpec:
+        """The agent, as it is trained; without weights to start from.
+
+        Raises:
+            ConfigurationError: Something in it is not there any more, or it is a training function.
+        """
+        from agents.contract.spec import AgentSpec
+        from agents.environments import EnvironmentSpec
+
+        environment = EnvironmentSpec.of_described(self, self.vectorization)
+        spec = AgentSpec.of(self.agent, environment, self.config)
+        lines = call_lines(self.agent, self, self.config)
+        spec.refuse_functions(f"nothing can be kept of it in a folder. Call it yourself:\n\n{lines}")
+        return spec
+
+
+class RunFolder:
+    """A folder that a run is trained in.
+
+    Args:
+        path: The folder.
+        settings: What the run was asked for.
+        result: How it ended the last time, as JSON values; None where it has not.
+        command: The words that began it.
+        is_ours: Whether this user's Finder wrote here what it was asked for. Defaults to True.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: RunSettings,
+        result: Mapping[str, Any] | None,
+        command: Sequence[str],
+        *,
+        is_ours: bool = True,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.result = result
+        self._command = list(command)
+        self._is_ours = is_ours
+
+    @classmethod
+    def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
+        """A folder for a new run, which is not there before `create`.
+
+        Raises:
+            ConfigurationError: There is something in it already.
+        """
+        with _refused(path, "read"):
+            there = next(each for each in (path, *path.absolute().parents) if each.exists())
+            begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        if not there.is_dir():
+            raise ConfigurationError(f"{str(path)!r} cannot be made: {str(there)!r} is no folder. Give another one.")
+        if begun:
+            raise ConfigurationError(
+                f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."
+            )
+        if not free:
+            raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
+        return cls(path, settings, None, [redacted(word) for word in command])
+
+    def create(self) -> None:
+        """Makes the folder, with what was asked for in it.
+
+        Raises:
+            ConfigurationError: It cannot be made.
+        """
+        with _refused(self.path, "written to"):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def begin(self, keep: Callable[[], Any]) -> None:
+        """Writes what it is about, where it is held.
+
+        Args:
+            keep: Writes its first checkpoint, before there is a run that anybody could go on with.
+
+        Raises:
+            ConfigurationError: Another run began in it meanwhile, or it cannot be written to.
+        """
+        if (self.path / _FILE).exists():
+            raise ConfigurationError(f"Another run has just begun in {str(self.path)!r}: give a folder (--folder).")
+        with _refused(self.path, "written to"):
+            keep()
+            self._write()
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The folder of a run that was begun.
+
+        Raises:
+            ConfigurationError: There is none, or another version wrote it.
+        """
+        try:
+            told = json.loads((path / _FILE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise ConfigurationError(f"{str(path)!r} is no folder of a run: it has no {_FILE}.") from None
+        except OSError as error:
+            raise ConfigurationError(f"{path / _FILE} cannot be read: {error.strerror or error}.") from None
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, str(error)) from None
+        if not isinstance(told, dict) or not isinstance(told.get("settings"), dict):
+            raise _damaged(path, "it does not describe a run")
+        known = {each.name for each in fields(RunSettings)}
+        if told.get("format") != _FORMAT or not set(told["settings"]) <= known:
+            raise ConfigurationError(
+                f"{path / _FILE} has format {told.get('format')}, and this version of Finder reads format {_FORMAT}."
+            )
+        try:
+            settings = pydantic.TypeAdapter(RunSettings).validate_python(told["settings"])
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            why = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg'].lower()}"
+            raise _damaged(path, f"{name} {why}") from None
+        result, command = told.get("result"), told.get("command", ())
+        if not (result is None or (isinstance(result, dict) and "reason" in result)) or isinstance(command, str):
+            raise _damaged(path, f"its result is {result!r}")
+        return cls(path, settings, result, command, is_ours=is_signature_of(told.get("signature"), told["settings"]))
+
+    def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
+        """Returns a block in which its settings name these modules, or any where this user wrote them here.
+
+        Args:
+            allowed: Modules and files.
+            trust: Whether it is trusted, whoever wrote it.
+        """
+        return named_by_file(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Where its log for TensorBoard is."""
+        return self.path / "tensorboard"
+
+    def ended(self, result: Mapping[str, Any] | None) -> None:
+        """Notes how it has ended, or that it goes on; and its settings as they are by now."""
+        self.result = result
+        self._write()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other processes from training in it at the same time.
+
+        Raises:
+            ConfigurationError: One does.
+        """
+        with _refused(self.path, "written to"):
+            lock = (self.path / ".lock").open("w")
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigurationError(f"Another process trains in {str(self.path)!r} at this moment.") from None
+            remove_unfinished(self.path)
+            yield
+
+    def _write(self) -> None:
+        settings = json.loads(json.dumps(asdict(self.settings)))
+        told = {
+            "format": _FORMAT,
+            "settings": settings,
+            "signature": signature_of(settings),
+            "result": self.result,
+            "command": self._command,
+            "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
+        }
+        with replacing(self.path / _FILE, for_all=True) as file:
+            file.write(json.dumps(told, indent=2, ensure_ascii=False).encode())
+
+
+def _damaged(folder: Path, why: str) -> ConfigurationError:
+    """The error for a folder whose settings cannot be read."""
+    return ConfigurationError(
+        f"{folder / _FILE} is damaged ({why}), and what was asked for is only there. What was learned is in the "
+        f"checkpoints: finder train AGENT --env ID --start-from {folder}"
+    )
+
+
+@contextlib.contextmanager
+def _refused(folder: Path, what: str) -> Iterator[None]:
+    """Says of a folder what cannot be done with it, where the system refuses it."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{str(folder)!r} cannot be {what}: {error.strerror or error}.") from None
+
+
+def free_folder(settings: RunSettings) -> Path:
+    """Returns a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
+    agent = settings.agent.rpartition(":")[2]
+    name = re.sub(r"[^\w.-]+", "-", f"{agent}-{class_or_id(settings.env)}-seed{settings.seed}")
+    path, number = Path("runs") / name, 2
+    while path.exists():
+        path, number = Path("runs") / f"{name}-{number}", number + 1
+    return path

@@ -1,0 +1,148 @@
+"""Where words go: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from finder.progress.guarded_live import DisplayConsole
+from finder.progress.hanging import Hanging
+from finder.progress.lasting_stream import LastingStream
+from finder.progress.plain_text import PlainConsole, plain_json, shortened
+from studies.defaults import DEFAULT_STORAGE
+from studies.spec.redaction import redacted
+from studies.words import counted
+
+if TYPE_CHECKING:
+    from agents.environments import EnvironmentSpec
+    from studies.spec.spec import StudySpec
+
+_UNCUT = 10_000
+"""Columns of a file or a pipe: nothing is cut or wrapped there."""
+
+
+def results() -> Console:
+    """The console for results."""
+    return _console(sys.stdout)
+
+
+def errors() -> Console:
+    """The console for everything else, which nobody has to read: see `LastingStream`."""
+    return _console(cast(TextIO, LastingStream(sys.stderr)))
+
+
+def _console(file: TextIO) -> Console:
+    width = None if file.isatty() else _UNCUT
+    return PlainConsole(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def display() -> DisplayConsole:
+    """The console of a live display, which stays one while stderr is diverted: see `agents.backend.silence`."""
+    stream = sys.stderr
+    with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor cannot be diverted that way
+        stream = open(os.dup(stream.fileno()), "w", encoding=stream.encoding)  # noqa: SIM115 - lasts as the console
+    return DisplayConsole(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False)
+
+
+def print_json(data: Any) -> None:
+    """Prints one JSON document as a result; what JSON does not know (NaN) becomes null."""
+    sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")
+
+
+def say_error(message: str, hint: str = "") -> None:
+    """Prints a mistake, without a traceback."""
+    text = Text.assemble(("Error: ", "bold red"), shortened(message))
+    errors().print(text.append(f"\n{hint}", "dim") if hint else text)
+
+
+def say_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
+    """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
+
+    What they are for stands beside them, or below where one would not fit beside its command.
+    """
+    console = errors()
+    rows = list(commands)
+    indent = len(lead) + 2
+    longest = max(len(command) for command, _ in rows)
+    beside = all(indent + longest + 3 + len(purpose) <= console.width for _, purpose in rows if purpose)
+    for index, (command, purpose) in enumerate(rows):
+        start = f"{lead}  " if index == 0 else " " * indent
+        line = Text.assemble((start, "dim"), (command, "cyan"))
+        if purpose and beside:
+            line.append(f"{' ' * (longest - len(command))}   {purpose}", "dim")
+        console.print(line, soft_wrap=True)
+        if purpose and not beside:
+            console.print(Hanging(Text(" " * (indent + 2)), Text(purpose, "dim")))
+
+
+def say_note(message: str) -> None:
+    """Prints something that a careful person should know before they use the result."""
+    errors().print(Hanging(Text("Note  ", "yellow"), Text(message)))
+
+
+def table(*columns: str, numbers: Collection[str] = ()) -> Table:
+    """Returns an empty table without lines, which wraps what does not fit.
+
+    Args:
+        columns: Their names.
+        numbers: Names of those that are set to the right.
+    """
+    listed = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        least = max(map(len, column.split()))
+        listed.add_column(column, justify="right" if column in numbers else "left", overflow="fold", min_width=least)
+    return listed
+
+
+def budget_of(spec: StudySpec) -> str:
+    """Returns each seed's budget, such as `50,000 environment steps`."""
+    return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
+
+
+def storage_for_file(named: str | None, flag: str | None) -> str | None:
+    """The storage that a file's study gets instead of the one that the file names; None for that one.
+
+    Args:
+        named: What the file names, or None.
+        flag: What `--storage` says, or None.
+    """
+    exported = os.environ.get("OPTUNA_STORAGE")
+    if flag is not None or named is None:
+        return flag or exported or DEFAULT_STORAGE
+    if exported and exported != named:
+        errors().print(
+            f"The study goes to {redacted(named)}, which its file names, not to OPTUNA_STORAGE; --storage overrides.",
+            style="yellow",
+        )
+    return None
+
+
+def environment_flags(environment: EnvironmentSpec) -> str:
+    """Returns the flags that name an environment, for a command that a person may copy."""
+    words = ["--env", environment.label]
+    if environment.kwargs:
+        words += ["--env-kwargs", json.dumps(dict(environment.kwargs), default=repr)]
+    for wrapper in environment.described["wrappers"]:
+        words += ["--wrapper", wrapper]
+    if environment.max_episode_steps is not None:
+        words += ["--max-episode-steps", str(environment.max_episode_steps)]
+    return shlex.join(words)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float) and data - data != 0:
+        return None
+    return data

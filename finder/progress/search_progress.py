@@ -1,0 +1,340 @@
+"""Showing a search while it runs: a live display on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from finder.progress.console import budget_of, display, errors
+from finder.progress.fitting import DOT, lines_of_parts, shortened
+from finder.progress.guarded_live import GuardedLive
+from finder.progress.hanging import Hanging
+from finder.progress.tracker import Best, RunningTrial, Tracker, spread_of
+from studies.words import counted, params_text, rate_text, the_best
+
+if TYPE_CHECKING:
+    from finder.executors import Executor
+    from finder.trials.trial import Outcome, TrialSpec
+    from studies.database.records import EpisodeRecord
+    from studies.study.study import OpenStudy
+
+_ROWS = 16
+"""Running trials that a terminal shows in a row each."""
+
+_NARROW = 100
+"""Columns below which there is no room for a long bar, and for steps beside parameters."""
+
+_BAR = 24
+"""Columns of the bar, half as many on a narrow terminal."""
+
+_LEAST = 20
+"""Columns that a trial's parameters have on any terminal."""
+
+_FEW = 4
+"""Trials at the same time that are shown one by one."""
+
+_LINE_SECONDS = 5.0
+_MARKS = {
+    "complete": ("✓", "green"),
+    "pruned": ("◦", "yellow"),
+    "failed": ("✗", "red"),
+    "interrupted": ("·", "dim"),
+}
+
+
+class Progress(Tracker):
+    """Shows nothing (`--quiet`), and is the base of the displays that do. A context manager around the search."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+
+class PlainProgress(Progress):
+    """A line when a trial starts or ends, and one every few seconds between.
+
+    Args:
+        console: Where lines go. Defaults to stderr.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self.console = console or errors()
+        self._told_at = clock()
+        self._lines_between = True  # whether lines say how far running trials are
+
+    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
+        super().study_opened(study, n_left, executor)
+        for line in plan_lines(study, executor.description, self.n_before, n_left, self.n_again):
+            self.console.print(line)
+        for note in executor.notes if n_left else ():
+            self.console.print(Hanging(Text("Note  "), Text(note)))
+        if self.best is not None and n_left:
+            self.console.print(best_line(self.best))
+
+    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        super().plan_grows(rows)
+        self.console.print(Text.assemble(("Extending ", "bold"), extension_text(rows)))
+
+    def confirmation_begins(self, n_finalists: int) -> None:
+        super().confirmation_begins(n_finalists)
+        if self.study is not None:
+            from studies.analysis.confirmation import held_out_seeds
+
+            seeds = held_out_seeds(self.study.spec)
+            further = f"{counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
+            self.console.print(Text.assemble(("Confirming ", "bold"), f"{the_best(n_finalists)} on {further}"))
+
+    def others_run(self, n_trials: int) -> None:
+        super().others_run(n_trials)
+        if self._lines_between and self._clock() - self._told_at >= _LINE_SECONDS:
+            self._told_at = self._clock()
+            self.console.print(Text("  " + DOT.join(self.summary())))
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        super().trial_started(trial, params)
+        if self._lines_between and self.n_places <= _FEW:
+            self.console.print(
+                Text.assemble(("▸ ", "dim"), f"#{trial.number} ", _params(self.searched(params)), " started")
+            )
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        super().trial_episodes(number, records)
+        if self._lines_between and self._clock() - self._told_at >= _LINE_SECONDS:
+            self._told_at = self._clock()
+            self.console.print(Text("  " + DOT.join([*running_texts(list(self.running.values())), *self.summary()])))
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        trial, before = self.running.get(number), self.best
+        super().trial_ended(number, outcome)
+        self.console.print(end_line(number, trial, outcome, self.console.width))
+        if self._lines_between and self.best is not None and self.best is not before:
+            self.console.print(best_line(self.best))
+        self._told_at = self._clock()
+
+    def summary(self) -> list[str]:
+        """Return the phase, trials, speed and time, as far as they are known."""
+        parts = [self.phase] if self.phase else []
+        if self.study is not None:
+            parts.append(f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}")
+        if self.n_elsewhere:
+            parts.append(f"waiting for {self.n_elsewhere} in other processes")
+        if self.steps_per_second >= 1:
+            parts.append(f"{self.steps_per_second:,.0f} steps/s")
+        parts.append(f"{seconds_text(self.elapsed)} so far")
+        if (left := self.seconds_left) is not None:
+            parts.append(f"about {seconds_text(left)} left")
+        return parts
+
+
+class LiveProgress(PlainProgress):
+    """The same on a terminal: ended trials stay as lines, and what runs is redrawn below them.
+
+    Plain lines follow where drawing fails.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console, clock)
+        self._lines_between = False
+        self._starting = Spinner("dots", Text("starting", style="dim"))
+        self._live = GuardedLive(self._draw, self.console, self._go_plain)
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def _go_plain(self, error: Exception) -> None:
+        self._lines_between = True
+        self.console.print(failure_note(error))
+
+    def _draw(self) -> RenderableType:
+        if self.study is None:
+            return self._starting
+        width = self.console.width
+        bar = ProgressBar(total=1.0, completed=self.share, width=_BAR if width >= _NARROW else _BAR // 2)
+        beside = Table.grid(padding=(0, 2))
+        beside.add_row(bar, Text("\n".join(lines_of_parts(self.summary(), width - (bar.width or 0) - 2)), no_wrap=True))
+        parts: list[RenderableType] = [beside, *self._rows(width)]
+        if self.best is not None:
+            parts.append(Hanging(Text("  "), best_line(self.best)))
+        return Group(*parts)
+
+    def _rows(self, width: int) -> list[Text]:
+        """Return a line for each trial that runs, or one for all where they are many."""
+        running = list(self.running.values())
+        if len(running) > _ROWS:
+            return [Text("  " + line, no_wrap=True) for line in lines_of_parts(running_texts(running), width - 2)]
+        narrow = width < _NARROW
+        cells = [(f"#{trial.number}", _params(trial.params), *_trial_words(trial, narrow)) for trial in running]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        room = max(_LEAST, width - 2 - sum(widths) + widths[1] - 2 * (len(widths) - 1)) if cells else 0
+        shown = [(number, shortened(params, room, ", "), *words) for number, params, *words in cells]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        rows = []
+        for row in shown:
+            line = "  ".join(text.ljust(size) for text, size in zip(row, widths, strict=True))
+            rows.append(Text(f"  {line.rstrip()}"))
+        return rows
+
+
+def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Which rates are tried beyond the range, of one optimizer or of several."""
+    [name] = {name for row in rows for name in row if name.endswith("learning_rate")}
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        others = {key: value for key, value in row.items() if key != name}
+        rates.setdefault(params_text(others) if others else "", []).append(float(row[name]))
+    told = [f"{', '.join(map(rate_text, sorted(own)))}{f' ({kind})' if kind else ''}" for kind, own in rates.items()]
+    return f"the best rate is at the edge of the range: {'; '.join(told)} too"
+
+
+def failure_note(error: Exception) -> Hanging:
+    """Say why a live display has become plain lines."""
+    why = f"the live display failed ({type(error).__name__}: {error}); plain lines follow."
+    return Hanging(Text("Note  "), Text(why))
+
+
+def make_progress(quiet: bool) -> Progress:
+    """The display that suits where stderr goes."""
+    if quiet:
+        return Progress()
+    console = errors()
+    return LiveProgress(display()) if console.is_terminal and not console.is_dumb_terminal else PlainProgress(console)
+
+
+def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
+    """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
+    from studies.analysis.standing import standing
+
+    spec = study.spec
+    runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
+    where = "memory only" if study.storage.url == "memory" else study.storage.label
+    plan = f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_then(study)}"
+    how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
+    lines: list[RenderableType] = [
+        Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
+        Hanging(Text("Plan  ", "dim"), Text(plan)),
+        Hanging(Text("      "), Text(how, "dim")),
+        *(Text(note) for note in study.notes),
+    ]
+    now = standing(study)
+    if n_left == 0 and now.complete:
+        lines.append(Text("Nothing left to run; showing what it found."))
+    elif n_left == 0 and not now.all_ended:
+        lines.append(Text(f"Nothing left to begin: {counted(now.n_running, 'trial')} run in other processes."))
+    elif n_left == 0:
+        lines.append(Text("All trials are done; the best are still to be confirmed."))
+    elif n_before:
+        lines.append(
+            Text(f"Going on: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
+        )
+    if n_again:
+        lines.append(Text(f"Trying {counted(n_again, 'failed trial')} again."))
+    return lines
+
+
+def _then(study: OpenStudy) -> str:
+    """What follows the search."""
+    spec = study.spec
+    if not spec.confirm or spec.n_trials < 2:
+        return ""
+    return f", then {the_best(min(spec.confirm, spec.n_trials))} again on {counted(spec.confirm_seeds, 'further seed')}"
+
+
+def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int) -> Text:
+    """How a trial ended, in one line of such a width; its reason is shortened to what is left."""
+    mark, style = _MARKS[outcome.state]
+    again = f"again #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
+    line = Text.assemble((f"{mark} ", style), f"#{number} ", again, _params(trial.params if trial else {}), "  ")
+    took = f"  {seconds_text(outcome.wall_seconds)}" if outcome.wall_seconds else ""
+    if outcome.state == "complete" and outcome.value is not None:
+        line.append(_value(outcome.value, spread_of(outcome)), "bold")
+    elif outcome.state == "pruned":
+        at = f" at {_value(outcome.value)}" if outcome.value is not None else ""
+        line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
+    elif outcome.state == "failed":
+        room = max(_LEAST, width - line.cell_len - len("failed: ") - len(took))
+        line.append(f"failed: {shortened(headline(outcome.reason), room)}", "red")
+    else:
+        line.append("interrupted", "dim")
+    wrapped = line.wrap(Console(width=width), width)
+    if took and wrapped[-1].cell_len + len(took) > width:
+        took = f"\n{took.strip()}"  # a number stays with its unit
+    return line.append(took, "dim")
+
+
+def best_line(best: Best) -> Text:
+    """The best trial so far, in one line."""
+    value = (_value(best.value, best.spread), "bold green")
+    return Text.assemble(
+        ("best so far ", "dim"), value, (" with ", "dim"), _params(best.params), (f" (#{best.number})", "dim")
+    )
+
+
+def running_texts(trials: Sequence[RunningTrial]) -> list[str]:
+    """How far the running trials are, and how they do: each, or all together where they are many."""
+    if len(trials) <= _FEW:
+        return [f"#{trial.number} {trial_text(trial)}" for trial in trials]
+    steps = sum(trial.mean_steps for trial in trials) // len(trials)
+    budget = f" of {trials[0].budget:,}" if trials[0].by_steps else ""
+    latest = [trial.latest for trial in trials if trial.latest is not None]
+    values = f", lately {_value(min(latest))} to {_value(max(latest))}" if latest else ""
+    return [f"{counted(len(trials), 'trial')} at {steps:,}{budget} steps{values}"]
+
+
+def trial_text(trial: RunningTrial) -> str:
+    """How far a running trial is, and how it does."""
+    return ", ".join(word for word in _trial_words(trial) if word)
+
+
+def headline(reason: str) -> str:
+    """The line of a reason that says what happened: TensorFlow's first one says only "in user code:"."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
+    return lines[-1] if lines[0].endswith(":") else lines[0]
+
+
+def _trial_words(trial: RunningTrial, narrow: bool = False) -> tuple[str, str]:
+    done = counted(trial.mean_steps, "step")
+    steps = f"{trial.mean_steps:,} of {counted(trial.budget, 'step')}" if trial.by_steps else done
+    so_far = f"{trial.share:.0%}" if narrow else steps
+    return so_far, f"lately {_value(trial.latest)}" if trial.latest is not None else ""
+
+
+def _means(study: OpenStudy, where_run: str) -> str:
+    spec = study.spec
+    sampler = "" if spec.plan() else f"sampler {spec.sampler} (seed {spec.seed}), "
+    return f"{sampler}pruner {spec.pruner}, {where_run}"
+
+
+def _params(params: Mapping[str, Any]) -> str:
+    from studies.words import params_text
+
+    return params_text(dict(params))
+
+
+def _value(value: float, spread: float = float("nan")) -> str:
+    from studies.words import spread_text
+
+    return spread_text(value, spread)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time as people read it: `12 s`, `1:05 min`, `2:30 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"

@@ -1,0 +1,309 @@
+"""The learning-rate range test (Smith 2015, arXiv 1506.01186), made for reinforcement learning.
+
+One run whose learning rate grows from step to step, with what its loss or its episodes did at each rate. It
+answers in the time of one short run, but it mixes the effect of the rate with the progress of training, which
+the grid of `LRFinder.grid` does not; so it is for a first look, and for finding where training diverges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agents.contract.agent import Agent
+from agents.contract.keras_agent import KerasAgent
+from agents.errors import ConfigurationError
+from agents.functional.schedules import ExponentialSchedule
+from agents.training.run import Budget
+from agents.training.trainer import Trainer
+from finder.range_test.evidence import LEVEL, p_value
+from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest, unreadable
+from finder.range_test.sweep import Metrics, Sweep, Sweeper
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_RATES, MOST_INCREASES = 1_000, 100_000
+"""The most rates of a grid, and increases of a range test: beyond, a number was mistyped."""
+
+_SMOOTHING = 0.1
+"""Share of the points over which a curve is averaged to read a suggestion from it."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RangeTestResult:
+    """Outcome of a range test.
+
+    Attributes:
+        metrics: What a point is: ``"reward"`` (the return of an episode) or ``"loss"`` (of a gradient step).
+        optimizer: Whose rate was swept.
+        rewards: Return of each episode, at the rate that was in force when it ended.
+        losses: Loss of each gradient step (`metrics="loss"`), or at each episode's end.
+        normalized: The returns as distances from the mean of the last `window_size` episodes, in their standard
+            deviations.
+        suggestion: The rate that the curve suggests, or none, and why.
+        reason: Why the test ended.
+        error: What the environment or the agent raised, where that ended the test; there is no suggestion then.
+        diverged: Whether it ended because the rate had become too high.
+        seeds: The seed of each run.
+        runs: The single runs, where there were several; then everything else is theirs together
+            (`finder.range_test.range_tests`).
+        low: Lower end of the interval of the suggestion, of 95%; NaN for a single run, which says nothing of it.
+        high: Its upper end.
+    """
+
+    metrics: Metrics
+    optimizer: str
+    rewards: Sweep
+    losses: Sweep
+    normalized: list[float]
+    suggestion: Suggestion
+    reason: str
+    error: Exception | None = None
+    diverged: bool = False
+    seeds: tuple[int, ...] = ()
+    runs: tuple[RangeTestResult, ...] = ()
+    low: float = math.nan
+    high: float = math.nan
+
+    def __repr__(self) -> str:
+        what = "no suggestion" if self.best is None else f"learning_rate {self.best:.3g}"
+        points = (
+            f"{len(self.curve()[0]):,} rates by {self.metrics}, {len(self.seeds) or 1} runs; it ended: {self.reason}"
+        )
+        return f"RangeTestResult({what}: {self.suggestion.reason}; {points})"
+
+    @property
+    def best(self) -> float | None:
+        """The suggested learning rate, or None where the curve does not suggest one (`suggestion.reason` says why)."""
+        return self.suggestion.rate
+
+    def curve(self, of: Metrics | None = None) -> tuple[list[float], list[float]]:
+        """Ascending rates and their values; of what was asked for, or of `of`.
+
+        Where there are several values at one rate (episodes of one rollout), their mean.
+        """
+        return self._sweep(of).curve()
+
+    def read(self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None) -> Suggestion:
+        """What the curve suggests without its first and last points; see `read_suggestion`."""
+        sweep = self._sweep()
+        rates, values = sweep.curve()
+        kept = slice(n_skip_beginning, len(rates) - n_skip_end)
+        sources = sweep.sources()[kept] if self.metrics == "loss" else None
+        return read_suggestion(rates[kept], values[kept], self.metrics, sma=sma, sources=sources)
+
+    def _sweep(self, of: Metrics | None = None) -> Sweep:
+        return self.rewards if (of or self.metrics) == "reward" else self.losses
+
+    def table(self) -> pd.DataFrame:
+        """A row a point: learning_rate, value, env_steps, and for returns the normalised one."""
+        import pandas as pd
+
+        sweep = self._sweep()
+        frame = pd.DataFrame({"learning_rate": sweep.rates, "value": sweep.values, "env_steps": sweep.env_steps})
+        return frame.assign(normalized=self.normalized) if self.metrics == "reward" else frame
+
+    def plot(self) -> Any:
+        """The curve, smoothed, with the suggestion marked."""
+        from finder.range_test.figures import plot_sweep
+
+        rates, values = self.curve()
+        return plot_sweep(rates, values, self.metrics, sma=smoothing_window(len(values)), suggestion=self.suggestion)
+
+
+def range_test(
+    trainer: Trainer,
+    start_lr: float,
+    end_lr: float,
+    n_increases: int,
+    *,
+    metrics: Metrics = "reward",
+    optimizer: str | None = None,
+    window_size: int = 20,
+    env_steps: int | None = None,
+    episodes: int | None = None,
+) -> RangeTestResult:
+    """Trains while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
+
+    For ``metrics="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"reward"`` it stays until the
+    agent has made an update with it and an episode has ended after that: once an episode for an agent that learns at
+    every step, once a rollout for one whose rollouts are longer than episodes. Nothing counts before the first gradient
+    step (while a replay fills, no rate has any effect).
+
+    What the environment or the agent raises ends the test too, and is in the result with what was seen until then.
+
+    Args:
+        trainer: What is trained; it is changed. `LRFinder` gives a copy.
+        start_lr: First rate, > 0.
+        end_lr: Last rate, > `start_lr`.
+        n_increases: N, >= 1.
+        metrics: What is watched.
+        optimizer: Whose rate is swept, by name; None for all.
+        window_size: Episodes that a return is normalised against.
+        env_steps: Ends the test earlier.
+        episodes: Ends the test earlier.
+
+    Raises:
+        ConfigurationError: Rates or numbers out of range.
+    """
+    check_sweep(start_lr, end_lr, n_increases, window_size, metrics)
+    budget = Budget(env_steps=env_steps, episodes=episodes)
+    sweeper = Sweeper(
+        trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
+    )
+    trainer.forget_stops()
+    error: Exception | None = None
+    try:
+        with trainer.also_telling(sweeper), _losses_after_steps(trainer.agent, metrics):
+            for _ in trainer.iterate(budget):
+                pass
+    except ConfigurationError:
+        raise
+    except Exception as raised:  # noqa: BLE001 - whatever the environment or the agent raises is told
+        sweeper.reason = f"{type(raised).__name__}: {raised}"
+        if isinstance(raised, FloatingPointError) and sweeper.learned:
+            sweeper.diverged = True  # it may well be the rate's doing
+        else:
+            error = raised
+    result = RangeTestResult(
+        metrics=metrics,
+        optimizer=optimizer or "all",
+        rewards=sweeper.rewards,
+        losses=sweeper.losses,
+        normalized=normalized(sweeper.rewards.values, window_size),
+        suggestion=_none(f"the test was ended by an error, {sweeper.reason}", "none"),
+        reason=sweeper.reason or "budget reached",
+        error=error,
+        diverged=sweeper.diverged,
+    )
+    if error is not None:
+        return result
+    if not result.curve()[0]:
+        return replace(result, suggestion=_none(f"nothing was learned before the test ended: {result.reason}", "none"))
+    return replace(result, suggestion=result.read())
+
+
+def _losses_after_steps(agent: Agent, metrics: Metrics) -> AbstractContextManager[None]:
+    """Record losses after steps, by which divergence is known, where losses are watched and the agent can."""
+    if metrics == "loss" and isinstance(agent, KerasAgent):
+        return agent.losses_after_steps()
+    return nullcontext()
+
+
+def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
+    """Raises `ConfigurationError` unless a range test can be made with these."""
+    check_rates(start_lr, end_lr)
+    for name, number in (("N", n_increases), ("window_size", window_size)):
+        if not 1 <= number <= MOST_INCREASES:
+            raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, got {number}.")
+    if metrics not in ("reward", "loss"):
+        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
+
+
+def check_rates(start_lr: float, end_lr: float) -> None:
+    """Raises `ConfigurationError` unless 0 < start_lr < end_lr."""
+    if not (math.isfinite(start_lr) and math.isfinite(end_lr) and 0 < start_lr < end_lr):
+        raise ConfigurationError(
+            f"start_lr must be > 0 and smaller than end_lr, both finite, got {start_lr!r} and {end_lr!r}."
+        )
+
+
+def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
+    """Returns rates that are evenly spaced on a log axis, with four digits each.
+
+    Raises:
+        ConfigurationError: The ends are no rates; or there are too few or too many between them.
+    """
+    check_rates(start_lr, end_lr)
+    if not 2 <= n_rates <= MOST_RATES:
+        raise ConfigurationError(f"n_rates must be >= 2 and <= {MOST_RATES}, got {n_rates}.")
+    rates = [float(f"{rate:.4g}") for rate in np.geomspace(start_lr, end_lr, n_rates)]
+    if len(set(rates)) < n_rates:
+        raise ConfigurationError(
+            f"n_rates is {n_rates}, but {n_rates} rates from {start_lr:g} to {end_lr:g} do not differ in their first "
+            "four digits: give fewer, or a wider range."
+        )
+    return rates
+
+
+def smoothing_window(n_points: int) -> int:
+    """Points that a curve of this length is smoothed over."""
+    return max(1, round(n_points * _SMOOTHING))
+
+
+def read_suggestion(
+    rates: list[float],
+    values: list[float],
+    metrics: Metrics,
+    *,
+    sma: int | None = None,
+    sources: Sequence[int] | None = None,
+) -> Suggestion:
+    """What the curve suggests, or that it suggests nothing because it improves no more than noise does.
+
+    Of losses the rate at which they fall fastest. Of returns a tenth of the rate at which they are best: what all the
+    rates before have taught adds up in them, so that they rise fastest late, just before they collapse.
+
+    Args:
+        rates: Ascending rates.
+        values: One each.
+        metrics: What the values are.
+        sma: Values that are averaged; by default a tenth of the points.
+        sources: For each value, a number of the rollout that it was measured on; see `finder.range_test.evidence`.
+    """
+    maximize = metrics == "reward"
+    rule = "minimum" if maximize else "steepest"
+    nothing = unreadable(rule, rates, values)
+    if nothing is not None:
+        return nothing
+    p = p_value(values, maximize=maximize, sources=sources)
+    if p > LEVEL:
+        return _none(
+            f"nothing can be read from this curve: noise alone improves as much in {p:.0%} of cases (at most "
+            f"{LEVEL:.0%} would do)",
+            rule,
+        )
+    window = smoothing_window(len(values)) if sma is None else sma
+    return _tenth_of_best(rates, values, window) if maximize else steepest(rates, values, maximize=False, sma=window)
+
+
+def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Suggestion:
+    """`minimum` of the smoothed returns, at the middle of the best stretch; none at the edges of what was tested."""
+    smoothed = smooth(returns, sma)
+    smoothed[: sma - 1] = np.nan  # means of fewer returns are noisier than the others
+    found = minimum(rates, smoothed, maximize=True)
+    if found.index is None:
+        return found
+    last = int(np.flatnonzero(np.isfinite(smoothed))[-1])
+    middle = rates[max(0, found.index - sma // 2)]
+    if found.index == last:
+        return _none(f"the returns are best at the last rates, around {middle:.3g}", found.rule)
+    if middle / 10 < rates[0]:
+        return _none(
+            f"the returns are best around {middle:.3g}: test smaller rates, from below a tenth of it", found.rule
+        )
+    reason = f"a tenth of {middle:.3g}, where the returns are best"
+    return Suggestion(middle / 10, max(0, found.index - sma // 2), found.rule, reason)
+
+
+def _none(reason: str, rule: str) -> Suggestion:
+    return Suggestion(rate=None, index=None, rule=rule, reason=reason)
+
+
+def normalized(returns: list[float], window_size: int) -> list[float]:
+    """Each return as its distance from the mean of the last `window_size` returns, itself included, in their spreads.
+
+    0 where they are all the same.
+    """
+    result = []
+    for index, value in enumerate(returns):
+        window = np.asarray(returns[max(0, index + 1 - window_size) : index + 1])
+        spread = window.std()
+        result.append(float((value - window.mean()) / spread) if spread > 0 else 0.0)
+    return result

@@ -1,0 +1,105 @@
+"""Several range tests of one agent on several seeds, as one: their mean curve, and how far they agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from finder.range_test.range_test import RangeTestResult, smoothing_window
+from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest
+from finder.range_test.sweep import Sweep
+from studies.analysis.rates import WIDEST
+
+
+def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:
+    """Returns what several tests over the same rates say together.
+
+    Their curve is the mean over those that came to a rate, and ends where the first of them diverged: rates beyond are
+    not safe, and fewer runs would be noisier. The suggestion is read from that curve. Each test's own curve says where
+    it improves fastest (or is best) too, and how far these places lie apart says how sure the suggestion is: the
+    interval is that of their mean, from Student's distribution. Where it spans more than `WIDEST` decades, there is no
+    safe suggestion.
+
+    Args:
+        runs: The tests, at least one; the last one may have been ended by an error.
+        seeds: The seed of each.
+    """
+    if len(runs) == 1:
+        return replace(runs[0], seeds=tuple(seeds))
+    error = next((run.error for run in runs if run.error is not None), None)
+    diverged = [run for run in runs if run.diverged and run.curve()[0]]
+    end = min((run.curve()[0][-1] for run in diverged), default=math.inf)
+    first = min(diverged, key=lambda run: run.curve()[0][-1]) if diverged else runs[-1]
+    normalized = [value for run in runs for value, _ in _normalized_until(run, end)]
+    order = np.argsort([rate for run in runs for _, rate in _normalized_until(run, end)], kind="stable")
+    together = replace(
+        runs[-1],
+        rewards=_merged([run.rewards for run in runs], end),
+        losses=_merged([run.losses for run in runs], end),
+        normalized=[normalized[i] for i in order],
+        reason=first.reason,
+        diverged=bool(diverged),
+        seeds=tuple(seeds),
+        runs=tuple(runs),
+    )
+    if error is not None:
+        return together
+    suggestion = together.read() if together.curve()[0] else runs[-1].suggestion
+    if suggestion.rate is None:
+        return replace(together, suggestion=suggestion)
+    places = [place for run in runs if not math.isnan(place := _place(run, end))]
+    if len(places) < 2:
+        reason = f"only {len(places)} of {len(runs)} runs shows by itself where it learns fastest"
+        return replace(together, suggestion=Suggestion(None, None, suggestion.rule, reason))
+    reach = _reach(places, together.curve()[0])
+    low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
+    if 2 * reach > WIDEST:
+        reason = (
+            f"the {len(runs)} runs disagree: their mean suggests {suggestion.rate:.3g}, and all that is known is that "
+            f"the rate lies between {low:.3g} and {high:.3g}"
+        )
+        suggestion = Suggestion(rate=None, index=None, rule=suggestion.rule, reason=reason)
+    return replace(together, suggestion=suggestion, low=low, high=high)
+
+
+def _merged(sweeps: Sequence[Sweep], end: float) -> Sweep:
+    """All points up to a rate, in the order of their rates."""
+    points = [
+        point
+        for sweep in sweeps
+        for point in zip(sweep.rates, sweep.values, sweep.env_steps, strict=True)
+        if point[0] <= end
+    ]
+    merged = Sweep()
+    for point in sorted(points, key=lambda point: point[0]):
+        merged.add(*point)
+    return merged
+
+
+def _normalized_until(run: RangeTestResult, end: float) -> list[tuple[float, float]]:
+    pairs = zip(run.normalized, run.rewards.rates, strict=True)
+    return [(value, rate) for value, rate in pairs if rate <= end]
+
+
+def _place(run: RangeTestResult, end: float) -> float:
+    """Decimal logarithm of the rate that one curve points to, however clearly; NaN if it points nowhere."""
+    rates, values = run.curve()
+    kept = [i for i, rate in enumerate(rates) if rate <= end]
+    rates, values = [rates[i] for i in kept], [values[i] for i in kept]
+    window = smoothing_window(len(values))
+    if run.metrics == "loss":
+        found = steepest(rates, values, maximize=False, sma=window) if rates else None
+    else:
+        found = minimum(rates, smooth(values, window), maximize=True) if rates else None
+    return math.nan if found is None or found.rate is None else math.log10(found.rate)
+
+
+def _reach(places: Sequence[float], rates: Sequence[float]) -> float:
+    """Half of the width of the 95% interval of the mean place, in decades; at least half the distance of two rates."""
+    quantile = float(stats.t.ppf(0.975, len(places) - 1))
+    step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
+    return max(quantile * float(np.std(places, ddof=1)) / math.sqrt(len(places)), step / 2)

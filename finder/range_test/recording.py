@@ -1,0 +1,162 @@
+"""Writes a range test into a study: one trial, its curve kept with it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agents.contract.agent import Agent
+from agents.contract.spec import AgentSpec
+from agents.training.trainer import Trainer
+from finder.range_test.range_test import RangeTestResult
+from finder.trials.trial import TrialSpec, configuration_of, episode_record
+from studies.analysis.listing import list_studies
+from studies.database.records import EpisodeRecord
+from studies.errors import StudyError
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.spec.spec import StudySpec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.words import class_or_id
+
+_MAX_POINTS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeTestRun:
+    """One run of a range test, as far as it is recorded.
+
+    Attributes:
+        seed: Its seed.
+        result: What came out.
+        agent: The agent as it was at the end.
+        vectorization: How its environments were stepped.
+        env_steps: Environment steps that it made.
+        episodes: Its episodes.
+    """
+
+    seed: int
+    result: RangeTestResult
+    agent: Agent
+    vectorization: str
+    env_steps: int
+    episodes: list[EpisodeRecord]
+
+    @classmethod
+    def of(cls, trainer: Trainer, result: RangeTestResult) -> RangeTestRun:
+        """The run of a trainer."""
+        seed = trainer.run.seed
+        return cls(
+            seed=seed,
+            result=result,
+            agent=trainer.agent,
+            vectorization=trainer.collector.environments.kind,
+            env_steps=trainer.env_steps,
+            episodes=[episode_record(seed, episode) for episode in trainer.history.episodes],
+        )
+
+
+def record_range_test(
+    agent: AgentSpec,
+    runs: Sequence[RangeTestRun],
+    result: RangeTestResult,
+    settings: Mapping[str, Any],
+    *,
+    study_name: str | None,
+    storage: str,
+) -> str:
+    """Adds a trial with the test's settings, its episodes, its curve and its suggestion.
+
+    A test that was ended by an error is a trial that failed, with the traceback and what was seen until then.
+
+    Args:
+        agent: What was tested.
+        runs: Its runs.
+        result: What came out of them together.
+        settings: What the test was told.
+        study_name: Name of the study; by default the question, the agent and the environment. A number is put behind
+            it where there is such a study already.
+        storage: URL of the storage.
+
+    Returns:
+        The study's name.
+    """
+    with contextlib.closing(open_storage(storage)) as opened:
+        spec = StudySpec(
+            name=_free_name(
+                opened,
+                study_name or f"range-test-{agent.label.rpartition(':')[2]}-{class_or_id(agent.environment.label)}",
+            ),
+            storage=storage,
+            kind="range-test",
+            agents=(agent.label,),
+            **agent.environment.described,
+            seeds=tuple(run.seed for run in runs),
+            env_steps=max(1, *(run.env_steps for run in runs)),
+            metric="return" if result.metrics == "reward" else "loss",
+            n_trials=1,
+            sampler="random",
+            pruner="none",
+        )
+        with open_study(spec, opened) as study, Recorder(study) as recorder:
+            ask = recorder.ask()
+            if ask is None:
+                raise StudyError(f"the study {spec.name!r} takes no further trial.")
+            trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=spec.env_steps)
+            last = runs[-1]
+            configuration = configuration_of(trial, _at_suggestion(last.agent, result), last.vectorization)
+            recorder.started(ask.number, {"executor": "inline", **configuration})
+            for run in runs:
+                recorder.episodes(ask.number, run.episodes)
+            rates, values = result.curve()
+            finite = [value for value in values if np.isfinite(value)]
+            extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
+            if result.error is not None:
+                told = "".join(traceback.format_exception(result.error))
+                recorder.failed(ask.number, result.reason, told, extra=extra)
+            elif finite:
+                recorder.completed(ask.number, float(np.mean(finite)), _seed_values(runs), extra)
+            else:
+                recorder.failed(ask.number, f"no episode or update was seen: {result.reason}", extra=extra)
+        return spec.name
+
+
+def _free_name(storage: StudyStorage, name: str) -> str:
+    """The name, with a number behind it where there is such a study already: every range test is its own study."""
+    taken = {summary.name for summary in list_studies(storage)}
+    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(candidate for candidate in numbered if candidate not in taken)
+
+
+def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
+    """The agent with the rate that is suggested, so that the study's pick has it."""
+    if result.suggestion.rate is not None:
+        name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"
+        agent.set_hyperparameter(name, result.suggestion.rate)
+    return agent
+
+
+def _seed_values(runs: Sequence[RangeTestRun]) -> dict[int, float]:
+    """The mean of each run's curve, where it has one."""
+    values = {run.seed: [value for value in run.result.curve()[1] if np.isfinite(value)] for run in runs}
+    return {seed: float(np.mean(own)) for seed, own in values.items() if own}
+
+
+def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> dict[str, Any]:
+    chosen = np.unique(np.linspace(0, max(0, len(rates) - 1), min(_MAX_POINTS, len(rates))).round().astype(int))
+    return {
+        "optimizer": result.optimizer,
+        "metric": "return" if result.metrics == "reward" else "loss",
+        "rates": [rates[i] for i in chosen],
+        "values": [values[i] if np.isfinite(values[i]) else None for i in chosen],
+        "suggestion": result.suggestion.rate,
+        "low": result.low if np.isfinite(result.low) else None,
+        "high": result.high if np.isfinite(result.high) else None,
+        "rule": result.suggestion.rule,
+    }

@@ -1,0 +1,176 @@
+"""The sweep of a range test: a callback that raises the rate, notes what happens, and stops where training diverges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from agents.callbacks.callback import Callback, Episode
+from agents.contract.agent import Agent, UpdateMetrics
+from agents.functional.schedules import ExponentialSchedule
+from agents.training.trainer import Trainer
+from agents.updates.gradient_steps import LOSS_AFTER
+from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
+
+Metrics = Literal["reward", "loss"]
+
+
+@dataclass(repr=False)
+class Sweep:
+    """What was seen while the learning rate grew: parallel lists, a point an episode or a gradient step."""
+
+    rates: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    env_steps: list[int] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Sweep({len(self.rates):,} points)"
+
+    def add(self, rate: float, value: float, env_steps: int) -> None:
+        """Adds a point."""
+        self.rates.append(rate)
+        self.values.append(value)
+        self.env_steps.append(env_steps)
+
+    def curve(self) -> tuple[list[float], list[float]]:
+        """Each rate once, with the mean of its values."""
+        at_rate: dict[float, list[float]] = {}
+        for rate, value in zip(self.rates, self.values, strict=True):
+            at_rate.setdefault(rate, []).append(value)
+        return list(at_rate), [float(np.mean(values)) for values in at_rate.values()]
+
+    def sources(self) -> list[int]:
+        """For each rate of the curve, the environment steps that had been made: one number for each rollout."""
+        return list(dict(zip(self.rates, self.env_steps, strict=True)).values())
+
+
+class Sweeper(Callback):
+    """Raises the rate, notes what happens, and stops the training when the loss or the returns diverge.
+
+    Only the losses of the swept optimizers are judged: the others keep their ordinary rates. A loss that is no finite
+    number ends the sweep, of whichever optimizer it is.
+
+    Args:
+        agent: Whose rate is raised.
+        schedule: The rate after each increase.
+        n_increases: How many increases there are.
+        metrics: Which of losses and returns decides when the rate is raised, and what divergence is.
+        optimizer: Whose rate it is, by name; None for all.
+
+    Attributes:
+        rewards: Return of each episode.
+        losses: Loss of each gradient step, or at each episode's end.
+        learned: Rates at which an update was made.
+        reason: Why the sweep has ended; empty until then.
+        diverged: Whether it ended because the rate had become too high.
+    """
+
+    def __init__(
+        self, agent: Agent, schedule: ExponentialSchedule, n_increases: int, metrics: Metrics, optimizer: str | None
+    ) -> None:
+        self.every_gradient_step = metrics == "loss"
+        self.rewards, self.losses = Sweep(), Sweep()
+        self.learned: set[float] = set()
+        self.reason = ""
+        self._agent = agent
+        self._schedule = schedule
+        self._n_increases = n_increases
+        self._metrics = metrics
+        self._optimizer = optimizer
+        self._k = 0
+        self._returns: list[float] = []  # of the episodes that ended at this rate
+        self._seen = False  # whether an episode has ended after an update at this rate
+        self._rate = float(schedule(0))
+        self.diverged = False
+        delay = delay_of(float(schedule(0)), float(schedule(n_increases)), n_increases)
+        judged = agent.optimizers if optimizer is None else (optimizer,)
+        self._guards = {name: DivergenceGuard(delay) for name in judged}  # a sum of losses would hide one of them
+        self._scale = RewardScale(float(getattr(agent.config, "gamma", 1.0)))
+        self._collapse = CollapseGuard()
+        agent.set_learning_rate(self._rate, optimizer)
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        if trainer.agent.gradient_steps == 0 or self.reason:
+            return
+        self.rewards.add(self._rate, episode.episode_return, episode.env_steps)
+        if self._metrics == "loss":
+            return
+        if episode.loss is not None:
+            self.losses.add(self._rate, episode.loss, episode.env_steps)
+        self._returns.append(episode.episode_return)
+        self._seen = self._rate in self.learned
+        if self._seen and self._k == self._n_increases:
+            self._stop(trainer, "every rate was tried")
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        if trainer.newest_rewards is not None:
+            self._scale.see(trainer.newest_rewards)
+
+    def on_update_begin(self, trainer: Trainer) -> None:
+        # Not sooner: the episodes up to the next update show what the update before them has done.
+        if not self._seen or self.reason:
+            return
+        if self._collapse.collapsed(float(np.mean(self._returns))):
+            self._stop_diverged(trainer, f"the returns collapsed at a learning rate of {self._rate:.3g}")
+        else:
+            self._returns.clear()
+            self._raise_rate(trainer)
+
+    def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
+        if self.reason:
+            return
+        if not update.finite:
+            if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
+                self._stop_diverged(trainer, f"{_broken(update)} at a learning rate of {self._rate:.3g}")
+            return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
+        self.learned.add(self._rate)
+        if self._metrics == "loss":
+            own = {name: float(values.mean()) for name, values in update.losses.items()}
+            loss = own[self._optimizer] if self._optimizer is not None else update.loss
+            self.losses.add(self._rate, loss, trainer.env_steps)
+            largest = self._scale.largest_value
+            diverged = [
+                name for name, guard in self._guards.items() if guard.diverged(own[name], largest, _rise(update, name))
+            ]
+            if diverged:
+                whose = "the loss" if len(own) == 1 else f"the loss of {diverged[0]}"
+                self._stop_diverged(trainer, f"{whose} diverged at a learning rate of {self._rate:.3g}")
+            else:
+                self._raise_rate(trainer)
+
+    def _raise_rate(self, trainer: Trainer) -> None:
+        if self._k == self._n_increases:
+            self._stop(trainer, "every rate was tried")
+            return
+        self._k += 1
+        self._seen = False
+        self._rate = float(self._schedule(self._k))
+        self._agent.set_learning_rate(self._rate, self._optimizer)
+
+    def _stop_diverged(self, trainer: Trainer, reason: str) -> None:
+        self.diverged = True
+        self._stop(trainer, reason)
+
+    def _stop(self, trainer: Trainer, reason: str) -> None:
+        self.reason = reason
+        trainer.stop(reason)
+
+
+def _rise(update: UpdateMetrics, name: str) -> float:
+    """By how much gradient steps raised an optimizer's loss on their own minibatches, on average; NaN if not known."""
+    after = update.metrics.get(LOSS_AFTER + name)
+    if after is None:
+        return math.nan
+    rises = np.asarray(after) - update.losses[name]
+    made = ~np.isnan(rises)  # an optimizer may step every second time only
+    return float(rises[made].mean()) if made.any() else math.nan
+
+
+def _broken(update: UpdateMetrics) -> str:
+    """Which loss is no finite number, in words."""
+    values = {name: losses[~np.isfinite(losses)] for name, losses in update.losses.items()}
+    name, broken = next((name, own) for name, own in values.items() if len(own))
+    return f"the loss{'' if len(values) == 1 else f' of {name}'} became {broken[0]}"

@@ -1,0 +1,135 @@
+"""What the words of a study stand for, and whether all of them can be built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.callbacks.callback import make_callbacks, why_alone
+from agents.config.agent_config import AgentConfig
+from agents.config.optimizers import OptimizerSpec
+from agents.contract.spec import AgentSpec
+from agents.distributed.strategies import StrategySpec
+from agents.environments import EnvironmentSpec
+from agents.errors import ConfigurationError
+from finder.search.recorded_defaults import ChangedDefaults
+from studies.spec.spec import StudySpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingredients:
+    """What a study's words stand for where they are more than words.
+
+    Attributes:
+        agents: Label -> agent, for agents that are not names of the registry.
+        optimizers: Label -> optimizer, for optimizers whose label says too little.
+        environment: The environment, where it is not a Gymnasium id.
+        callbacks: What makes the callbacks of each run.
+        why_alone: Why runs with these cannot be members of a population; empty where they can.
+    """
+
+    agents: Mapping[str, AgentSpec]
+    optimizers: Mapping[str, OptimizerSpec]
+    environment: EnvironmentSpec
+    callbacks: tuple[Any, ...] = ()
+    why_alone: str = ""
+
+    @classmethod
+    def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
+        """Looks up every name in a study, and so finds unknown ones before anything runs."""
+        environment = given.get("environment") or EnvironmentSpec.of_described(spec)
+        environment = replace(environment, vectorization=spec.vectorization)
+        agents = dict(given.get("agents") or {})
+        for label in spec.agents:
+            if label in agents:
+                continue
+            if label in spec.agent_weights:
+                raise ConfigurationError(f"The agent {label!r} starts from trained weights: give the agent itself.")
+            agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
+        optimizers = dict(given.get("optimizers") or {})
+        callbacks = tuple(given.get("callbacks") or spec.callbacks)
+        made = make_callbacks(callbacks)  # to look at, once
+        for agent in agents.values():
+            agent.check_callbacks(made)
+        alone = why_alone(made)
+        return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
+
+    def stepped_by(self, vectorization: str) -> Ingredients:
+        """The same with environments that are stepped in this way."""
+        if vectorization == self.environment.vectorization:
+            return self
+        environment = replace(self.environment, vectorization=vectorization)
+        agents = {
+            label: replace(agent, environment=replace(agent.environment, vectorization=vectorization))
+            for label, agent in self.agents.items()
+        }
+        return replace(self, agents=agents, environment=environment)
+
+    def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> Ingredients:
+        """The same with agents whose defaults are those of a study's earlier trials."""
+        agents = {each.label: self.agents[each.label].with_params(each.recorded) for each in changed}
+        return replace(self, agents={**self.agents, **agents})
+
+    def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
+        """The agent that a trial's parameters describe."""
+        rest = dict(params)
+        agent = self.agents[rest.pop("agent", default)]
+        if rest.get("optimizer") in self.optimizers:
+            optimizer = self.optimizers[rest.pop("optimizer")]
+            rest.setdefault("learning_rate", optimizer.learning_rate)
+            rest["optimizer"] = optimizer
+        return agent.with_params(rest)
+
+
+def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
+    """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
+    StrategySpec.of(spec.strategy)
+    for label in spec.agents:
+        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label), spec.strategy)
+    for name, space in spec.search_space().items():
+        if name == "agent":
+            continue
+        values = getattr(space, "values", None) or [
+            getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
+        ]
+        for value in values:
+            _check_value(name, value, spec, ingredients)
+
+
+def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
+    """Builds an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
+
+    Whatever else a user's agent raises is left to its trials, which keep the traceback.
+    """
+    try:
+        agent.check(strategy)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+            told = " ".join(str(error).split())[:200]
+            raise ConfigurationError(
+                f"The agent {agent.label!r} needs more memory than there is ({told}): make its networks or its replay "
+                "smaller."
+            ) from error
+
+
+def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
+    """A value must suit at least one of the agents that are compared."""
+    owner = name.rpartition(".")[0]
+    errors = []
+    for label in spec.agents:
+        params = {**spec.fixed, "agent": label, name: value}
+        try:
+            config = ingredients.agent(params, label).config
+            if name == "optimizer" and isinstance(config, AgentConfig):
+                optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
+                optimizer.build()
+            if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers
+                _check_buildable(ingredients.agent(params, label))
+        except ConfigurationError as error:
+            errors.append(error)
+        else:
+            return
+    raise errors[0]

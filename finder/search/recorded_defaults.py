@@ -1,0 +1,95 @@
+"""Defaults as a study's trials had them: an algorithm whose defaults changed must not train two halves of a study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agents.config.agent_config import AgentConfig
+from agents.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from agents.contract.spec import AgentSpec
+    from studies.study.study import OpenStudy
+
+_WITHOUT_EFFECT = {"jit_compile"}
+"""Hyperparameters that change no result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedDefaults:
+    """Defaults of an agent that are not those of a study's earlier trials.
+
+    Attributes:
+        label: The agent's label.
+        recorded: Hyperparameter -> its value in the earlier trials.
+        now: Hyperparameter -> its default now.
+    """
+
+    label: str
+    recorded: Mapping[str, Any]
+    now: Mapping[str, Any]
+
+    @property
+    def note(self) -> str:
+        """One sentence for people."""
+        values = ", ".join(
+            f"{name}={value} (the default is {self.now[name]} now)" for name, value in self.recorded.items()
+        )
+        return f"{self.label} keeps the defaults of this study's earlier trials: {values}"
+
+
+def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[ChangedDefaults]:
+    """Compare the defaults of agents with the configurations that a study's trials recorded.
+
+    Hyperparameters that the study searches, or that were given another value than the default, are left out.
+
+    Args:
+        study: The open study.
+        agents: Label -> the agent as it would be trained now.
+    """
+    found = []
+    for label, recorded in _recorded_configs(study).items():
+        agent = agents.get(label)
+        if agent is None or not isinstance(agent.config, AgentConfig):
+            continue
+        now = _as_json(agent.config.to_dict())
+        given = {*agent.config.set_otherwise(), *_searched(study), *_WITHOUT_EFFECT}
+        other = {name: recorded[name] for name in now if name in recorded and recorded[name] != now[name]}
+        other = {name: value for name, value in other.items() if name not in given}
+        if other and _can_have(agent, other):
+            found.append(ChangedDefaults(label=label, recorded=other, now={name: now[name] for name in other}))
+    return found
+
+
+def _recorded_configs(study: OpenStudy) -> dict[str, dict[str, Any]]:
+    """Agent label -> configuration of its first trial that has one."""
+    configs: dict[str, dict[str, Any]] = {}
+    for trial in study.all_trials():
+        recorded = trial.user_attrs.get("configuration", {})
+        label = trial.params.get("agent") or (study.spec.agents[0] if len(study.spec.agents) == 1 else None)
+        if recorded.get("config") and label is not None:
+            configs.setdefault(label, recorded["config"])
+    return configs
+
+
+def _searched(study: OpenStudy) -> set[str]:
+    names = {name for trial in study.all_trials() for name in trial.params}
+    # `actor.learning_rate` is part of `learning_rate`, or of `optimizers` where the actor has one of its own.
+    parts = {part for name in names for part in name.split(".")}
+    whole = {"optimizers", "networks"} if any("." in name for name in names) else set()
+    return names | parts | whole | ({"optimizer_kwargs"} if "optimizer" in names else set())
+
+
+def _can_have(agent: AgentSpec, values: Mapping[str, Any]) -> bool:
+    try:
+        agent.with_params(values)
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))

@@ -1,0 +1,101 @@
+"""What a search gives back: the pick, a table, a picture."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from studies.analysis.no_pick import NoPick
+from studies.analysis.pick import Pick, best, best_optimizer, why_no_pick
+from studies.study.study import OpenStudy
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from finder.search.table import TrialTable
+
+
+def found_repr(finder: str, result: object | None) -> str:
+    """Return how a finder shows itself: what it is for and, after a search, what that found."""
+    return finder if result is None else f"{finder}\n{result!r}"
+
+
+class SearchResult:
+    """A study that was run.
+
+    Args:
+        study: The open study; it stays open for as long as the result is used.
+        stopped: Why it ended early, or None.
+    """
+
+    def __init__(self, study: OpenStudy, stopped: str | None = None) -> None:
+        self.study = study
+        self.stopped = stopped
+
+    def __repr__(self) -> str:
+        from finder.search.remedy_words import advice
+        from studies.analysis.conclusion import conclusion
+        from studies.reports.answer import counts_text
+
+        found = conclusion(self.study)
+        lines = [*found.lines, f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]
+        lines += [f"to be surer: {each.text} ({each.purpose})" for each in advice(self.study, found)]
+        return "\n".join(lines if self.stopped is None else [*lines, f"stopped: {self.stopped}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>{self.table()._repr_html_()}"
+
+    @property
+    def best(self) -> Pick | NoPick:
+        """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
+
+        Where none can be called the best it is false and has a `reason` (`NoPick`); whatever else is asked of that
+        raises a `StudyError` with this reason.
+        """
+        why = why_no_pick(self.study)
+        return NoPick(self.study.name, why) if why else best(self.study)
+
+    def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
+        """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.
+
+        Args:
+            name: Which one, for agents with several. Defaults to ``"default"``.
+            allow_modules: See `studies.best_optimizer`.
+        """
+        return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)
+
+    def table(self) -> TrialTable:
+        """A row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""
+        from finder.search.table import trial_table
+
+        return trial_table(self.study)
+
+    def plot(self) -> go.Figure:
+        """Value of every trial: over the learning rate where one was searched, as a ranking otherwise."""
+        from studies.reports import plot_learning_rate, plot_trials
+
+        return plot_learning_rate(self.study) if self._has_rates() else plot_trials(self.study)
+
+    def report(self, path: str) -> str:
+        """Writes the report, one HTML file, and returns its path."""
+        from studies.reports import write_report
+
+        return str(write_report(self.study, path))
+
+    def close(self) -> None:
+        """Closes the study's connections."""
+        self.study.close()
+
+    def _has_rates(self) -> bool:
+        return any(name.endswith("learning_rate") for name in self.study.spec.search_space())
+
+
+class OptimizerResult(SearchResult):
+    """The result of comparing optimizers."""
+
+    def plot(self) -> go.Figure:
+        """Optimizers in order, each at its best learning rate, with the value of every seed."""
+        from studies.reports import plot_optimizers
+
+        return plot_optimizers(self.study)

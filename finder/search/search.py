@@ -1,0 +1,364 @@
+"""A search: asks the study what to try, runs it on an executor, and records what comes back.
+
+Every finder ends here. What differs between them is the plan of trials and what is concluded from the results.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypedDict
+
+from agents.errors import ConfigurationError
+from agents.trust.allowed_modules import places_in, restriction
+from finder.executors import Executor, choose_executor, prepare_for
+from finder.search.guarded_observer import GuardedObserver
+from finder.search.ingredients import Ingredients, check_plan
+from finder.search.named_code import BY_ENVIRONMENT, own_code_only
+from finder.search.recorded_defaults import changed_defaults
+from finder.search.watching import is_script, watched
+from finder.trials.checkpoints import forget, forget_ended
+from finder.trials.trial import Outcome, TrialSpec
+from studies.analysis.pick import why_no_pick
+from studies.analysis.standing import standing
+from studies.database.records import Ask, EpisodeRecord
+from studies.database.retries import StorageAwayError
+from studies.recording.opening import open_study
+from studies.recording.recorder import Recorder
+from studies.scheduling.pruners import canonical_pruner_name
+from studies.spec.attributes import LEARNED_ATTR
+from studies.spec.spec import StudySpec
+from studies.storage.same_file import FileReplacedError
+from studies.storage.storage import StudyStorage
+from studies.study.checkpoint_folder import checkpoint_folder
+from studies.study.study import OpenStudy
+
+TIDY_SECONDS = 30.0
+"""How often the checkpoints of trials that have ended are removed."""
+
+LOOK_SECONDS = 1.0
+"""How often is looked whether there is something to do, while other processes run trials."""
+
+
+class Observer(Protocol):
+    """A progress display, say. It cannot change a search, and what it raises does not end one (`GuardedObserver`)."""
+
+    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
+        """The study is open, and so many trials of it are left to run, on this executor."""
+
+    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The best learning rate was at the edge of those that were tried: these trials come on top."""
+
+    def confirmation_begins(self, n_finalists: int) -> None:
+        """The search is done: so many of its best trials are run again, on further seeds."""
+
+    def others_run(self, n_trials: int) -> None:
+        """Nothing is left to begin here, while so many trials run in other processes."""
+
+    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
+        """A trial was handed to the executor."""
+
+    def trial_built(self, number: int) -> None:
+        """A trial's agents are built; their first update compiles. Observers may be without this."""
+
+    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
+        """Episodes of a trial have ended."""
+
+    def trial_ended(self, number: int, outcome: Outcome) -> None:
+        """A trial has ended."""
+
+
+class Watching(TypedDict):
+    """Who watches a search, as `run_search` takes it."""
+
+    progress: bool | Observer
+    observer: Observer | None
+
+
+Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
+"""What else a study should try, now that all that was planned has ended; nothing when that is enough."""
+
+
+class Search:
+    """Runs a study. It is the executors' listener, and writes what they tell.
+
+    Args:
+        study: The open study.
+        ingredients: What its words stand for.
+        executor: Where trials run.
+        observer: Who watches.
+        further: What to try on top of the plan, asked when all of it has ended, until it says nothing.
+        says_interrupts: Whether it says what is kept when it is interrupted, since no program around it does.
+    """
+
+    def __init__(
+        self,
+        study: OpenStudy,
+        ingredients: Ingredients,
+        executor: Executor,
+        observer: Observer | None = None,
+        further: Further | None = None,
+        *,
+        says_interrupts: bool = True,
+    ) -> None:
+        self.study = study
+        self.recorder = Recorder(study)
+        changed = changed_defaults(study, ingredients.agents)
+        self._ingredients = ingredients.stepped_by(study.stepped_by).with_recorded_defaults(changed)
+        if changed:
+            executor.notes = [*executor.notes, *(each.note for each in changed)]
+        self._executor = executor
+        self._observer = None if observer is None else GuardedObserver(observer)
+        self._further = further
+        self._says_interrupts = says_interrupts
+        self._tidied = time.monotonic()
+        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the trials that run
+        folder = checkpoint_folder(study.storage.url, study.episodes_key)
+        self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
+
+    @property
+    def spec(self) -> StudySpec:
+        """The study's, which grows when its plan does."""
+        return self.study.spec
+
+    def run(self) -> str | None:
+        """Runs every trial that is left; returns why it stopped early, or None.
+
+        Raises:
+            KeyboardInterrupt: Goes through, after everything learned so far has been written.
+        """
+        # Recording makes many small objects, and each time enough have come together the collector would walk all of
+        # TensorFlow's, which costs more than the recording. What is there already is left out of that.
+        gc.freeze()
+        try:
+            if self._observer:
+                self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
+            self._executor.run(self._next_trial, self)
+            while self.recorder.stop_reason is None and self._goes_on():
+                pass
+        except StorageAwayError as error:
+            self.recorder.close()
+            raise StorageAwayError(f"{error} {self._what_is_kept(error)}") from error
+        except KeyboardInterrupt:
+            if self._says_interrupts:
+                print(_interrupted(self.study), file=sys.stderr)
+            raise
+        finally:
+            gc.unfreeze()
+            self.recorder.close()
+        if self._checkpoints is not None:
+            still_open = self.recorder.open_trials
+            others_run = self.study.storage.shared and (self.recorder.stop_reason is not None or still_open)
+            (forget_ended if others_run else forget)(self._checkpoints, still_open)
+        return self.recorder.stop_reason
+
+    def _goes_on(self) -> bool:
+        """Does what is to be done next, here or by waiting for others; returns whether there was anything."""
+        self.study = self.recorder.look_again()
+        if self.recorder.n_left:
+            self._executor.run(self._next_trial, self)
+            return True
+        if not standing(self.study).all_ended:
+            return self._waits()
+        if rows := self._rows_further():
+            self.study = self.recorder.plan_further(rows)
+            if self._observer:
+                self._observer.plan_grows(rows)
+            return True
+        return self._confirms()
+
+    def _rows_further(self) -> Sequence[Mapping[str, Any]]:
+        """None once finalists were run again: then the search was over."""
+        if self._further is None or self.study.confirmation_trials():
+            return ()
+        return self._further(self.study)
+
+    def _confirms(self) -> bool:
+        """Runs finalists on further seeds, and who is better than what is left of them then."""
+        if not self.spec.confirm or why_no_pick(self.study):
+            return False
+        if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
+            return self._waits()  # whoever leads the study may have something to add to the search
+        if not (n := self.recorder.n_to_confirm()):
+            return bool(self.recorder.n_elsewhere) and self._waits()
+        if self._observer:
+            self._observer.confirmation_begins(n)
+        self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
+        return True
+
+    def _waits(self) -> bool:
+        if self._observer:
+            self._observer.others_run(self.recorder.n_elsewhere)
+        time.sleep(LOOK_SECONDS)
+        return True
+
+    def _what_is_kept(self, error: StorageAwayError) -> str:
+        """What becomes of what its storage does not know of."""
+        path = self.recorder.unwritten
+        if isinstance(error.__cause__, FileReplacedError):
+            meanwhile = "" if path is None else f"What ended meanwhile is in {path}. "
+            return f"{meanwhile}Put the file back in its place, and start the study again here."
+        kept = "Everything that had ended before is kept"
+        if path is None:
+            return f"{kept}: start the study again when the storage is back."
+        return f"{kept}, what ended meanwhile is in {path}: start the study again here when the storage is back."
+
+    def _next_trial(self) -> TrialSpec | None:
+        return self._next(self.recorder.ask)
+
+    def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
+        while (ask := next_ask()) is not None:
+            try:
+                agent = self._ingredients.agent(ask.params, self.spec.agents[0])
+            except ConfigurationError as error:
+                # A combination that cannot be built is this trial's failure, not the study's.
+                self.recorder.failed(ask.number, str(error), traceback.format_exc())
+                if self._observer:
+                    self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
+                continue
+            trial = TrialSpec(
+                number=ask.number,
+                agent=agent,
+                seeds=ask.seeds,
+                env_steps=self.spec.env_steps,
+                episodes=self.spec.episodes,
+                report_marks=self.spec.report_marks if self.spec.env_steps is not None else (),
+                metric=self.spec.metric,
+                name=ask.params.get("agent", ""),
+                confirms=ask.confirms,
+                epoch=ask.epoch,
+                resumed=ask.resumed,
+                checkpoints=self._checkpoints,
+                checkpoint_seconds=self.spec.checkpoint_seconds,
+                hang_seconds=self.spec.hang_seconds,
+                strategy=self.spec.strategy,
+                callbacks=self._ingredients.callbacks,
+                why_alone=self._ingredients.why_alone,
+                only_modules=restriction(),
+            )
+            if self._observer:
+                self._observer.trial_started(trial, ask.params)
+            return trial
+        return None
+
+    # The executor's listener ----------------------------------------------------------------------------------
+
+    @property
+    def n_to_resume(self) -> int:
+        """See `StudyListener`."""
+        return self.recorder.n_to_resume
+
+    def started(self, number: int, configuration: dict[str, Any]) -> None:
+        """See `StudyListener`."""
+        self.recorder.started(number, configuration)
+        if self._observer:
+            self._observer.trial_built(number)
+
+    @property
+    def prunes(self) -> bool:
+        """See `StudyListener`."""
+        return canonical_pruner_name(self.spec.pruner) != "none"
+
+    @property
+    def share(self) -> int | None:
+        """See `StudyListener`."""
+        return self.recorder.share
+
+    def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
+        """See `StudyListener`."""
+        if not records:
+            self.recorder.flush()
+        for number, own in records.items():
+            self.recorder.episodes(number, own)
+            self._newest.setdefault(number, {}).update((record.seed, record) for record in own)
+            if self._observer:
+                self._observer.trial_episodes(number, own)
+
+    def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
+        """See `StudyListener`."""
+        return self.recorder.rung(env_steps, values)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """See `StudyListener`."""
+        env_steps, seconds = outcome.env_steps, outcome.wall_seconds
+        newest = self._newest.pop(number, {}).values()
+        if newest and not env_steps:  # its process is gone, and left no more than its episodes
+            env_steps = min(record.env_steps for record in newest)
+            seconds = max(record.wall_seconds for record in newest)
+        extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
+        if outcome.custom_metrics:
+            extra["custom_metrics"] = {name: own._asdict() for name, own in outcome.custom_metrics.items()}
+        if not outcome.learned:
+            extra[LEARNED_ATTR] = False
+        value = float("nan") if outcome.value is None else outcome.value
+        if outcome.state == "complete":
+            self.recorder.completed(number, value, outcome.seed_values, extra)
+        elif outcome.state == "pruned":
+            self.recorder.pruned(number, outcome.env_steps, value, outcome.seed_values, extra)
+        elif outcome.state == "failed":
+            self.recorder.failed(number, outcome.reason, outcome.traceback, extra, diverged=outcome.diverged)
+        else:
+            self.recorder.interrupted(number)
+        if self._observer:
+            self._observer.trial_ended(number, outcome)
+        due = time.monotonic() - self._tidied > TIDY_SECONDS
+        if self._checkpoints is not None and due and not self.recorder.is_cut_off:
+            self._tidied = time.monotonic()
+            forget_ended(self._checkpoints, self.recorder.open_trials)
+
+
+def _interrupted(study: OpenStudy) -> str:
+    how_far = standing(study)
+    if study.storage.url == "memory":
+        return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
+    done = f"{how_far.n_ended} of {how_far.n_total} trials"
+    where = f"{study.storage.label} as {study.name}"
+    return f"Interrupted: {done} are kept in {where}; the same call goes on from there."
+
+
+def run_search(
+    spec: StudySpec,
+    *,
+    ingredients: Ingredients | None = None,
+    executor: Executor | None = None,
+    observer: Observer | None = None,
+    progress: bool | Observer = True,
+    storage: StudyStorage | None = None,
+    further: Further | None = None,
+) -> tuple[OpenStudy, str | None]:
+    """Opens a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
+
+    Args:
+        spec: The study.
+        ingredients: What its words stand for; by default every word is a name.
+        executor: Where trials run; by default what the study says, or what suits it.
+        observer: Who watches, in place of `progress`.
+        progress: Whether the search is shown, or who watches; see `finder.search.options.StudyOptions`.
+        storage: An open storage; by default the study's own is opened.
+        further: See `Search`.
+
+    Raises:
+        ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
+        StudyError: A storage that cannot be opened, or a study of that name with another space.
+    """
+    with watched(progress, observer) as watcher:
+        if executor is None:
+            prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
+        ingredients = ingredients or Ingredients.of(spec)
+        check_plan(spec, ingredients)
+        executor = executor or choose_executor(
+            spec, {label: ingredients.agents[label] for label in spec.agents}, ingredients.why_alone
+        )
+        study = open_study(spec, storage)
+        try:
+            alone = is_script(progress, observer)
+            with own_code_only(study, places_in(spec.to_json_dict(), ingredients), BY_ENVIRONMENT):
+                search = Search(study, ingredients, executor, watcher, further, says_interrupts=alone)
+                stopped = search.run()
+        except BaseException:
+            study.close()
+            raise
+        return search.study, stopped

@@ -1,0 +1,88 @@
+"""The trials of a study as a table that prints in full, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+from optuna.trial import FrozenTrial
+
+from studies.analysis.confirmation import candidate
+from studies.analysis.pick import best, why_no_pick
+from studies.analysis.ranking import rank
+from studies.study.study import OpenStudy
+from studies.words import number_text, param_text
+
+_MAX_ROWS = 60
+
+
+class TrialTable(pd.DataFrame):
+    """A data frame whose numbers print with the digits that matter, and whose columns are never left out."""
+
+    @property
+    def _constructor(self) -> type[TrialTable]:
+        return TrialTable
+
+    def __repr__(self) -> str:
+        return self.to_string(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters())
+
+    def _repr_html_(self) -> str:
+        return self.to_html(index=False, max_rows=_MAX_ROWS, na_rep="", formatters=self._formatters(), border=0)
+
+    def _formatters(self) -> dict[Any, Callable[[Any], str]]:
+        return {name: _formatter(str(name)) for name in self.columns}
+
+
+def trial_table(study: OpenStudy) -> TrialTable:
+    """Returns a row a trial: whether it is the pick, number, parameters, value, spread over seeds, seeds, state, steps,
+    seconds, reason.
+
+    Custom metrics have a column each (`custom_metrics.NAME`), with their means over the last part of training.
+    """
+    pick = None if why_no_pick(study) else best(study).trial
+    rows = []
+    for trial in study.trials():
+        ranked = rank([candidate(study, trial)])[0] if trial.value is not None else None
+        rows.append(
+            {
+                "pick": trial.number == pick,
+                "trial": trial.number,
+                **study.params(trial),
+                "value": trial.value,
+                "spread": ranked.spread if ranked else None,
+                "n_seeds": len(trial.user_attrs.get("seed_values", {})),
+                "state": trial.state.name,
+                "env_steps": trial.user_attrs.get("env_steps"),
+                "wall_seconds": trial.user_attrs.get("wall_seconds"),
+                **{f"custom_metrics.{name}": own["mean"] for name, own in _metrics(trial)},
+                "reason": trial.user_attrs.get("reason", ""),
+            }
+        )
+    return TrialTable(rows)
+
+
+def _metrics(trial: FrozenTrial) -> Iterable[tuple[str, dict[str, float]]]:
+    return sorted(trial.user_attrs.get("custom_metrics", {}).items())
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "pick": lambda is_pick: "pick" if is_pick else "",
+    "value": number_text,
+    "spread": "{:.2g}".format,
+    "env_steps": "{:,.0f}".format,
+    "wall_seconds": "{:.1f}".format,
+    "reason": lambda reason: str(reason).partition("\n")[0][:80],
+}
+
+
+def _formatter(name: str) -> Callable[[Any], str]:
+    known = _FORMATS.get(name)
+
+    def text(value: Any) -> str:
+        if value is None or (isinstance(value, float) and math.isnan(value)):  # what is unknown is left empty
+            return ""
+        return known(value) if known else param_text(name, value)
+
+    return text

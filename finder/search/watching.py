@@ -1,0 +1,65 @@
+"""Who watches a search that was called from Python: the display of the command line, one for notebooks, or nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from agents.training.call_progress import SWITCH
+
+if TYPE_CHECKING:
+    from finder.progress.search_progress import Progress
+    from finder.search.search import Observer
+
+
+@contextlib.contextmanager
+def watched(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer | None]:
+    """For as long as the block lasts, a search is shown.
+
+    Args:
+        progress: True for the display that suits where standard error goes, False for none, or an observer.
+        observer: An observer in place of that, or None.
+
+    Yields:
+        Who watches, or None.
+    """
+    if observer is not None:
+        yield observer
+    elif not isinstance(progress, bool):
+        yield progress
+    elif not progress or is_silenced():
+        yield None
+    else:
+        with make_display() as display:
+            yield display
+
+
+def is_script(progress: bool | Observer, observer: Observer | None = None) -> bool:
+    """Return whether nobody but this package speaks to a person: a program with an observer of its own does."""
+    return observer is None and isinstance(progress, bool)
+
+
+def is_silenced() -> bool:
+    """Return whether the environment says that nothing is to be shown."""
+    return os.environ.get(SWITCH) == "0"
+
+
+def make_display() -> Progress:
+    """Return the display that suits where this program runs: a notebook, a terminal, or a pipe."""
+    if notebook_shell() is not None:
+        from finder.progress.notebook import NotebookProgress
+
+        return NotebookProgress()
+    from finder.progress.search_progress import make_progress
+
+    return make_progress(quiet=False)
+
+
+def notebook_shell() -> Any | None:
+    """Return IPython's shell where its output goes to a notebook, else None."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell if hasattr(shell, "kernel") else None

@@ -1,0 +1,267 @@
+"""Checkpoints: files in which running trials are kept, so that whoever was killed goes on from there.
+
+A file holds a whole group of `finder.trials.groups`: weights, optimizers' slots, replay, environments, counters and
+random streams of all its members, and every episode so far. It is replaced in one step, so that there is always a whole
+one. At its end stands what it holds, to be read without the rest. How often files are written is bounded by what that
+costs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agents.checkpoints import state_file
+from agents.checkpoints.state_file import SUFFIX, write_with_environments
+from agents.checkpoints.training_state import SECTIONS, sections_of, sections_of_before, state_of
+from agents.training.trainer import Trainer
+from agents.trust.loading import name_of
+from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE, trusts_all
+
+if TYPE_CHECKING:
+    from finder.trials.groups import Group
+    from finder.trials.runs import Key
+    from finder.trials.trial import TrialSpec
+
+log = logging.getLogger(__name__)
+
+MOST_COST = 0.02
+"""Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
+
+_FORMAT = 2
+_FORMATS = (1, _FORMAT)
+
+
+class Found(NamedTuple):
+    """A checkpoint and what it holds.
+
+    Attributes:
+        path: The file.
+        keys: Trial and seed of every member that the group ever had.
+        runs: Of these, the runs that can go on from it.
+        identities: Number of a trial, as text -> what it trained (`identity`).
+        env_steps: Environment steps that every member had made.
+        alone: Whether it is an agent alone, and no population.
+        epochs: Number of a trial, as text -> in which of its epochs it was written (`TrialSpec.epoch`).
+    """
+
+    path: Path
+    keys: tuple[Key, ...]
+    runs: tuple[Key, ...]
+    identities: dict[str, str]
+    env_steps: int
+    alone: bool
+    epochs: Mapping[str, int] = {}
+
+    def progress(self, number: int) -> tuple[int, int]:
+        """Returns how far a trial is in it; what a later epoch has written is newer, however many steps it made."""
+        return self.epochs.get(str(number), 0), self.env_steps
+
+
+class Checkpoints:
+    """The checkpoints of the trials that one process runs together.
+
+    Args:
+        folder: Where the study's are.
+        seconds: How often they are written, above 0; less often where that would cost more than `MOST_COST`.
+    """
+
+    def __init__(self, folder: str, seconds: float) -> None:
+        self._folder = Path(folder)
+        self._seconds = seconds
+        self._written = time.monotonic()
+        self._cost = 0.0
+        self._steps: dict[Path, int] = {}
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next ones."""
+        return time.monotonic() - self._written > max(self._seconds, self._cost / MOST_COST)
+
+    def save(self, groups: Iterable[Group]) -> None:
+        """Writes those groups that went on since they were written last. Call it between two of their steps.
+
+        A folder that cannot be written to is no reason to stop a training: it is said, and the training goes on.
+        """
+        began = time.monotonic()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for group in groups:
+                self._keep(group)
+        except OSError as error:
+            log.warning("No checkpoint could be written to %s: %s", self._folder, error.strerror or error)
+        self._written = time.monotonic()
+        self._cost = self._written - began
+
+    def _keep(self, group: Group) -> None:
+        # Named after the runs that are there and the epochs of their trials: what went on from one file in two
+        # processes goes to two, and a process that comes back from a pause replaces no file of its successor.
+        path = self._folder / _name([group.keys[member] for member in group.runs], _epochs(group))
+        if group.error is not None or not group.can_be_kept or self._steps.get(path) == group.trainer.env_steps:
+            return
+        try:
+            write_with_environments(lambda environments: _write(path, group, environments=environments))
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a user's agent raises when it is pickled
+            log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+        else:
+            if path not in self._steps:
+                self._remove_older(group)
+        self._steps[path] = group.trainer.env_steps
+
+    def _remove_older(self, group: Group) -> None:
+        """Removes the files that this group replaces: all of their runs are in it, in later epochs."""
+        runs, epochs = set(group.keys), _epochs(group)
+        for found in all_in(self._folder):
+            older = (key in runs and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
+            if found.runs and all(older):
+                remove(found.path)
+
+    def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:
+        """Returns the newest checkpoints of runs, each with the runs that go on from it.
+
+        Args:
+            trials: The trials.
+            wanted: Which of their runs.
+        """
+        identities = {trial.number: identity(trial) for trial in trials}
+        newest: dict[Key, Found] = {}
+        for found in all_in(self._folder):
+            if not _may_be_loaded(found.path):
+                continue
+            for key in set(wanted).intersection(found.runs):
+                same = found.identities.get(str(key[0])) == identities[key[0]]
+                if same and (key not in newest or newest[key].progress(key[0]) < found.progress(key[0])):
+                    newest[key] = found
+        by_path = {found.path: found for found in newest.values()}
+        return [(found, {key for key in newest if newest[key].path == path}) for path, found in by_path.items()]
+
+
+def load(found: Found) -> dict[str, Any]:
+    """Returns the state of the trainer in a checkpoint, and under ``"callbacks"`` that of its callbacks.
+
+    Raises:
+        UntrustedFileError: This user's Finder did not write it here.
+        ValueError: The file is not what it was when it was written.
+        Exception: What unpickling it raises.
+    """
+    sections = state_file.read(found.path, SECTIONS)
+    if sections is None:
+        sections = sections_of_before(state_file.read_of_before(found.path), SECTIONS)
+    return {**state_of(sections), "callbacks": sections["callbacks"]}
+
+
+@functools.cache  # says so once in a process
+def _say_foreign(path: Path) -> None:
+    log.warning(
+        "The checkpoint %s was not written by Finder here as this user: its trials begin anew. Machines that share the "
+        "folder need the same key (%s=FILE); if you trust where the file comes from, set %s=1.",
+        *(path, KEY_VARIABLE, TRUST_VARIABLE),
+    )
+
+
+def _may_be_loaded(path: Path) -> bool:
+    """Whether this user's Finder wrote a file, or it is trusted; a damaged one fails where it is read."""
+    with contextlib.suppress(OSError, ValueError):
+        if not (trusts_all() or state_file.is_ours(path)):
+            _say_foreign(path)
+            return False
+    return True
+
+
+def all_in(folder: Path) -> list[Found]:
+    """Returns every whole checkpoint in a folder; none if there is no such folder."""
+    found = [_found(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return [each for each in found if each is not None]
+
+
+def forget_ended(folder: str, still_open: Collection[int]) -> None:
+    """Removes the checkpoints that no trial goes on from, while others may be written.
+
+    Args:
+        folder: Where they are.
+        still_open: Numbers of the trials that have not ended.
+    """
+    for found in all_in(Path(folder)):
+        if not any(number in still_open for number, _ in found.runs):
+            remove(found.path)
+
+
+def remove(path: Path) -> None:
+    """Removes a file that nobody needs; that it stays is no reason to stop."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("The checkpoint %s could not be removed: %s", path, error.strerror or error)
+
+
+def forget(folder: str, still_open: Collection[int] = ()) -> None:
+    """Removes what no trial goes on from, when nobody runs any: also files that were never finished.
+
+    Args:
+        folder: Where checkpoints are.
+        still_open: Numbers of the trials that have not ended.
+    """
+    forget_ended(folder, still_open)
+    place = Path(folder)
+    for path in place.glob("*"):
+        if path.suffix != SUFFIX or _found(path) is None:
+            remove(path)
+    with contextlib.suppress(OSError):  # there is none, or something is left in it
+        place.rmdir()
+        if place.parent.name.endswith(f"{SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
+            place.parent.rmdir()
+
+
+def identity(trial: TrialSpec) -> str:
+    """Returns a text that two trials share if one can go on from the other's checkpoint."""
+    agent, environment = trial.agent, trial.agent.environment
+    parts: list[Any] = [
+        agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
+        trial.env_steps, trial.episodes,
+    ]  # fmt: skip
+    if environment.wrappers or environment.max_episode_steps is not None:  # else as checkpoints of before have it
+        parts += [list(environment.wrappers), environment.max_episode_steps]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=name_of).encode()).hexdigest()
+
+
+def _write(path: Path, group: Group, *, environments: bool) -> None:
+    """Writes a group; see `agents.checkpoints.state_file.write`."""
+    about = {
+        "format": _FORMAT,
+        "keys": group.keys,
+        "runs": [group.keys[member] for member in group.going_on],
+        "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
+        "epochs": _epochs(group),
+        "env_steps": group.trainer.env_steps,
+        "alone": group.alone,
+    }
+    trainer = group.trainer
+    assert isinstance(trainer, Trainer)
+    state_file.write(path, sections_of(trainer, environments=environments), about)
+
+
+def _found(path: Path) -> Found | None:
+    """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
+    told = state_file.about(path)
+    if told is None or told.pop("format", None) not in _FORMATS or "keys" not in told:
+        return None
+    keys, runs = (tuple((int(number), int(seed)) for number, seed in told.pop(name)) for name in ("keys", "runs"))
+    return Found(path=path, keys=keys, runs=runs, **told)
+
+
+def _epochs(group: Group) -> dict[str, int]:
+    return {str(trial.spec.number): trial.spec.epoch for trial in group.trials}
+
+
+def _name(keys: Sequence[Key], epochs: Mapping[str, int]) -> str:
+    digest = hashlib.sha256(repr((keys, sorted(epochs.items()))).encode()).hexdigest()[:12]
+    return f"{keys[0][0]}-{digest}{SUFFIX}"

@@ -1,0 +1,283 @@
+"""Runs that are trained together: a population, or an agent alone; which runs those are, and how they are watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from agents.callbacks.callback import Callback, Episode, make_callbacks
+from agents.contract.agent import Agent
+from agents.contract.spec import AgentSpec
+from agents.errors import NotMappableError
+from agents.population import Population, Workshop
+from agents.processes.hanging import under_way
+from agents.training.function_trainer import FunctionTrainer, OwnTraining
+from agents.training.run import Budget
+from agents.training.trainer import Trainer
+from finder.trials.runs import Key, Seeded, SeedRun, TrialRun
+from finder.trials.watchdog import Fed, Watchdog
+
+ALIVE_SECONDS = 5.0
+"""How often a group shows that it is alive in the middle of a turn."""
+
+
+class Workshops:
+    """Compiled agents that wait for the next cohort.
+
+    Compiling takes seconds, and TensorFlow never quite forgets a graph; so trials of one process that differ only in
+    seeds, rates and other live numbers are trained in the same workshop. Only the newest structures are kept.
+
+    Args:
+        keep: How many.
+    """
+
+    def __init__(self, keep: int = 4) -> None:
+        self._keep = keep
+        self._workshops: list[Workshop] = []
+
+    def take(self, spec: AgentSpec, n_members: int) -> Workshop:
+        """One in which so many members of this agent can be trained. It is taken out until it is given back.
+
+        Raises:
+            NotMappableError: The agent cannot be trained in a population.
+        """
+        structure = spec.structure()
+        for workshop in self._workshops:
+            if workshop.structure == structure and workshop.capacity >= n_members:
+                self._workshops.remove(workshop)
+                return workshop
+        return Workshop(spec, n_members)
+
+    def give_back(self, workshop: Workshop) -> None:
+        """Takes one that nobody uses any more."""
+        others = [other for other in self._workshops if other.structure != workshop.structure]
+        self._workshops = [*others, workshop][-self._keep :]
+
+
+class Group(Callback):
+    """Runs that are trained by one trainer: the members of a population, or one agent alone.
+
+    Args:
+        runs: What the runs are of; member i of the learner is run i.
+        learner: Who learns.
+        workshop: Where a population is trained.
+        keys: Trial and seed of every member, where the group goes on from a checkpoint (`load`) and some of its members
+            go on elsewhere or have ended; `runs` then has None for these. Defaults to those of `runs`.
+    """
+
+    last = True  # callbacks of the user's may measure something of an episode first
+
+    def __init__(
+        self,
+        runs: Sequence[Seeded | None],
+        learner: Population | Agent | OwnTraining,
+        workshop: Workshop | None,
+        keys: Sequence[Key] | None = None,
+    ) -> None:
+        there = [(member, *run) for member, run in enumerate(runs) if run is not None]
+        spec = there[0][1].spec
+        self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._show_life_meanwhile)
+        callbacks = [*make_callbacks(spec.callbacks), Fed(self._watchdog), self]
+        self.trainer: Trainer | FunctionTrainer = (
+            learner.trainer(callbacks, waiting=self._show_life)
+            if isinstance(learner, OwnTraining)
+            else Trainer(learner, spec.agent.environment, callbacks=callbacks)
+        )
+        self.keys = tuple(keys or [(trial.spec.number, seed) for _, trial, seed in there])
+        self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
+        self.error: Exception | None = None
+        self._learner = learner
+        self._workshop = workshop
+        self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
+        self._loop = self.trainer.iterate(self._budget)
+        self._shown = time.monotonic()
+        self._alive_seconds = min(ALIVE_SECONDS, spec.hang_seconds / 4) if spec.hang_seconds else ALIVE_SECONDS
+        self.alive: Callable[[], str | None] = lambda: None
+        """Called now and then in the middle of a turn, however long it takes; it may give a reason to stop."""
+        self.hangs: Callable[[Sequence[int], str], None] = lambda numbers, reason: None
+        """Called by another thread where this one hangs in compiled code: with the numbers of the trials that may be
+        the cause, and what to tell of it."""
+        self.alive_meanwhile: Callable[[], None] = lambda: None
+        """Called by another thread now and then, while this one may take its time."""
+        self._ended = False
+        self._described: dict[int, Agent | OwnTraining] = {}
+
+    @property
+    def vectorization(self) -> str:
+        """How its environments are stepped."""
+        trainer = self.trainer
+        return trainer.collector.environments.kind if isinstance(trainer, Trainer) else trainer.vectorization
+
+    def describe(self, member: int) -> Agent | OwnTraining:
+        """The agent of a member, as far as its hyperparameters go; before the first step."""
+        if member in self._described:
+            return self._described[member]
+        return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
+
+    @property
+    def finished(self) -> bool:
+        """Return whether no member continues."""
+        return self._ended or self.error is not None or self._budget_is_used()
+
+    def _budget_is_used(self) -> bool:
+        return self._budget.env_steps is not None and self.trainer.env_steps >= self._budget.env_steps
+
+    def has_finished(self, member: int) -> bool:
+        """Return whether a member has used its budget."""
+        return self.finished or self._has_its_episodes(member)
+
+    def _has_its_episodes(self, member: int) -> bool:
+        episodes = len(self.trainer.runs[member].history.returns)
+        return self._budget.episodes is not None and episodes >= self._budget.episodes
+
+    def behind(self, mark: int) -> bool:
+        """Return whether the group must continue to reach this environment step."""
+        return not self.finished and self.trainer.env_steps < mark
+
+    def step(self) -> None:
+        """One turn of the loop. What it raises is the end of all its runs."""
+        try:
+            with self._watchdog.watching():
+                self._ended = next(self._loop, None) is None
+        except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is a trial's failure
+            self.error = error
+
+    @property
+    def going_on(self) -> list[int]:
+        """The members that are there, or have come to their ends; not those that have left before, whose trials have
+        ended."""
+        there = set(self.trainer.present)
+        runs = self.trainer.runs
+        return [
+            member
+            for member, run in self.runs.items()
+            if member in there or runs[member].error or self._has_its_episodes(member) or not run.trial.ended
+        ]
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the group is a single agent, and no population."""
+        return not isinstance(self._learner, Population)
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Return whether the group can resume from a checkpoint; a running function of a user's cannot be copied."""
+        return isinstance(self.trainer, Trainer)
+
+    @property
+    def not_mappable(self) -> bool:
+        """Return whether training has shown that the agent cannot be a member of a population."""
+        return isinstance(self._learner, Population) and isinstance(self.error, NotMappableError)
+
+    @property
+    def trials(self) -> list[TrialRun]:
+        """The trials whose runs these are."""
+        return list(dict.fromkeys(run.trial for run in self.runs.values()))
+
+    def leave(self, member: int, reason: str) -> None:
+        """A member's trial has ended."""
+        if not self.finished and not self.trainer.runs[member].over:
+            self.trainer.stop(reason, member)
+
+    def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
+        self.runs[episode.member].note(episode)
+
+    def on_step_end(self, trainer: Trainer) -> None:
+        self._show_life()
+
+    def _show_life(self) -> str | None:
+        if time.monotonic() - self._shown <= self._alive_seconds:
+            return None
+        self._shown = time.monotonic()
+        return self.alive()
+
+    def _show_life_meanwhile(self) -> None:
+        """Called by the watchdog's thread: this one may be compiling."""
+        if time.monotonic() - self._shown > self._alive_seconds:
+            self._shown = time.monotonic()
+            self.alive_meanwhile()
+
+    def _hangs(self, reason: str) -> None:
+        """Called by the watchdog's thread, where this one hangs."""
+        position, present = under_way.position, self.trainer.present
+        if position is not None and position < len(present):
+            suspects = [self.runs[present[position]].trial]
+        else:
+            suspects = [trial for trial in self.trials if not trial.ended]
+        self.hangs([trial.spec.number for trial in suspects], reason)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from a state of the trainer of a group with the same members; before the first step."""
+        assert isinstance(self.trainer, Trainer)
+        self._described = {member: self.describe(member) for member in self.runs}  # while all are there
+        self.trainer.set_state(state, members=self.runs)
+        self.trainer.callbacks.set_state(state.get("callbacks", {}))
+        for member, run in self.runs.items():
+            for episode in self.trainer.runs[member].history.episodes:
+                run.note(episode)
+
+    def close(self, workshops: Workshops) -> None:
+        """Ends the loop, closes the environments and gives back the workshop."""
+        self._watchdog.close()
+        self._loop.close()
+        self.trainer.close()
+        if self._workshop is not None:
+            workshops.give_back(self._workshop)
+
+
+def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
+    """The trials, those together that can be members of one population."""
+    groups: dict[tuple[Any, ...], list[TrialRun]] = {}
+    for trial in trials:
+        agent = trial.spec.agent
+        groups.setdefault((*agent.structure(), id(agent.state)), []).append(trial)
+    return list(groups.values())
+
+
+def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]:
+    """The group of a population; where there can be none, a group for each run."""
+    try:
+        yield _population_of(runs, runs, workshops)
+    except NotMappableError:
+        yield from each_alone(runs)
+
+
+def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
+    """A group for each run."""
+    for trial, seed in runs:
+        yield Group([(trial, seed)], trial.spec.agent.learner(seed, trial.spec.strategy), None)
+
+
+def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:
+    """The group that had these members, in which only some runs go on; see `Group.load`.
+
+    Args:
+        keys: Trial and seed of every member that it had.
+        runs: Those that go on, at least one.
+        workshops: Where compiled agents are taken from.
+        alone: Whether it was an agent alone, and no population of one.
+
+    Raises:
+        NotMappableError: The agent cannot be trained in a population any more.
+    """
+    if alone:
+        return next(each_alone(list(runs)))
+    by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
+    members = [by_key.get(key) for key in keys]
+    some = next(iter(by_key.values()))
+    return _population_of([run or some for run in members], members, workshops, keys)
+
+
+def _population_of(
+    like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
+) -> Group:
+    spec = like[0][0].spec
+    agent = spec.agent
+    if agent.why_alone or spec.why_alone:
+        raise NotMappableError(agent.why_alone or spec.why_alone)
+    if spec.strategy != "none":
+        raise NotMappableError("its strategy parts the minibatches of one agent.")
+    workshop = workshops.take(agent, len(like))
+    hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
+    return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

@@ -1,0 +1,151 @@
+"""A trial's runs, one for each seed: what their episodes were, and what the trial is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agents.callbacks.callback import Episode
+from agents.contract.functions import FunctionSpec
+from agents.training.run import MetricSummary, metrics_of, summaries
+from finder.trials.trial import TrialSpec, episode_record
+from studies.database.records import EpisodeRecord
+from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
+
+if TYPE_CHECKING:
+    from finder.trials.groups import Group
+
+Key = tuple[int, int]
+"""Number of a trial and one of its seeds: which run it is."""
+
+
+class TrialRun:
+    """One trial and its runs."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        self.spec = spec
+        self.runs: list[SeedRun] = []
+        self.error: Exception | None = None
+        self.ended = False
+        self.learned = isinstance(spec.agent, FunctionSpec)  # see `Outcome.learned`
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps that all of its runs have made."""
+        return min((run.env_steps for run in self.runs), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether its runs are at their ends."""
+        return all(run.finished for run in self.runs)
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of its runs cannot go on."""
+        return self.error is not None or any(run.error for run in self.runs)
+
+    def first_error(self) -> Exception:
+        """Why it failed."""
+        errors = [self.error, *(run.error for run in self.runs)]
+        return next(error for error in errors if error is not None)
+
+    def drop(self, seed: int) -> None:
+        """Forgets the run of a seed, which begins anew."""
+        self.runs = [run for run in self.runs if run.seed != seed]
+
+    def take_fresh(self) -> list[EpisodeRecord]:
+        """Episodes that nobody was told of yet."""
+        return [record for run in self.runs for record in run.take_fresh()]
+
+    def values_at(self, env_steps: int) -> dict[int, float]:
+        """Seed -> value at this step."""
+        return {run.seed: run.value_at(env_steps) for run in self.runs}
+
+    def final_values(self) -> dict[int, float]:
+        """Seed -> value of the last part of training."""
+        return {run.seed: run.final_value() for run in self.runs}
+
+    def custom_metrics(self) -> dict[str, MetricSummary]:
+        """What callbacks measured of the last part of training, over all seeds."""
+        return summaries(episode for run in self.runs for episode in run.measured_lately())
+
+
+Seeded = tuple[TrialRun, int]
+"""A trial and one of its seeds: what a run is of."""
+
+
+class SeedRun:
+    """One run of a trial: which member of which group it is, and what its episodes were."""
+
+    def __init__(self, trial: TrialRun, seed: int, group: Group, member: int) -> None:
+        self.seed = seed
+        self.trial = trial
+        self.group = group
+        self.member = member
+        trial.runs.append(self)
+        self._steps: list[int] = []
+        self._values: list[float] = []
+        self._measured: list[Episode] = []
+        self._fresh: list[EpisodeRecord] = []
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps made."""
+        return self.group.trainer.runs[self.member].env_steps
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it cannot go on."""
+        return self.group.error or self.group.trainer.runs[self.member].error
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has used its budget."""
+        return self.group.has_finished(self.member)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback has stopped it before its budget was used."""
+        return self.group.trainer.runs[self.member].stop_reason is not None
+
+    def note(self, episode: Episode) -> None:
+        """Takes an episode that has ended."""
+        record = episode_record(self.seed, episode)
+        self._fresh.append(record)
+        self.trial.learned = self.trial.learned or record.loss is not None
+        value = record.episode_return if self.trial.spec.metric == "return" else record.loss
+        if value is not None:
+            self._steps.append(episode.env_steps)
+            self._values.append(value)
+        if metrics_of(episode):
+            self._measured.append(episode)
+
+    def measured_lately(self) -> list[Episode]:
+        """Episodes of the last part of training of which callbacks measured something."""
+        reached = self.env_steps
+        return [episode for episode in self._measured if episode.env_steps > reached - LAST_PART * reached]
+
+    def take_fresh(self) -> list[EpisodeRecord]:
+        """Episodes since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def value_at(self, env_steps: int) -> float:
+        """Mean over the episodes that ended in the stretch before this step; NaN before the first episode."""
+        width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
+        at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
+        value = windowed_mean(self._steps, self._values, at, width)
+        return value if np.isfinite(value) else self._newest(at)
+
+    def final_value(self) -> float:
+        """Mean over the last part of training."""
+        reached = max(1, self.env_steps)
+        budget = min(self.trial.spec.env_steps or reached, reached)  # a function of the user's may end before
+        value = last_part_return(self._steps, self._values, budget)
+        return value if np.isfinite(value) else self._newest(budget)
+
+    def _newest(self, env_steps: int) -> float:
+        """Value of the last episode up to this step, for when episodes are longer than the stretch that is judged."""
+        past = [value for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
+        return past[-1] if past else float("nan")

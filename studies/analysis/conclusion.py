@@ -1,0 +1,275 @@
+"""The conclusion of a study in three lines: what to use, what it is worth, and whether that is safe.
+
+It is made once, here, and is what the terminal, the report, a notebook and the dashboard say first:
+
+1. the pick, with the interval of the best learning rate;
+2. its value, confirmed on further seeds or only seen in the search, and the interval of that;
+3. *safe*, *tie* or *not safe*, with the reason.
+
+*Safe*: the search is complete and its pick confirmed, and no other candidate may be better by more than a little
+(`LITTLE`). *Tie*: one that cannot be told from the pick may be better by more. *Not safe*: what was done cannot say
+which is the best. A reason comes with what would remove it, where the search can (`Remedy`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from studies.analysis.confirmation import Verdict, left_behind, verdict
+from studies.analysis.pick import Pick, best, why_no_pick
+from studies.analysis.ranking import Ranked
+from studies.analysis.rates import LITTLE, cost_of_choice, cost_text
+from studies.analysis.recommending import kind_key
+from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, same_again
+from studies.analysis.standing import standing
+from studies.spec.spaces import Json
+from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, the_best
+
+if TYPE_CHECKING:
+    from studies.study.study import OpenStudy
+
+FEW = 3
+"""Trials up to which the best needs no confirmation: that chooses among as many finalists by its own seeds."""
+
+Status = Literal["safe", "tie", "not safe", "no pick"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a pick is not safe, or a tie.
+
+    Attributes:
+        text: The reason, a sentence without its full stop.
+        remedy: What would remove it; None where no search can.
+    """
+
+    text: str
+    remedy: Remedy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What a study says, shortest first.
+
+    Attributes:
+        status: `safe`, `tie`, `not safe`, or `no pick`.
+        pick: The first line: what to use.
+        value: The second: what it is worth, and on which seeds; "" without a value.
+        certainty: The third, without its status: why.
+        reasons: Everything that speaks against the pick, the weightiest first; empty where it is safe.
+    """
+
+    status: Status
+    pick: str
+    value: str
+    certainty: str
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def safe(self) -> bool:
+        """Whether the pick can be used without regret."""
+        return self.status == "safe"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The three lines; two where there is no value."""
+        return tuple(line for line in (self.pick, self.value, f"{self.status}: {self.certainty}") if line)
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What would make the pick safe, each once."""
+        return tuple(dict.fromkeys(reason.remedy for reason in self.reasons if reason.remedy is not None))
+
+    @property
+    def surer(self) -> tuple[str, ...]:
+        """What would make the pick safe, a sentence each, in words that no interface has for itself."""
+        return tuple(f"To be surer: {remedy_text(each)} ({each.purpose})." for each in self.remedies)
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns what scripts ask: whether it is safe, and why not."""
+        return {
+            "status": self.status,
+            "safe": self.safe,
+            "reasons": [reason.text for reason in self.reasons],
+            "remedies": [remedy.to_json() for remedy in self.remedies],
+            "conclusion": list(self.lines),
+        }
+
+
+def conclusion(study: OpenStudy) -> Conclusion:
+    """Returns what a study says, also while it runs."""
+    why = why_no_pick(study)
+    if why:
+        place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
+        return Conclusion(status="no pick", pick=f"no pick for {place}", value="", certainty=_plain(why))
+    pick = best(study)
+    if study.spec.kind == "range-test":
+        text = "a range test shows where learning is fast, not which rate ends best: confirm it with a grid"
+        return Conclusion(
+            status="not safe", pick=params_text(pick.params), value="", certainty=text, reasons=(Reason(text=text),)
+        )
+    found = verdict(study)
+    against = _reasons(study, pick, found)
+    tied = [each for each in found.ranked if each.tied and each.number != pick.trial]
+    cost = _cost(study, pick, found, tied)
+    if not against and cost > LITTLE:
+        tie = _tie(study, pick, found, tied, cost)
+        return _conclusion(study, pick, "tie", tie.text, (tie,))
+    if not against:
+        return _conclusion(study, pick, "safe", _why_safe(tied, cost), ())
+    return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
+
+
+def pick_json(study: OpenStudy, pick: Pick) -> dict[str, Json]:
+    """Returns the pick of a study as `finder best --json` prints it."""
+    return {**pick.to_json(), **conclusion(study).to_json(), "complete": standing(study).complete}
+
+
+def _conclusion(
+    study: OpenStudy, pick: Pick, status: Status, certainty: str, reasons: tuple[Reason, ...]
+) -> Conclusion:
+    return Conclusion(
+        status=status, pick=_pick_line(study, pick), value=value_line(pick), certainty=certainty, reasons=reasons
+    )
+
+
+def _pick_line(study: OpenStudy, pick: Pick) -> str:
+    several = len(study.spec.agents) > 1
+    settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
+    rate = pick.rate
+    if rate is None:
+        return settings
+    between = f"the best rate lies between {rate_text(rate.low)} and {rate_text(rate.high)} (95%)"
+    if rate.corrected and rate.horizon is not None:
+        longer = f"for {rate.horizon:,} environment steps {rate.name} {rate_text(rate.suggested)}"
+        return f"{settings}; {longer}: {between} there"
+    return f"{settings}; {between}"
+
+
+def value_line(pick: Pick) -> str:
+    """Returns what a pick is worth, whether that is confirmed or only what the search saw, and the interval."""
+    value = f"{pick.metric} {spread_text(pick.value, pick.spread)}"
+    interval = interval_text(pick.low, pick.high)
+    expected = f"; expected {interval} (95%)" if interval else ""
+    if pick.confirmed_by is None:
+        return f"{value} in the search, over {pick.seeds_text}{expected}"
+    return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"
+
+
+def _reasons(study: OpenStudy, pick: Pick, found: Verdict) -> list[Reason]:
+    """Everything that speaks against a pick, the weightiest first."""
+    found_reasons = [
+        _unfinished(study),
+        _too_few(study, found),
+        _refuted(pick, found),
+        _defeated(study, pick, found),
+        _one_seed(study, found),
+        _rate(study, pick, found),
+        _unconfirmed(study, found),
+    ]
+    return [reason for reason in found_reasons if reason is not None]
+
+
+def _unfinished(study: OpenStudy) -> Reason | None:
+    now = standing(study)
+    if now.complete:
+        return None
+    if now.n_unconfirmed and now.n_ended >= now.n_total:
+        are = "is" if now.n_unconfirmed == 1 else "are"
+        text = f"{the_best(now.n_unconfirmed)} {are} not confirmed on further seeds yet: this may change"
+        return Reason(text=text, remedy=same_again("confirms them"))
+    running = f", {now.n_running} running" if now.n_running else ""
+    text = f"{now.n_ended} of {counted(now.n_total, 'trial')} done{running}: this may change"
+    return Reason(text=text, remedy=None if now.n_running else same_again("runs the rest"))
+
+
+def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
+    if len(found.tuning) > 1:
+        return None
+    return Reason(text="only one trial is complete, so there is nothing to compare it with")
+
+
+def _refuted(pick: Pick, found: Verdict) -> Reason | None:
+    if pick.trial not in found.refuted:
+        return None
+    return Reason(text=f"on further seeds it failed, as all finalists did: {_plain(found.refuted[pick.trial])}")
+
+
+def _defeated(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
+    """Another one did clearly better on all its seeds, but was not confirmed."""
+    chosen = next(each for each in found.ranked if each.number == pick.trial)
+    if chosen.tied or len(found.ranked) < 2:
+        return None
+    better = [each for each in found.ranked if each.tied]
+    text = (
+        f"in the search trial #{better[0].number}, {params_text(dict(better[0].params))}, did clearly better than this "
+        "on all its seeds, but it was not run on further ones"
+    )
+    return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(better)))
+
+
+def _rate(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
+    if pick.rate is None or not pick.rate.why_unsafe or (pick.rate.cause == "one seed" and _one_seed(study, found)):
+        return None
+    name = pick.rate.name
+    chosen = next(each for each in found.tuning if each.number == pick.trial)
+    alike = [each.params[name] for each in found.tuning if kind_key(each, name) == kind_key(chosen, name)]
+    tried = [float(rate) for rate in alike if isinstance(rate, int | float)]
+    optimizer = chosen.params.get("optimizer")
+    remedy = for_rate(
+        study.spec,
+        pick.rate,
+        tried,
+        pick.seeds_to_settle,
+        optimizer=optimizer if isinstance(optimizer, str) else None,
+    )
+    return Reason(text=_plain(pick.rate.why_unsafe), remedy=remedy)
+
+
+def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
+    if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
+        return None
+    text = "each trial was chosen by one seed, which says nothing about luck"
+    return Reason(text=text, remedy=more_seeds(study.spec, 3))
+
+
+def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:
+    if found.confirmation is not None or len(found.tuning) <= FEW or study.spec.confirm:
+        return None
+    text = "it was not confirmed on further seeds, and the best of several values is lucky by nature"
+    return Reason(text=text, remedy=more_confirmed(study.spec, 3))
+
+
+def _cost(study: OpenStudy, pick: Pick, found: Verdict, tied: list[Ranked]) -> float:
+    """How much better one of those that are level with the pick may be, as a share of the range of all."""
+    chosen = next(each for each in found.ranked if each.number == pick.trial)
+    # What left a race early is part of the range: those that are left of one lie close together.
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *left_behind(study)], study.direction)
+    return math.inf if math.isnan(cost) else cost
+
+
+def _tie(study: OpenStudy, pick: Pick, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
+    first = tied[0]
+    others = f"{counted(len(tied), 'other trial')}, " + ("first " if len(tied) > 1 else "")
+    may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")
+    text = f"with {others}#{first.number}, {params_text(dict(first.params))}; {may_be}"
+    confirmed = {each.number for each in found.confirmed}
+    remedy = for_tie(
+        study.spec, pick.seeds_to_settle, n_tied=len(tied), all_confirmed=all(each.number in confirmed for each in tied)
+    )
+    return Reason(text=text, remedy=remedy)
+
+
+def _why_safe(tied: list[Ranked], cost: float) -> str:
+    if not tied:
+        return "no other trial may be as good, with 95% confidence"
+    return (
+        f"{counted(len(tied), 'other trial')} cannot be told from it, and may be better by at most "
+        f"{max(cost, 0.01):.0%} of the range of all trials"
+    )
+
+
+def _plain(sentence: str) -> str:
+    return sentence.rstrip(".")

@@ -1,0 +1,317 @@
+"""Confirmation: the finalists of a search are run again on further seeds, which took no part in choosing finalists.
+
+The winner among many noisy candidates is a lucky one: its value on the seeds that chose it is too good. The further
+seeds give a value without that luck, and the difference between the two means estimates the selection bias.
+
+All seeds together choose the pick among the finalists: replayed over tables of finished runs, that finds better picks
+than the seeds of the search alone (`benchmarks/pick.md`). So the further seeds have a say in the last choice, among
+three by default, and where several finalists are confirmed the value still flatters the pick a little: less than its
+interval, which held the true value in 97.6% of the replays. With one finalist (`--confirm 1`) they choose nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.ranking import Candidate, Direction, Ranked, rank, within
+from studies.analysis.rates import RateFinding, rate_finding
+from studies.analysis.recommending import Left, recommended
+from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, never_learned, seed_values
+from studies.spec.spaces import Json
+from studies.statistics.bounds import Bounds, return_bounds
+from studies.statistics.drift import measured
+from studies.statistics.leaving import at_end, told_apart
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
+    from studies.study.study import OpenStudy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """A finalist on further seeds.
+
+    Attributes:
+        number: Its trial's number.
+        runs: The trials that ran it on further seeds.
+        tuning: The finalist on the seeds of the search.
+        held_out: The same on further seeds.
+        tuning_mean: Mean over the seeds of the search.
+        held_out_mean: Mean over the further seeds. Interquartile means of three and of five seeds are not comparable:
+            the one leaves out nothing, the other the best and the worst seed.
+        bias: By how much `tuning_mean` is better than `held_out_mean`; negative where it is worse.
+        reach: How far seeds may set these two apart by chance, with 95% confidence; NaN where nothing is known.
+    """
+
+    number: int
+    runs: tuple[FrozenTrial, ...]
+    tuning: Ranked
+    held_out: Ranked
+    tuning_mean: float
+    held_out_mean: float
+    bias: float
+    reach: float
+
+    @property
+    def seed_values(self) -> dict[int, float]:
+        """Each further seed's value."""
+        return {seed: value for run in self.runs for seed, value in seed_values(run).items()}
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the bias is more than what seeds differ by, with 95% confidence."""
+        return self.bias > self.reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a study says of its complete trials.
+
+    Attributes:
+        pick: The trial to use, on the seeds of the search; None if nothing has a value.
+        tuning: All complete trials on the seeds of the search, best first.
+        ranked: Those of them that did not fail on further seeds, on all seeds that each has, best first: who is level
+            with whom.
+        confirmed: The finalists that were run on further seeds, the pick first, then the best.
+        refuted: Numbers of finalists that failed on further seeds, and why.
+        rate: What is known of the learning rate, with everything else as the pick has it; None where none was searched.
+    """
+
+    pick: Ranked | None
+    tuning: list[Ranked]
+    ranked: list[Ranked]
+    confirmed: list[Confirmed]
+    refuted: dict[int, str]
+    rate: RateFinding | None
+
+    @property
+    def confirmation(self) -> Confirmed | None:
+        """That of the pick, None if it was not confirmed."""
+        first = self.confirmed[0] if self.confirmed else None
+        return first if first is not None and self.pick is not None and first.number == self.pick.number else None
+
+
+def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
+    """Returns the seeds on which finalists are confirmed: those after the highest of the search."""
+    first = max(spec.seeds) + 1
+    return tuple(range(first, first + spec.confirm_seeds))
+
+
+def finalists(study: OpenStudy) -> list[Ranked]:
+    """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
+    ranked = [each for each in rank(_candidates(study), study.direction) if not math.isnan(each.value)]
+    first = recommended(ranked, study.direction, left_behind(study))
+    if first is None or len(ranked) < 2:  # nothing was chosen
+        return []
+    return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
+
+
+def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+    """Returns the finalists that are still to be confirmed, and the seeds that each is to be run on.
+
+    One that diverged when it was confirmed is not tried again; one that was confirmed on fewer seeds is run on the
+    others. When all are confirmed and have lost so much that another trial is told from them, that one is confirmed
+    too, and so on, up to twice as many as were asked for.
+    """
+    runs, refuted = _runs(study)
+    by_number = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
+    first = finalists(study)
+    left = _missing(study, [by_number[each.number] for each in first], runs, refuted)
+    if left or not first or len({*runs, *refuted}) >= 2 * study.spec.confirm:
+        return left
+    found = verdict(study)
+    confirmed = {each.number for each in found.confirmed}
+    if found.ranked and not any(each.tied and each.number in confirmed for each in found.ranked):
+        return _missing(study, [by_number[found.ranked[0].number]], runs, refuted)
+    return []
+
+
+def _missing(
+    study: OpenStudy, trials: Sequence[FrozenTrial], runs: dict[int, list[FrozenTrial]], refuted: dict[int, str]
+) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+    """These trials with the seeds that each is still to be run on, where there are any."""
+    left = []
+    for trial in trials:
+        known = {seed for run in runs.get(trial.number, ()) for seed in seed_values(run)}
+        missing = tuple(seed for seed in held_out_seeds(study.spec) if seed not in known)
+        if missing and trial.number not in refuted:
+            left.append((trial, missing))
+    return left
+
+
+_VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDictionary()
+"""The last verdict on a study, and what it was passed on: a report asks for it many times."""
+
+
+def verdict(study: OpenStudy) -> Verdict:
+    """Returns which trial to use, who is level with it, and what further seeds said."""
+    ended = tuple((trial.number, trial.state) for trial in study.all_trials() if trial.state.is_finished())
+    now = (study.spec, ended)
+    before = _VERDICTS.get(study.study)
+    if before is None or before[0] != now:
+        before = _VERDICTS[study.study] = (now, _verdict(study))
+    return before[1]
+
+
+def _verdict(study: OpenStudy) -> Verdict:
+    runs, refuted = _runs(study)
+    candidates = _candidates(study)
+    untrained = {trial.number for trial in study.trials(TrialState.COMPLETE) if never_learned(trial)}
+    further = {
+        number: tuple(value for run in own for value in seed_values(run).values()) for number, own in runs.items()
+    }
+    tuning = rank(candidates, study.direction)
+    # One that never learned, or failed on further seeds, is like one that failed; if all are, they are all there is.
+    without = untrained | set(refuted)
+    sound = [each for each in candidates if each.number not in without] or candidates
+    unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
+    left = left_behind(study) + [Left(params=each.params, value=math.nan) for each in unsound]
+    together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
+    # Beside all others, whose spread tells what theirs may be.
+    alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
+    ranked = rank(together, study.direction)
+    held_out = [each for each in rank(alone, study.direction) if each.number in further] if further else []
+    among = {each.number for each in sound} & set(further)
+    best = recommended(ranked, study.direction, left, among=among or None)
+    pick = None if best is None else next(each for each in tuning if each.number == best.number)
+    searched = {each.number: each for each in tuning}
+    bounds = return_bounds(study)
+    confirmed = [
+        _confirmed(searched[each.number], each, runs.get(each.number, []), study.direction, bounds) for each in held_out
+    ]
+    confirmed.sort(key=lambda each: pick is None or each.number != pick.number)
+    spec = study.spec
+    rate = None
+    if best is not None:
+        rate = rate_finding(
+            ranked, left, best, study.direction,
+            env_steps=spec.env_steps, horizon=spec.horizon, drift_known=_drift_known(study, best.number),
+        )  # fmt: skip
+    # What may be known of bounds decides nothing: it is for those who read the intervals.
+    tuning, ranked = within(tuning, bounds), within(ranked, bounds)
+    shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
+    return Verdict(pick=shown, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
+
+
+def _drift_known(study: OpenStudy, number: int) -> bool:
+    """Whether it was measured on a trial's optimizer how its best rate moves with the length of runs."""
+    [trial] = [each for each in study.trials() if each.number == number]
+    config = trial.user_attrs.get("configuration", {}).get("config", {})
+    optimizer = study.params(trial).get("optimizer", study.spec.fixed.get("optimizer", config.get("optimizer", "adam")))
+    return measured(str(optimizer), config.get("optimizer_kwargs"))
+
+
+def _confirmed(
+    tuning: Ranked, held_out: Ranked, runs: Sequence[FrozenTrial], direction: Direction, bounds: Bounds
+) -> Confirmed:
+    """A finalist on both kinds of seeds, each ranked among the others on theirs."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    before, after = (float(np.mean(each.seed_values)) for each in (tuning, held_out))
+    [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
+    return Confirmed(
+        number=tuning.number,
+        runs=tuple(runs),
+        tuning=shown_tuning,
+        held_out=shown_held_out,
+        tuning_mean=before,
+        held_out_mean=after,
+        bias=sign * (before - after),
+        reach=math.hypot(tuning.high - tuning.low, held_out.high - held_out.low) / 2,
+    )
+
+
+def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
+    """The complete confirmations of each trial, and why those failed that diverged when they were confirmed."""
+    runs: dict[int, list[FrozenTrial]] = {}
+    refuted = {}
+    for trial in study.confirmation_trials():
+        number = trial.user_attrs[CONFIRMS_ATTR]
+        if trial.state == TrialState.COMPLETE:
+            runs.setdefault(number, []).append(trial)
+        elif trial.state == TrialState.FAIL and has_diverged(trial):
+            refuted[number] = str(trial.user_attrs.get(REASON_ATTR, "no reason was recorded"))
+    return runs, refuted
+
+
+def _candidates(study: OpenStudy) -> list[Candidate]:
+    return [candidate(study, each) for each in study.trials(TrialState.COMPLETE)]
+
+
+def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
+    """Returns a complete trial as something to rank; one without seed values counts as one seed."""
+    values = tuple(seed_values(trial).values())
+    if not values and trial.value is not None:
+        values = (trial.value,)
+    return Candidate(label=f"#{trial.number}", params=study.params(trial), seed_values=values, number=trial.number)
+
+
+def left_behind(study: OpenStudy) -> list[Left]:
+    """Returns what was pruned or diverged: it says what the neighbours of a candidate are worth.
+
+    A trial that failed for another reason, such as a process that was killed, says nothing of what it tried.
+    """
+    complete, kept = study.trials(TrialState.COMPLETE), study.trials(TrialState.PRUNED)
+    tried = [study.params(trial) for trial in (*kept, *complete)]
+    # One that diverged and was tried again is what it was then.
+    diverged = [
+        trial for trial in study.trials(TrialState.FAIL) if has_diverged(trial) and study.params(trial) not in tried
+    ]
+    told = _told(study, kept, complete)
+    return [_pruned(study, trial, complete, told=trial.number in told) for trial in kept] + [
+        Left(params=study.params(trial), value=math.nan) for trial in diverged
+    ]
+
+
+def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> Left:
+    """What a pruned trial would have been worth at its end."""
+    params, step = study.params(trial), _left_at(trial)
+    values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
+    everyone = [
+        (_learner(study.params(other)), (other.intermediate_values[step], other.value))
+        for other in complete
+        if other.value is not None and step in other.intermediate_values
+    ]
+    own = [course for learner, course in everyone if learner == _learner(params)]
+    survivors = own or [course for _, course in everyone]
+    if not values or not survivors or not all(map(math.isfinite, values)):
+        return Left(params=params, value=math.nan if trial.value is None else trial.value)
+    value, error, df = at_end(values, survivors, same_kind=bool(own))
+    return Left(params=params, value=value, error=error, df=df, told=told)
+
+
+def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
+    """What decides how a learning curve goes on: the agent and its optimizer."""
+    return params.get("agent"), params.get("optimizer")
+
+
+def _left_at(trial: FrozenTrial) -> int | None:
+    """Where a trial was pruned; one that went on from a checkpoint may have reports of later steps, from before."""
+    at = trial.user_attrs.get("pruned_at", trial.last_step)
+    return None if at is None else int(at)
+
+
+def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[FrozenTrial]) -> set[int]:
+    """Numbers of those that were told, where they left, from others that differ in the learning rate only."""
+    sign = 1.0 if study.direction == "maximize" else -1.0
+    leaving: dict[tuple[str, str], list[int]] = {}  # kind and rung -> who left there
+    there: dict[tuple[str, str], dict[int, list[float]]] = {}  # kind and rung -> who was there, with its seeds' values
+    for trial in (*kept, *complete):
+        params = study.params(trial)
+        kind = str(sorted((name, str(own)) for name, own in params.items() if not name.endswith("learning_rate")))
+        for step, values in trial.user_attrs.get(RUNG_ATTR, {}).items():
+            there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values.values()]
+            if trial.state == TrialState.PRUNED and step == str(_left_at(trial)):
+                leaving.setdefault((kind, step), []).append(trial.number)
+    found = set()
+    for key, numbers in leaving.items():
+        told = dict(zip(there[key], told_apart(list(there[key].values())), strict=True))
+        found |= {number for number in numbers if told[number]}
+    return found

@@ -1,0 +1,143 @@
+"""Listing the studies of a storage, a line each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.standing import standing_of
+from studies.database.damage import DamagedError, check_trials
+from studies.errors import StudyError
+from studies.spec.attributes import is_confirmation, why_not_ours
+from studies.spec.stored_spec import is_ours, read_spec
+from studies.storage.storage import StudyStorage, open_storage
+
+if TYPE_CHECKING:
+    from optuna.study._frozen import FrozenStudy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySummary:
+    """A line in a list of studies.
+
+    Attributes:
+        name: The study's name.
+        kind: Which question it answers.
+        agents: Labels of its agents.
+        env: The environment.
+        metric: `return` or `loss`.
+        direction: `maximize` or `minimize`.
+        n_trials: Trials of the whole study.
+        n_ended: Of these, those that were completed, pruned or failed; one that was tried again counts once.
+        n_complete: Trials that trained to the end.
+        n_pruned: Trials that were stopped because they fell behind.
+        n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
+        n_running: Trials that run, or ran when their process died.
+        n_confirmed: Trials on further seeds that have ended; they are in none of the numbers above.
+        best_value: The best complete trial's value, None if there is none.
+        started: When the first trial started, None if none did.
+        unreadable: Why what it searches cannot be read; then only the name, and what can be counted, is known. Empty
+            where it can be read.
+    """
+
+    name: str
+    kind: str
+    agents: tuple[str, ...]
+    env: str
+    metric: str
+    direction: str
+    n_trials: int
+    n_ended: int
+    n_complete: int
+    n_pruned: int
+    n_failed: int
+    n_running: int
+    n_confirmed: int
+    best_value: float | None
+    started: datetime | None
+    unreadable: str = ""
+
+
+def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
+    """Returns a line for each study that this package made, ordered by name.
+
+    Raises:
+        StudyError: If the storage cannot be opened.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        return sorted(
+            (_summary_of(opened, frozen) for frozen in opened.optuna.get_all_studies() if is_ours(frozen.user_attrs)),
+            key=lambda summary: summary.name,
+        )
+
+
+def _summary_of(opened: StudyStorage, frozen: FrozenStudy) -> StudySummary:
+    name = frozen.study_name
+    try:
+        trials = opened.optuna.get_all_trials(frozen._study_id, deepcopy=False)
+        check_trials(trials, name)
+    except DamagedError as error:
+        return _unreadable(name, [], 0, str(error))
+    return _summary(name, frozen.user_attrs, trials)
+
+
+def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTrial]) -> StudySummary:
+    n_confirmed = sum(is_confirmation(trial) and trial.state.is_finished() for trial in trials)
+    own = [trial for trial in trials if not is_confirmation(trial)]
+    try:
+        spec = read_spec(attributes, name)
+    except StudyError as error:
+        return _unreadable(name, own, n_confirmed, str(error))
+    names = spec.parameter_names
+    own = [trial for trial in own if not why_not_ours(trial, names)]
+    standing = standing_of(spec, own)
+    values = [trial.value for trial in own if trial.state == TrialState.COMPLETE and trial.value is not None]
+    return StudySummary(
+        name=name,
+        kind=spec.kind,
+        agents=spec.agents,
+        env=spec.env,
+        metric=spec.metric,
+        direction=spec.direction,
+        n_trials=standing.n_total,
+        n_ended=standing.n_ended,
+        n_confirmed=n_confirmed,
+        best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
+        **_counted(own),
+    )
+
+
+def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, why: str) -> StudySummary:
+    """The line of a study that another version wrote, say: it must not keep the others from being listed."""
+    return StudySummary(
+        name=name,
+        kind="",
+        agents=(),
+        env="",
+        metric="",
+        direction="",
+        n_trials=len(trials),
+        n_ended=sum(trial.state.is_finished() for trial in trials),
+        n_confirmed=n_confirmed,
+        best_value=None,
+        unreadable=why,
+        **_counted(trials),
+    )
+
+
+def _counted(trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+    counts = {state: sum(trial.state == state for trial in trials) for state in TrialState}
+    starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
+    return {
+        "n_complete": counts[TrialState.COMPLETE],
+        "n_pruned": counts[TrialState.PRUNED],
+        "n_failed": counts[TrialState.FAIL],
+        "n_running": counts[TrialState.RUNNING],
+        "started": min(starts) if starts else None,
+    }

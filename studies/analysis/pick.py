@@ -1,0 +1,334 @@
+"""The pick: a study's best trial, what the long run needs of it, and when there is none."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.confirmation import verdict
+from studies.analysis.named_modules import check_modules
+from studies.analysis.ranking import Direction, Ranked, seeds_to_settle
+from studies.analysis.rates import RateFinding
+from studies.errors import StudyError, nearest
+from studies.spec.attributes import seed_values
+from studies.spec.spaces import Json
+from studies.words import counted, interval_text, params_text, spread_text
+
+if TYPE_CHECKING:
+    from studies.storage.storage import StudyStorage
+    from studies.study.study import OpenStudy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Pick:
+    """The trial of a study to use; of a study of range tests, the newest one with a suggestion.
+
+    It is the best complete one, or the most robust of those that cannot be told from it; see
+    `studies.analysis.ranking.recommended`.
+
+    Attributes:
+        study: The study's name.
+        kind: Which question the study answers.
+        trial: The trial's number.
+        params: What was searched and found, as it was tried; of a range test, the rate that it suggests.
+        agent: The agent's label.
+        env: The environment's id.
+        env_kwargs: The environment's arguments.
+        wrappers: What was put around it.
+        max_episode_steps: Its step limit; None for the environment's own.
+        config: The agent's configuration for the long run: with the suggested rate, where that is not the tested one.
+        optimizers: Each optimizer, serialised by Keras, by name; with the same rate.
+        metric: What the value is: `return` or `loss`.
+        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, which did not choose
+            the finalists (`studies.analysis.confirmation`). NaN for a range test, which has none.
+        spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
+        low: Lower end of the interval in which the expected value lies with 95% probability; NaN where nothing is known
+            of the spread.
+        high: Its upper end.
+        probability_best: How probable it is that no other complete trial has a better expected value.
+        tied: Numbers of the other trials that cannot be told from the best one.
+        seeds_to_settle: Seeds each that would tell the best one from these, if values and spreads stay as they are;
+            None where none would do.
+        seed_values: Each seed's value.
+        n_seeds: How many seeds.
+        confirmed_by: Number of the trial that ran it on further seeds; None where none did.
+        tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
+        direction: Whether high (`maximize`) or low values are good.
+        rate: What is known of the learning rate: the one to use, between which rates the best one lies, and whether
+            that is safe; None where no rate was searched, or only one was tried.
+        configuration: Everything needed to run the trial again.
+    """
+
+    study: str
+    kind: str
+    trial: int
+    params: dict[str, Json]
+    agent: str
+    env: str
+    env_kwargs: dict[str, Json]
+    wrappers: tuple[str, ...]
+    max_episode_steps: int | None
+    config: dict[str, Json]
+    optimizers: dict[str, Json]
+    metric: str
+    value: float
+    spread: float
+    low: float
+    high: float
+    probability_best: float
+    tied: list[int]
+    seeds_to_settle: int | None
+    seed_values: dict[int, float]
+    n_seeds: int
+    confirmed_by: int | None
+    tuning_value: float
+    direction: Direction
+    rate: RateFinding | None
+    configuration: dict[str, Json]
+
+    def __repr__(self) -> str:
+        where = f"(trial #{self.trial} of {self.study})"
+        if self.kind == "range-test":
+            return f"{params_text(self.params)}: suggested by the range test {where}"
+        value = f"{self.metric} {spread_text(self.value, self.spread)} over {self.seeds_text}"
+        interval = interval_text(self.low, self.high)
+        expected = f"; expected {interval} (95%)" if interval else ""
+        return f"{params_text(self.params)}: {value}{expected} {where}"  # how sure it is, its study's conclusion says
+
+    @property
+    def seeds_text(self) -> str:
+        """On which seeds it has its value: `3 seeds`, or `5 further seeds` where it was confirmed on those."""
+        return counted(self.n_seeds, "seed" if self.confirmed_by is None else "further seed")
+
+    @property
+    def own_training(self) -> bool:
+        """Whether a training function of the user's was searched, and no agent."""
+        return bool(self.configuration.get("own_training"))
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
+
+        What the configuration has beside the pick's own fields (seeds, budget, versions) stands beside them.
+        """
+        data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
+        numbers = ("value", "spread", "low", "high", "probability_best", "tuning_value")
+        data |= {name: None if math.isnan(data[name]) else data[name] for name in numbers}
+        data["rate"] = None if self.rate is None else self.rate.to_json()
+        data["seed_values"] = {str(seed): value for seed, value in self.seed_values.items()}
+        return {**data, **rest}
+
+
+def best(study: OpenStudy) -> Pick:
+    """Returns the complete trial to use: the best one, or the most robust of those that cannot be told from it.
+
+    Raises:
+        StudyError: If there is none that can be called the best; see `why_no_pick`.
+    """
+    why = why_no_pick(study)
+    if why:
+        raise StudyError(f"the study {study.name!r} has no pick: {why}")
+    tested = _suggestions(study)
+    params: dict[str, Json]
+    if study.spec.kind == "range-test":
+        trial, params = tested[-1]
+        winner, told, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
+        values = {}
+    else:
+        found = verdict(study)
+        judged, confirmation, rate = found.ranked, found.confirmation, found.rate
+        assert found.pick is not None  # `why_no_pick` has found complete trials
+        winner = told = found.pick
+        if confirmation is not None:
+            told = confirmation.held_out
+        trial = next(each for each in _complete(study) if each.number == winner.number)
+        params = dict(winner.params)
+        values = seed_values(trial) if confirmation is None else confirmation.seed_values
+    configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
+    return Pick(
+        study=study.name,
+        kind=study.spec.kind,
+        trial=trial.number,
+        params=params,
+        agent=configuration.get("agent") or params.get("agent") or study.spec.agents[0],
+        env=configuration.get("env", study.spec.env),
+        env_kwargs=configuration.get("env_kwargs", dict(study.spec.env_kwargs)),
+        wrappers=tuple(configuration.get("wrappers", study.spec.wrappers)),
+        max_episode_steps=configuration.get("max_episode_steps", study.spec.max_episode_steps),
+        config=_at_rate(configuration.get("config", {}), rate),
+        optimizers=_optimizers_at_rate(configuration, rate),
+        metric=study.spec.metric,
+        value=told.value,
+        spread=told.spread,
+        low=told.low,
+        high=told.high,
+        probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
+        tied=[each.number for each in judged if each.tied and each.number != trial.number],
+        seeds_to_settle=seeds_to_settle(judged, study.direction),
+        seed_values=values,
+        n_seeds=told.n_seeds or 1,
+        confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
+        tuning_value=winner.value,
+        direction=study.direction,
+        rate=rate,
+        configuration=configuration,
+    )
+
+
+def _at_rate(config: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+    """The configuration with the suggested rate; `actor.learning_rate` is that of one of several optimizers."""
+    if rate is None or not rate.corrected or not config:
+        return config
+    owner = rate.name.rpartition(".")[0]
+    if not owner:
+        return {**config, "learning_rate": rate.suggested}
+    overrides = config.get("optimizers", {})
+    return {
+        **config,
+        "optimizers": {**overrides, owner: {**overrides.get(owner, {}), "learning_rate": rate.suggested}},
+    }
+
+
+def _optimizers_at_rate(configuration: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+    """The optimizers with the suggested rate; those with a rate of their own keep it."""
+    optimizers = configuration.get("optimizers", {})
+    if rate is None or not rate.corrected:
+        return dict(optimizers)
+    owner = rate.name.rpartition(".")[0]
+    overrides = configuration.get("config", {}).get("optimizers", {})
+    return {
+        name: {**serialised, "config": {**serialised["config"], "learning_rate": rate.suggested}}
+        if owner == name or (not owner and "learning_rate" not in overrides.get(name, {}))
+        else serialised
+        for name, serialised in optimizers.items()
+    }
+
+
+_NOTHING_KNOWN = Ranked(
+    label="", params={}, seed_values=(), number=0, value=math.nan, spread=math.nan, low=math.nan, high=math.nan,
+    probability_best=math.nan, tied=False, n_seeds=0,
+)  # fmt: skip
+
+
+def why_no_pick(study: OpenStudy) -> str:
+    """Returns why no trial can be called the best, "" if one can.
+
+    There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
+    its value is that of the untrained agent; or if all complete trials went the same way, episode by episode, so that
+    whatever was varied had no effect.
+    """
+    complete = _complete(study)
+    if not complete:
+        return _nothing_is_complete(study)
+    if study.spec.kind == "range-test":
+        if _suggestions(study):
+            return ""
+        return "the range test suggests no learning rate: its curve does not show one. Search a grid instead."
+    more = f"give each run more {'environment steps' if study.spec.env_steps is not None else 'episodes'}."
+    if _nothing_was_learned(study, complete):
+        return f"no gradient step was made within this budget, or only after the last episode had ended: {more}"
+    if _all_went_the_same(study, complete):
+        varied = ", ".join(sorted({name for trial in complete for name in trial.params}))
+        return (
+            f"all trials gave exactly the same: what was varied{f' ({varied})' if varied else ''} had no effect within "
+            f"this budget. If it needs longer to show one, {more}"
+        )
+    return ""
+
+
+def _nothing_is_complete(study: OpenStudy) -> str:
+    pruned = study.trials(TrialState.PRUNED)
+    failed = study.trials(TrialState.FAIL)
+    counts = f"no trial is complete ({len(pruned)} pruned, {len(failed)} failed)."
+    if not failed:
+        return f"{counts} Run its search further."
+    reason = str(failed[-1].user_attrs.get("reason", "no reason was recorded")).rstrip(".")
+    return f"{counts} The last failure: {reason}. Mend its cause, then run the search again."
+
+
+def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+    """Episodes carry the loss of the newest update: one with a loss ended after a gradient step."""
+    seen = False
+    for trial in complete:
+        if trial.user_attrs.get("configuration", {}).get("own_training"):
+            return False  # a training function need not tell of its losses
+        episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
+        if any(episode.loss is not None for episode in episodes):
+            return False
+        seen = seen or bool(episodes)
+    return seen
+
+
+def _all_went_the_same(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
+    """Equal values alone are no proof: several trials may all reach the greatest return that there is."""
+    values = [(trial.value, seed_values(trial)) for trial in complete]
+    if len(values) < 2 or any(each != values[0] for each in values):
+        return False
+    first = _course(study, complete[0])
+    return all(_course(study, trial) == first for trial in complete[1:])
+
+
+def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
+    """How a trial went: the return and length of every episode, and where losses are judged the loss."""
+    with_loss = study.spec.metric == "loss"
+    return [
+        (each.seed, each.episode, each.episode_return, each.length, each.loss if with_loss else None)
+        for each in study.storage.episodes.curve(study.episodes_key, trial.number)
+    ]
+
+
+def _suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
+    """The range tests that suggest a learning rate, oldest first, each with the parameter that it suggests."""
+    found = []
+    for trial in _complete(study):
+        test = trial.user_attrs.get("range_test", {})
+        if test.get("suggestion") is not None:
+            one_of_several = test.get("optimizer", "all") not in ("all", "default")
+            name = f"{test['optimizer']}.learning_rate" if one_of_several else "learning_rate"
+            found.append((trial, {name: test["suggestion"]}))
+    return found
+
+
+def _complete(study: OpenStudy) -> list[FrozenTrial]:
+    return study.trials(TrialState.COMPLETE)
+
+
+def best_optimizer(
+    study_name: str, storage: StudyStorage | str, name: str = "default", *, allow_modules: Iterable[str] = ()
+) -> Any:
+    """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
+
+    Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`).
+    A warning says where there is no safe suggestion (`Pick.rate.why_unsafe`).
+
+    Args:
+        study_name: The study.
+        storage: An open storage, or the URL of one.
+        name: Which optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
+        allow_modules: Modules beside Keras's that the study may name, where others may have written it: its storage is
+            a database server, behind `finder serve`, or another user's file. Those of `FINDER_ALLOW_MODULES` too.
+
+    Returns:
+        A `keras.optimizers.Optimizer` without slots, bound to nothing.
+
+    Raises:
+        StudyError: If the study is unknown, nothing is complete, the pick has no optimizer of that name, or the study
+            names a module that is not allowed.
+    """
+    from studies.study.study import load_study
+
+    with load_study(storage, study_name) as study:
+        pick = best(study)
+        if name not in pick.optimizers:
+            raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")
+        check_modules(study, pick.optimizers[name], allow_modules)
+    import keras
+
+    if pick.rate is not None and pick.rate.why_unsafe:
+        warnings.warn(f"no safe suggestion of a learning rate: {pick.rate.why_unsafe}", stacklevel=2)
+    return keras.saving.deserialize_keras_object(pick.optimizers[name])

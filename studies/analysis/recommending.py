@@ -1,0 +1,195 @@
+"""Which of several candidates to use, where some of them cannot be told from the best. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from studies.analysis.ranking import Direction, Ranked
+from studies.spec.spaces import Json
+from studies.statistics.intervals import Estimates, estimate
+from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoothing
+from studies.statistics.values import usual_range
+
+ALIKE = 0.01
+"""Share of the range of all candidates by which two may differ and be as good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that was tried and did not come to its end.
+
+    Attributes:
+        params: Its parameters.
+        value: What it would have been worth at its end, where it was pruned (`studies.statistics.leaving`); NaN where
+            it failed, which counts as the worst value of all.
+        error: Standard error of that.
+        df: Degrees of freedom of the error, above 0.
+        told: Whether it was told from others that differ from it in the learning rate only, where it left.
+    """
+
+    params: Mapping[str, Json]
+    value: float
+    error: float = 0.0
+    df: float = 1.0
+    told: bool = False
+
+
+Point = Ranked | Left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateCurve:
+    """The learning rates of candidates that are the same in everything else.
+
+    Attributes:
+        members: The complete ones.
+        worth: Number of a member -> its value by its own seeds and by the curve together, higher is better.
+        peak: Where the curve is highest.
+    """
+
+    members: tuple[Ranked, ...]
+    worth: Mapping[int, float]
+    peak: Peak
+
+
+def recommended(
+    ranked: Sequence[Ranked],
+    direction: Direction = "maximize",
+    left: Sequence[Left] = (),
+    among: Collection[int] | None = None,
+) -> Ranked | None:
+    """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
+
+    Where a learning rate was searched, that is the one which is best by its own seeds and by the curve of its kind
+    (everything but the rate) together. Of those that are as good to `ALIKE` of the range, it is the one whose seeds
+    differ least, and then the nearest to the middle of where the curve may be highest. So it is not at the edge of a
+    cliff, and less a matter of luck. Without learning rates it is the best one.
+
+    Args:
+        ranked: What `rank` returned.
+        direction: Whether a high or a low value is good. Defaults to `maximize`.
+        left: What was tried but did not come to its end: part of the curves too.
+        among: Numbers of those that may be recommended; None for all.
+
+    Returns:
+        None if nothing has a value.
+    """
+    allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
+    tied = [each for each in allowed if each.tied]
+    name = rate_name([*ranked, *left])
+    if len(tied) < 2 or name is None:
+        return allowed[0] if allowed else None
+    sign = 1.0 if direction == "maximize" else -1.0
+    points: list[Point] = [*ranked, *left]
+    values = [sign * each.value for each in points if not math.isnan(each.value)]
+    alike = max(ALIKE * usual_range(values), float(np.finfo(np.float64).tiny))
+    curves = RateCurves(ranked, left, name, direction)
+    worth = {each.number: curves.of(each).worth[each.number] for each in tied}
+    highest = max(worth.values())
+
+    def badness(each: Ranked) -> tuple[float, float, float, int]:
+        spread = math.inf if math.isnan(each.spread) else each.spread
+        steps = spread / (2 * alike)
+        steps = float(round(steps)) if math.isfinite(steps) else math.inf
+        off = abs(_position(each, name) - curves.of(each).peak.middle)
+        return steps, round(off, 9), spread, each.number
+
+    return min((each for each in tied if worth[each.number] >= highest - alike), key=badness)
+
+
+class RateCurves:
+    """The curves over learning rates, one for each kind of candidates.
+
+    Args:
+        ranked: All candidates: their spreads together say how uncertain each value is.
+        left: What was tried but did not come to its end.
+        name: The parameter that is the learning rate.
+        direction: Whether a high or a low value is good.
+    """
+
+    def __init__(self, ranked: Sequence[Ranked], left: Sequence[Left], name: str, direction: Direction) -> None:
+        self._name, self._sign = name, 1.0 if direction == "maximize" else -1.0
+        known = [each for each in ranked if not math.isnan(each.value)]
+        self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
+        self._members: dict[str, list[tuple[int, Ranked]]] = {}
+        self._left: dict[str, list[Left]] = {}
+        for i, each in enumerate(known):
+            self._members.setdefault(kind_key(each, name), []).append((i, each))
+        for gone in left:
+            self._left.setdefault(kind_key(gone, name), []).append(gone)
+        points: list[Point] = [*known, *left]
+        values = [self._sign * each.value for each in points if not math.isnan(each.value)]
+        self._worst = min(values, default=math.nan)
+        self._curves: dict[str, RateCurve] = {}
+
+    def of(self, member: Ranked) -> RateCurve:
+        """Returns the curve that a candidate with a value belongs to."""
+        kind = kind_key(member, self._name)
+        if kind not in self._curves:
+            self._curves[kind] = self._curve(self._members[kind], self._left.get(kind, []))
+        return self._curves[kind]
+
+    def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[Left]) -> RateCurve:
+        indices, members = [i for i, _ in own], tuple(member for _, member in own)
+        pruned = [each for each in gone if not math.isnan(each.value)]
+        failed = [each for each in gone if math.isnan(each.value)]
+        of_all = self._estimates
+        of_kind = Estimates(
+            centers=of_all.centers[indices],
+            errors=of_all.errors[indices],
+            df=of_all.df[indices],
+            counts=of_all.counts[indices],
+        )
+        positions = [_position(each, self._name) for each in members]
+        fixed = [(_position(each, self._name), self._worst) for each in failed]
+        around = [(_position(each, self._name), self._sign * each.value) for each in pruned] + fixed
+        smooth = smoothing([*positions, *(position for position, _ in around)]) @ np.array(
+            [*of_kind.centers, *(value for _, value in around)]
+        )
+        expected = blended(of_kind.centers, smooth[: len(members)], of_kind.counts)
+        worth = {each.number: float(value) for each, value in zip(members, expected, strict=True)}
+        found = peak(of_kind, positions, fixed)
+        reaching = _reaching(found, positions, [_position(each, self._name) for each in pruned])
+        return RateCurve(members=members, worth=worth, peak=reaching)
+
+
+def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) -> Peak:
+    """The same with ends at the next rate that was pruned, where they come to the last one that was not.
+
+    What was pruned may have become the best all the same, the more the nearer it is. Replayed over tables of finished
+    runs, intervals hold the best rate this way.
+    """
+    below = [position for position in pruned if position < min(positions)]
+    above = [position for position in pruned if position > max(positions)]
+    low = max(below) if below and found.low <= min(positions) + 1e-9 else found.low
+    high = min(above) if above and found.high >= max(positions) - 1e-9 else found.high
+    return Peak(found.middle, low, high)
+
+
+def rate_name(points: Sequence[Point]) -> str | None:
+    """Returns the one parameter that is a learning rate, None if there is none or there are several.
+
+    Some candidates may lack it: those of an optimizer that has a schedule.
+    """
+    names = {name for each in points for name in each.params if name.endswith("learning_rate")}
+    if len(names) != 1:
+        return None
+    [name] = names
+    rates = [each.params[name] for each in points if name in each.params]
+    return name if all(math.isfinite(log10_rate(rate)) for rate in rates) else None
+
+
+def kind_key(point: Point, name: str) -> str:
+    """Returns a text that is the same for those that differ in nothing but the rate, which all of them have or none."""
+    others = {key: value for key, value in point.params.items() if key != name}
+    return json.dumps([name in point.params, others], sort_keys=True, default=str)
+
+
+def _position(point: Point, name: str) -> float:
+    """Decimal logarithm of the rate; those without one are all at the same place."""
+    return log10_rate(point.params[name]) if name in point.params else 0.0

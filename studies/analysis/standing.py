@@ -1,0 +1,103 @@
+"""How far a study is: what has ended, what is left to run, and what is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.analysis.confirmation import unconfirmed
+from studies.spec.plan import pending_rows
+from studies.spec.spaces import Json, encode
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
+    from studies.study.study import OpenStudy
+
+Row = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a study is. Interrupted trials wait to go on.
+
+    Attributes:
+        n_total: Trials of the whole study.
+        n_ended: Of these, those that were completed, pruned or failed.
+        n_running: Of these, those that run, or ran when their process died.
+        n_again: Of those that ended, planned ones that failed: the next run tries them again.
+        n_unconfirmed: Finalists that are still to be run on further seeds; 0 before the search is done.
+    """
+
+    n_total: int
+    n_ended: int
+    n_running: int
+    n_again: int
+    n_unconfirmed: int = 0
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every trial of the search has ended."""
+        return self.n_ended >= self.n_total
+
+    @property
+    def complete(self) -> bool:
+        """Whether every trial has ended and every finalist is confirmed, so that its pick stays as it is."""
+        return self.all_ended and not self.n_unconfirmed
+
+
+def standing(study: OpenStudy) -> Standing:
+    """Returns how far a study is."""
+    search = standing_of(study.spec, study.trials())
+    return replace(search, n_unconfirmed=len(unconfirmed(study))) if search.complete else search
+
+
+def standing_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> Standing:
+    """Returns how far a study is, from what it searches and its trials."""
+    running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+    waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+    if not spec.plan():
+        n_ended = sum(trial.state.is_finished() for trial in trials)
+        n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
+        return Standing(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
+    untried, again = rows_left(spec, trials)
+    # Trials that somebody queued in the dashboard come on top of the plan.
+    queued = len(pending_rows([planned_row(trial) for trial in waiting], _encoded_plan(spec)))
+    n_total = len(spec.plan()) + queued
+    n_open = len(untried) + len(waiting) + len(running)
+    return Standing(n_total=n_total, n_ended=max(0, n_total - n_open), n_running=len(running), n_again=len(again))
+
+
+def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:
+    """Returns the rows of a plan that are still to run, as Optuna keeps them.
+
+    Returns:
+        The rows that were never tried to their end, and the rows whose every trial failed; both in the plan's order.
+        Rows that run, or that wait in Optuna's queue, are in neither.
+    """
+    plan = _encoded_plan(spec)
+    settled = [row for trial in trials if trial.state != TrialState.FAIL and (row := planned_row(trial))]
+    failed = [row for trial in trials if trial.state == TrialState.FAIL and (row := planned_row(trial))]
+    left = pending_rows(plan, settled)
+    untried = pending_rows(left, failed)
+    return untried, pending_rows(left, untried)
+
+
+def planned_row(trial: FrozenTrial) -> Row:
+    """Returns the parameters that a trial was enqueued with, {} if a sampler proposed them."""
+    return dict(trial.system_attrs.get("fixed_params", {}))
+
+
+def first_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
+    """Returns the parameter sets that are to be tried before a sampler's, and were not yet."""
+    return pending_rows(_encoded(spec.first), [row for trial in trials if (row := planned_row(trial))])
+
+
+def _encoded_plan(spec: StudySpec) -> list[Row]:
+    return _encoded(spec.plan())
+
+
+def _encoded(rows: Sequence[Row]) -> list[Row]:
+    return [{name: encode(value) for name, value in row.items()} for row in rows]

@@ -1,0 +1,216 @@
+"""Every episode of every trial, in a table beside Optuna's: the full curves that a study's few reports only sketch."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from studies.database.damage import damaged
+from studies.database.records import EpisodeRecord
+from studies.database.schema import episodes
+from studies.statistics.bounds import TIMES, ReturnsSeen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KEY = ("study_name", "trial_number", "seed", "episode")
+_VALUES = tuple(column.name for column in episodes.columns if column.name not in _KEY)
+
+
+_KINDS = (
+    ("env_steps", (int,)),
+    ("episode_return", (float, int)),
+    ("length", (int,)),
+    ("loss", (float, int, type(None))),
+    ("wall_seconds", (float, int)),
+)
+"""Of what kind the fields of an episode are; SQLite keeps in a column whatever it is given."""
+
+
+class EpisodeTable(ABC):
+    """The episodes of all studies of a storage. Calls may come from any thread."""
+
+    @abstractmethod
+    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        """Writes a batch in one transaction.
+
+        Args:
+            study_name: The study.
+            batch: Pairs of trial number and episode. An episode that is there already is replaced, so that a trial
+                that goes on from a checkpoint may send its last episodes again.
+        """
+
+    @abstractmethod
+    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        """Returns a trial's episodes, ordered by seed, then by episode. A return that was not finite reads as NaN."""
+
+    @abstractmethod
+    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        """Returns the same for every trial that has episodes, by number."""
+
+    @abstractmethod
+    def count(self, study_name: str) -> int:
+        """Returns how many episodes a study has."""
+
+    @abstractmethod
+    def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        """Deletes all episodes of a study, or of one of its trials."""
+
+    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+        """Returns the lowest and the highest returns of a study's episodes, None if it has none with a return."""
+        runs: dict[tuple[int, int], list[float]] = {}
+        a_step = []
+        for number, curve in self.curves(study_name).items():
+            for episode in curve:
+                if not math.isnan(episode.episode_return) and episode.length > 0:
+                    runs.setdefault((number, episode.seed), []).append(episode.episode_return)
+                    a_step.append(episode.episode_return / episode.length)
+        if not runs:
+            return None
+        lowest, highest = min(map(min, runs.values())), max(map(max, runs.values()))
+        n_lowest, n_highest = (sum(own.count(value) >= TIMES for own in runs.values()) for value in (lowest, highest))
+        return ReturnsSeen(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
+
+    def frame(self, study_name: str) -> pd.DataFrame:
+        """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
+        import pandas as pd
+
+        names = list(EpisodeRecord.__dataclass_fields__)
+        rows = [
+            (number, *(getattr(episode, name) for name in names))
+            for number, episodes in self.curves(study_name).items()
+            for episode in episodes
+        ]
+        table = pd.DataFrame.from_records(rows, columns=["trial_number", *names])
+        return table.astype({"episode_return": "float64", "loss": "float64", "wall_seconds": "float64"})
+
+
+class SqlEpisodes(EpisodeTable):
+    """An `EpisodeTable` in a database.
+
+    Args:
+        engine: The database, whose tables `studies.database.schema.prepare` has made.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self._insert = _upsert(engine.dialect.name)
+
+    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        """See `EpisodeTable`."""
+        if not batch:
+            return
+        rows = [
+            {
+                "study_name": study_name,
+                "trial_number": number,
+                "seed": record.seed,
+                "episode": record.episode,
+                "env_steps": record.env_steps,
+                "episode_return": _finite(record.episode_return),
+                "length": record.length,
+                "loss": _finite(record.loss),
+                "wall_seconds": record.wall_seconds,
+            }
+            for number, record in batch
+        ]
+        with self.engine.begin() as connection:
+            connection.execute(self._insert, rows)
+
+    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        """See `EpisodeTable`."""
+        return [episode for _, episode in self._read(study_name, trial_number)]
+
+    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        """See `EpisodeTable`."""
+        found: dict[int, list[EpisodeRecord]] = {}
+        for number, episode in self._read(study_name, None):
+            found.setdefault(number, []).append(episode)
+        return found
+
+    def count(self, study_name: str) -> int:
+        """See `EpisodeTable`."""
+        statement = sa.select(sa.func.count()).select_from(episodes).where(episodes.c.study_name == study_name)
+        with self.engine.connect() as connection:
+            return int(connection.execute(statement).scalar_one())
+
+    def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        """See `EpisodeTable`."""
+        statement = episodes.delete().where(episodes.c.study_name == study_name)
+        if trial_number is not None:
+            statement = statement.where(episodes.c.trial_number == trial_number)
+        with self.engine.begin() as connection:
+            connection.execute(statement)
+
+    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+        """See `EpisodeTable`; the database looks, so that no episode has to be read."""
+        columns = episodes.c
+        own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
+        a_step = columns.episode_return / columns.length
+        value = columns.episode_return
+        extremes = sa.select(sa.func.min(value), sa.func.max(value), sa.func.min(a_step), sa.func.max(a_step))
+        with self.engine.connect() as connection:
+            lowest, highest, least, most = connection.execute(extremes.where(own)).one()
+            if lowest is None:
+                return None
+            counts = [
+                len(
+                    connection.execute(
+                        sa.select(columns.trial_number)
+                        .where(own, value == extreme)
+                        .group_by(columns.trial_number, columns.seed)
+                        .having(sa.func.count() >= TIMES)
+                    ).all()
+                )
+                for extreme in (lowest, highest)
+            ]
+        return ReturnsSeen(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
+
+    def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
+        """Trial and episode, in order."""
+        statement = sa.select(episodes).where(episodes.c.study_name == study_name)
+        if trial_number is not None:
+            statement = statement.where(episodes.c.trial_number == trial_number)
+        statement = statement.order_by(episodes.c.trial_number, episodes.c.seed, episodes.c.episode)
+        with self.engine.connect() as connection:
+            rows = connection.execute(statement).all()
+        for row in rows:
+            record = EpisodeRecord(
+                seed=row.seed,
+                episode=row.episode,
+                env_steps=row.env_steps,
+                episode_return=math.nan if row.episode_return is None else row.episode_return,
+                length=row.length,
+                loss=row.loss,
+                wall_seconds=row.wall_seconds,
+            )
+            if not all(type(getattr(record, name)) in kinds for name, kinds in _KINDS):
+                told = f"an episode of trial {row.trial_number} of {study_name!r}"
+                raise damaged(told, f"it is kept as {record}")
+            yield row.trial_number, record
+
+
+def _finite(value: float | None) -> float | None:
+    """Returns None for NaN and infinities: SQL has no portable way to write them."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _upsert(dialect: str) -> sa.Insert:
+    """Returns an insert that replaces a row of the same key; every SQL dialect spells it in its own way."""
+    if dialect == "sqlite":
+        lite = sqlite.insert(episodes)
+        return lite.on_conflict_do_update(index_elements=_KEY, set_={name: lite.excluded[name] for name in _VALUES})
+    if dialect == "postgresql":
+        postgres = postgresql.insert(episodes)
+        return postgres.on_conflict_do_update(
+            index_elements=_KEY, set_={name: postgres.excluded[name] for name in _VALUES}
+        )
+    if dialect in ("mysql", "mariadb"):
+        my = mysql.insert(episodes)
+        return my.on_duplicate_key_update({name: my.inserted[name] for name in _VALUES})
+    return episodes.insert()

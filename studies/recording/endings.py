@@ -1,0 +1,117 @@
+"""How trials end, in words and as attributes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.scheduling.pruners import canonical_pruner_name
+from studies.spec.attributes import DIVERGED_ATTR, REASON_ATTR, TRACEBACK_ATTR
+from studies.spec.spaces import Json, check_json
+
+TRACEBACK_BYTES = 8_192
+REASON_CHARACTERS = 1_000
+
+
+class Ending(NamedTuple):
+    """How a trial ended.
+
+    Attributes:
+        state: COMPLETE, PRUNED or FAIL.
+        value: Its value, where it is complete.
+        attrs: What is kept of it as attributes.
+    """
+
+    state: TrialState
+    value: float | None
+    attrs: dict[str, Json]
+
+
+def completion(
+    value: float, seed_values: Mapping[int, float] | None = None, extra: Mapping[str, Json] | None = None
+) -> Ending:
+    """Returns how a trial ends that trained to its end; one whose values are no numbers has failed.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    values = {"value": value, **{f"value of seed {seed}": each for seed, each in (seed_values or {}).items()}}
+    wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
+    if wrong:
+        return failure(f"no usable result: {wrong[0]}", "", extra)
+    return _checked(Ending(TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra)))
+
+
+def pruning(
+    pruner: str,
+    env_steps: int,
+    value: float,
+    seed_values: Mapping[int, float] | None = None,
+    extra: Mapping[str, Json] | None = None,
+) -> Ending:
+    """Returns how a trial ends that a pruner stopped after so many environment steps, with this value.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
+    attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(pruner, env_steps, value)}
+    return _checked(Ending(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
+
+
+def failure(
+    reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, diverged: bool = False
+) -> Ending:
+    """Returns how a trial ends that raised, diverged or lost its process; see `Recorder.failed`.
+
+    Raises:
+        StudyError: `extra` is not JSON.
+    """
+    attrs: dict[str, Json] = {**(extra or {}), REASON_ATTR: reason[:REASON_CHARACTERS]}
+    if diverged:
+        attrs[DIVERGED_ATTR] = True
+    if traceback:
+        attrs[TRACEBACK_ATTR] = end_of(traceback)
+    return _checked(Ending(TrialState.FAIL, None, attrs))
+
+
+def why_pruned(pruner: str, env_steps: int, value: float) -> str:
+    """Returns the reason of a trial that a pruner stopped after so many environment steps, with this value."""
+    at = f" with {value:.4g}" if math.isfinite(value) else ""
+    when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"
+    if canonical_pruner_name(pruner) == "race":  # it judges by neighbours too, and by where rates will have moved
+        return f"others were expected to end better; it was stopped{when}"
+    return f"it had fallen behind{when}"
+
+
+def short_reason(trial: FrozenTrial) -> str:
+    """Returns why a trial was pruned, without its value and steps; "" if it was not pruned."""
+    if trial.state != TrialState.PRUNED:
+        return ""
+    reason = str(trial.user_attrs.get(REASON_ATTR, ""))
+    return re.sub(r"(; it was stopped)?( with \S+)? after [\d,]+ environment steps(?= \(pruner)", "", reason)
+
+
+def end_of(traceback: str) -> str:
+    """Returns the last `TRACEBACK_BYTES` of a traceback, where the cause is."""
+    encoded = traceback.encode()
+    if len(encoded) <= TRACEBACK_BYTES:
+        return traceback
+    mark = "... (beginning cut)\n"
+    return mark + encoded[-(TRACEBACK_BYTES - len(mark)) :].decode(errors="ignore")
+
+
+def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Json] | None) -> dict[str, Json]:
+    attrs: dict[str, Json] = dict(extra or {})
+    if seed_values:
+        attrs["seed_values"] = {str(seed): float(value) for seed, value in seed_values.items()}
+    return attrs
+
+
+def _checked(ending: Ending) -> Ending:
+    check_json(ending.attrs)
+    return ending

@@ -1,0 +1,343 @@
+"""Creating, continuing, joining and deleting studies."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import shlex
+import shutil
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import optuna
+from optuna.exceptions import DuplicatedStudyError
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.coordination.lease_manager import STUDY, Claims
+from studies.coordination.owner import Owner
+from studies.database.damage import check_trials
+from studies.database.fencing import FencedStorage
+from studies.database.names import check_name
+from studies.database.retries import patience_seconds
+from studies.errors import StudyError
+from studies.recording.spool import Unwritten
+from studies.scheduling.pruners import make_pruner
+from studies.scheduling.samplers import make_sampler
+from studies.scheduling.trial_sampler import TrialSampler
+from studies.spec.attributes import is_open
+from studies.spec.continuing import changes_told, clashes, differences, refusal, with_old_plan
+from studies.spec.spec import StudySpec, default_name
+from studies.spec.stored_spec import is_ours, read_spec
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.begun import keep_begun
+from studies.study.checkpoint_folder import checkpoint_folder
+from studies.study.study import EPISODES_ATTR, OpenStudy, keep_spec, opened_storage, require_study, spec_of, study_id_of
+from studies.words import over_seeds_text
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+
+
+def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
+    """Creates a study, or continues the one of the same name.
+
+    An explicit plan joins the one that the study has. A study of the default name gets a number behind it where there
+    is one of that name that asks something else; one in which nothing was completed, pruned or is running is replaced.
+
+    Args:
+        spec: What to search. `n_trials` is the total wanted, including the trials that exist.
+        storage: An open storage, which stays open when the study is closed, or a URL. Defaults to `None`:
+            `spec.storage`.
+
+    Raises:
+        StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
+            metric, seeds or budget (says what differs and the ways out); if another living process runs it; if a
+            sampler's or pruner's argument is wrong.
+    """
+    with opened_storage(storage or spec.storage, create=True) as opened:
+        opened.begin_to_run(patience_seconds())
+        owns = storage is not opened
+        try:
+            return _open(spec, opened, owns)
+        except DuplicatedStudyError:  # somebody has begun it at this moment
+            return _open(spec, opened, owns)
+
+
+def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
+    """Creates a study, or continues it; see `open_study`."""
+    with contextlib.ExitStack() as on_error:
+        spec, notes = _named(opened, spec)
+        study_id = study_id_of(opened, spec.name)
+        if study_id is not None:
+            _refuse_foreign(opened, study_id, spec)
+            check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), spec.name)
+            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
+            spec, changes, goes_on = _continued(opened, study_id, spec)
+            notes += changes
+            if not goes_on:
+                _refuse_if_running(opened, study_id, spec.name)
+                remove_study(opened, study_id)
+                study_id = None
+        sampler = _sampler_of(spec)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
+        if study_id is None:
+            study_id = _create(spec, opened)
+            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
+        study = _study_of(opened, spec.name, claims, sampler, pruner)
+        key = _episodes_key(opened, study._study_id, spec.name)
+        made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
+        keep_begun(made)
+        keep_spec(made)
+        on_error.pop_all()
+        return made
+
+
+def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
+    """Opens a study for helping whoever runs it: it is run as it is, whatever another process does meanwhile.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), it was not made by this package, or it is in a file
+            that another living process writes.
+    """
+    with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
+        opened.begin_to_run(patience_seconds())
+        study_id = require_study(opened, name)
+        spec = spec_of(opened, study_id, name)
+        check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), name)
+        if spec.kind == "range-test":
+            raise StudyError(f"the study {name!r} is a range test, which one process makes in one run.")
+        key, owns = _episodes_key(opened, study_id, name), storage is not opened
+        claims = Claims(opened.leases, key) if opened.shared else _lead(opened, study_id, name)
+        on_error.enter_context(claims)
+        pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
+        study = _study_of(opened, name, claims, _sampler_of(spec), pruner)
+        on_error.pop_all()
+        return OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims)
+
+
+def delete_study(storage: StudyStorage | str, name: str) -> int:
+    """Removes a study: its trials and its episodes. Nothing brings them back.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Returns:
+        How many trials it had.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), it was not made by this package, or a living process
+            runs it.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
+        opened.require_writable()
+        study_id = require_study(opened, name)
+        n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
+        if n_trials and not is_ours(opened.optuna.get_study_user_attrs(study_id)):
+            raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
+        _refuse_if_running(opened, study_id, name)
+        remove_study(opened, study_id)
+        return n_trials
+
+
+def _lead(opened: StudyStorage, study_id: int, name: str) -> Claims:
+    """Holds a study as a whole.
+
+    Raises:
+        StudyError: Another living process does.
+    """
+    claims = Claims(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
+    holder = claims.take_in_time(STUDY)
+    if holder is not None:
+        claims.close()
+        raise _is_run_by(name, opened, holder)
+    return claims
+
+
+def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
+    told = f"the study {name!r} is being run by process {holder.pid} on {holder.host}"
+    if opened.shared:
+        where = f"finder worker {shlex.quote(name)} --storage {shlex.quote(opened.label)}"
+        return StudyError(f"{told}: help it ({where}), wait for it, stop it, or choose another name.")
+    return StudyError(f"{told}: wait for it, stop it, or choose another name.")
+
+
+def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
+    key = _key_of(storage, study_id)
+    if key is None:
+        return
+    with Claims(storage.leases, key, others=False) as claims:
+        holder = claims.other_in_time()
+    if holder is not None:
+        raise _is_run_by(name, storage, holder)
+
+
+def _study_of(
+    opened: StudyStorage, name: str, claims: Claims, sampler: BaseSampler, pruner: BasePruner
+) -> optuna.Study:
+    """Returns a study for being run: what is written needs what this process holds of it."""
+    storage = cast("BaseStorage", FencedStorage(opened.optuna, claims.fence_of))
+    return optuna.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
+
+
+def _create(spec: StudySpec, storage: StudyStorage) -> int:
+    """Creates a study and returns its id."""
+    check_name(spec.name)
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
+    try:
+        study = optuna.create_study(study_name=spec.name, storage=storage.optuna, direction=spec.direction)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # The dashboard's axes say this instead of "Objective 0".
+            study.set_metric_names([f"{spec.metric} in the search, {over_seeds_text(len(spec.seeds))}"])
+        return study._study_id
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+def _sampler_of(spec: StudySpec) -> BaseSampler:
+    if spec.plan():
+        return make_sampler("random", {}, spec.seed, spec)  # never asked
+    return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
+
+
+def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
+    """Returns a study of the default name with that name, or with the first number behind it, which is free for it.
+
+    One that asked for something else and has something to show keeps its name; the same question finds its own again.
+    """
+    default = default_name(spec.kind, spec.agents, spec.env)
+    if spec.name != default:
+        return spec, []
+    number, taken_for = 1, ""
+    while (study_id := study_id_of(storage, spec.name)) is not None:
+        told = _another_question(storage, study_id, spec)
+        if told is None:
+            return spec, []
+        taken_for = taken_for or told
+        number += 1
+        spec = spec.model_copy(update={"name": f"{default}-{number}"})
+    if not taken_for:
+        return spec, []
+    return spec, [f"{default} was made with {taken_for}, which is another question: this study is {spec.name}."]
+
+
+def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
+    """Returns with what a study was made that has something to show for another question; None if it can go on."""
+    attributes = storage.optuna.get_study_user_attrs(study_id)
+    trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
+    if not is_ours(attributes):
+        return None
+    pairs = _against(read_spec(attributes, spec.name), spec, trials)
+    return _made_with(pairs) if pairs and _has_something_to_show(trials) else None
+
+
+def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+    """Returns what keeps a study from going on as it is asked for; pairs as in `differences`, none if it can."""
+    return differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
+
+
+def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
+    return " and ".join(dict.fromkeys(before for before, _ in pairs))
+
+
+def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
+    """Returns the study as it goes on, what is to be said of it, and whether it goes on or is begun anew."""
+    backend, name = storage.optuna, spec.name
+    attributes = backend.get_study_user_attrs(study_id)
+    trials = backend.get_all_trials(study_id, deepcopy=False)
+    if not is_ours(attributes):
+        return spec, [], True
+    old = read_spec(attributes, name)
+    pairs = _against(old, spec, trials)
+    if not pairs:
+        merged = with_old_plan(old, spec)
+        return merged, changes_told(old, merged, spec), True
+    default = re.escape(default_name(spec.kind, spec.agents, spec.env))
+    if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
+        return (
+            spec,
+            [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
+            False,
+        )
+    raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
+
+
+def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
+    """A run that died right after creating a study leaves it without a spec, and empty: that one is ours to take."""
+    backend = storage.optuna
+    if not is_ours(backend.get_study_user_attrs(study_id)) and (
+        backend.get_all_trials(study_id, deepcopy=False)
+        or backend.get_study_directions(study_id)[0].name.lower() != spec.direction
+    ):
+        raise StudyError(f"there is a study {spec.name!r} already, not made by Finder: choose another name.")
+
+
+def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
+    """Whether a trial has learned anything: it was completed, pruned, or has reported and can go on."""
+    ended = (TrialState.COMPLETE, TrialState.PRUNED)
+    return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
+
+
+def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
+    """Gives a study another name in place; returns False in a journal, whose studies can only be copied.
+
+    Raises:
+        StudyError: Another study has the name, or the study is in a journal and a living process runs it.
+    """
+    check_name(name)
+    if storage.names is not None:
+        storage.names.rename(study_id, name)
+        return True
+    _refuse_if_running(storage, study_id, storage.optuna.get_study_name_from_id(study_id))
+    return False
+
+
+def remove_study(storage: StudyStorage, study_id: int) -> None:
+    """Removes a study, whoever runs it, and what is kept of it beside Optuna's trials."""
+    key = _key_of(storage, study_id)
+    storage.optuna.delete_study(study_id)
+    # optuna-dashboard renames a study by copying it: what is kept belongs to the copy then.
+    if key is None or any(study.user_attrs.get(EPISODES_ATTR) == key for study in storage.optuna.get_all_studies()):
+        return
+    storage.episodes.delete(key)
+    storage.leases.delete(key)
+    folder = checkpoint_folder(storage.url, key)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    Unwritten(storage.url, key).forget()
+
+
+def _key_of(storage: StudyStorage, study_id: int) -> str | None:
+    key = storage.optuna.get_study_user_attrs(study_id).get(EPISODES_ATTR)
+    return None if key is None else str(key)
+
+
+def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
+    """Returns the name that a study's episodes, leases and files are kept under; gives it one if it has none yet.
+
+    No study ever had the same one: what machines keep of a study that was deleted is of no use to the next of its name.
+    """
+    key = _key_of(storage, study_id)
+    if key is not None:
+        return key
+
+    def named() -> str:
+        key = _key_of(storage, study_id)
+        if key is None:
+            key = f"{name}#{secrets.token_hex(4)}"
+            storage.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
+        return key
+
+    with Claims(storage.leases, f"#{study_id}", others=storage.url != "memory") as claims:
+        return claims.plan(named)  # of several that open it at the same time, one names it

@@ -1,0 +1,188 @@
+"""Pruners by name: who stops trials that fall behind. Their steps are environment steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from studies.errors import StudyError, nearest
+from studies.scheduling.samplers import check_arguments, chosen_by_name
+from studies.spec.spaces import Json
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+
+    from studies.spec.spec import StudySpec
+
+_NAMES = {
+    "race": "race",
+    "sequentialtest": "sequential-test",
+    "keeptop": "keep-top",
+    "none": "none",
+    "nop": "none",
+    "median": "median",
+    "percentile": "percentile",
+    "successivehalving": "successive-halving",
+    "sha": "successive-halving",
+    "hyperband": "hyperband",
+    "patient": "patient",
+    "threshold": "threshold",
+    "wilcoxon": "wilcoxon",
+}
+
+_WITHDRAWN = {
+    "wilcoxon": (
+        "its test takes the points of one learning curve for independent measurements, which they are not, and so "
+        "stops trials by chance. Use 'race', 'sequential-test' (a test over seeds, which are independent) or 'median'."
+    )
+}
+"""Pruners of earlier versions -> why there are none of that name any more. Studies that name them can still be read."""
+
+PRUNERS = (
+    "none",
+    "race",
+    "sequential-test",
+    "median",
+    "percentile",
+    "successive-halving",
+    "sha",
+    "hyperband",
+    "keep-top",
+    "patient",
+    "threshold",
+)
+"""Every name that `make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
+
+
+def canonical_pruner_name(name: str) -> str | None:
+    """Returns the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are one), or None if it is unknown."""
+    return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
+
+
+def check_pruner_name(name: Any) -> str:
+    """Returns `name` if it is a pruner's, or was one's: a stored study that names it can be read, but not run.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_pruner_name(name) is None:
+        raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")
+    return name
+
+
+def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BasePruner:
+    """Builds a pruner with defaults that suit noisy learning curves.
+
+    Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
+
+    - `race`: at a tenth, a fifth, 30, 50 and 70% of the budget, the best 90, 80, 70, 50 and 30% go on
+      (`studies.scheduling.rungs.RacePruner`); `per` a parameter such as `optimizer`, each value of it is raced for by
+      itself.
+    - `sequential-test`: there, trials leave that their seeds tell from the best with the confidence `level` (0.99)
+      (`SequentialTestPruner`); `per` as above.
+    - `keep-top`: the best `keep` (3) go on after `at` (30% of the budget), the others leave (`KeepTopPruner`).
+    - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), with at least 4
+      other trials and after half of the budget, because noisy early curves kill good trials.
+    - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`HalvingPruner`); it needs a budget in
+      environment steps.
+    - `hyperband`: first rung at a twenty-seventh, factor 3 (`HyperbandPruner`); it needs a budget in environment steps.
+    - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
+      than `min_delta`, it asks the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
+    - `threshold` (`lower`, `upper`): as in Optuna.
+
+    Args:
+        name: A name out of `PRUNERS`, or an Optuna class name, in any case.
+        kwargs: The pruner's arguments, as JSON values; they replace the defaults.
+        spec: The study, for its budget.
+
+    Raises:
+        StudyError: If the name is unknown or withdrawn, or an argument is unknown or refused.
+    """
+    canonical = canonical_pruner_name(check_pruner_name(name))
+    assert canonical is not None
+    what = f"the pruner {name!r}"
+    if canonical in _WITHDRAWN:
+        raise StudyError(f"{what} was withdrawn: {_WITHDRAWN[canonical]}")
+    try:
+        with chosen_by_name():
+            return _build(canonical, dict(kwargs), spec, what)
+    except StudyError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"{what} refused {dict(kwargs)!r}: {error}") from error
+
+
+RACES = ("race", "sequential-test")
+"""Pruners that race: they compare single seeds at their own rungs, and can keep the values of a parameter apart."""
+
+RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
+"""Shares of the budget at which a race compares."""
+
+
+def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> BasePruner:
+    from optuna import pruners
+
+    from studies.scheduling import rungs
+    from studies.scheduling.equal_steps import EqualStepsPruner
+
+    budget = spec.env_steps
+    at_rungs: dict[str, tuple[type[BasePruner], str, dict[str, Json]]] = {
+        **{
+            own: (target, "rungs", {"rungs": _marks(spec, RACE_RUNGS), "budget": budget})
+            for own, target in (("race", rungs.RacePruner), ("sequential-test", rungs.SequentialTestPruner))
+        },
+        "keep-top": (rungs.KeepTopPruner, "at", {"at": _marks(spec, (0.3,))[0]}),
+        "successive-halving": (rungs.HalvingPruner, "min_resource", {"min_resource": _part(budget, 16)}),
+        "hyperband": (
+            rungs.HyperbandPruner,
+            "min_resource",
+            {"min_resource": _part(budget, 27), "max_resource": budget},
+        ),
+    }
+    if name in RACES and kwargs.get("per") is not None and kwargs["per"] not in spec.search_space():
+        raise StudyError(f"{what} is to race per {kwargs['per']!r}. {nearest(str(kwargs['per']), spec.search_space())}")
+    target: type[BasePruner]
+    defaults: dict[str, Json] = {}
+    taken: set[str] = set()
+    if name == "none":
+        target = pruners.NopPruner
+        if kwargs:
+            raise StudyError(f"{what} takes no arguments, but {sorted(kwargs)} was given: leave it out.")
+    elif name in ("median", "percentile"):
+        target = EqualStepsPruner
+        defaults = {"percentile": 50.0 if name == "median" else 25.0}
+        defaults["n_warmup_steps"] = None if budget is None else budget // 2
+        taken = {"percentile"} if name == "median" else set()
+    elif name in at_rungs:
+        target, first, of_budget = at_rungs[name]
+        needs_budget = "budget" in of_budget or "max_resource" in of_budget
+        if budget is None and (needs_budget or first not in kwargs):
+            instead = "" if needs_budget else f", or {first}"
+            raise StudyError(f"{what} needs rungs in environment steps: give the budget as env_steps{instead}.")
+        if budget is not None:
+            defaults = of_budget
+    elif name == "patient":
+        named = kwargs.pop("wrapped", "none")
+        if canonical_pruner_name(str(named)) in RACES:
+            raise StudyError(f"{what} cannot wrap a race, which compares trials at its own rungs.")
+        wrapped = make_pruner(named, {}, spec)
+        check_arguments(pruners.PatientPruner, kwargs, what, taken={"wrapped_pruner"})
+        inner = None if isinstance(wrapped, pruners.NopPruner) else wrapped
+        return pruners.PatientPruner(inner, **{"patience": 5, **kwargs})
+    else:
+        target = pruners.ThresholdPruner
+    check_arguments(target, kwargs, what, taken)
+    return target(**{**defaults, **kwargs})
+
+
+def _part(budget: int | None, divisor: int) -> int:
+    return max(1, (budget or 1) // divisor)
+
+
+def _marks(spec: StudySpec, shares: Sequence[float]) -> list[Json]:
+    """The report marks at which so much of the budget is spent, each once; without a budget in steps just 1."""
+    if spec.env_steps is None:
+        return [1]
+    marks = spec.report_marks
+    near: set[int] = {min(marks, key=lambda mark: abs(mark - share * marks[-1])) for share in shares}
+    return sorted(near - {marks[-1]}) or [marks[-1]]

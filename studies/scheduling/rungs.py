@@ -1,0 +1,304 @@
+"""Pruners that judge at rungs: trials that have come equally far are compared there, and some of them go on."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from optuna.pruners import BasePruner
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from studies.spec.attributes import RUNG_ATTR, has_diverged, is_confirmation
+from studies.statistics.racing import Racer, staying
+from studies.statistics.rate_curve import log10_rate
+from studies.statistics.sequential_test import LEVEL, undecided
+from studies.statistics.values import iqm
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+
+AtRung = Mapping[int, tuple[float, ...]]
+"""Number of a trial -> its value at a rung, or that of each seed; higher is better, never NaN."""
+
+
+class RungPruner(BasePruner):
+    """A trial is at a rung with its first report at or after it; there it is compared with all that have come as far.
+
+    Those are every trial of the study that has reported at that rung and did not fail, also those that ended there.
+    Where trials go from rung to rung together, as in a population, the comparison is exactly synchronous, whatever
+    order they are asked in; where each goes by itself, the first ones meet few others and later ones are judged more
+    strictly. A trial whose value is NaN never goes on.
+    """
+
+    def __init__(self) -> None:
+        self._judged: tuple[Any, set[int]] = (None, set())
+
+    @property
+    def needs_seed_values(self) -> bool:
+        """Whether it judges by the values of single seeds, which are then kept for it at every rung."""
+        return False
+
+    @abstractmethod
+    def rung_of(self, step: int) -> int | None:
+        """Returns the highest rung at or below a step, None before the first."""
+
+    @abstractmethod
+    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+        """Returns the numbers of the trials that go on.
+
+        Args:
+            rung: Environment steps of the rung.
+            at_rung: Who is there; at least one.
+            trials: All trials of the search.
+        """
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        """Returns whether the trial is at a rung with its last report, and does not go on from there."""
+        step = trial.last_step
+        rung = None if step is None else self.rung_of(step)
+        if step is None or rung is None or first_at(trial, rung) != step:
+            return False
+        if math.isnan(trial.intermediate_values[step]):
+            return True
+        trials = [other for other in study.get_trials(deepcopy=False) if not is_confirmation(other)]
+        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        at_rung: dict[int, tuple[float, ...]] = {}
+        for other in trials:
+            at = first_at(other, rung)
+            if at is None or self.rung_of(at) != rung:  # a study that goes on may report at other steps than before
+                continue
+            if other.state != TrialState.FAIL and not math.isnan(other.intermediate_values[at]):
+                seeds = other.user_attrs.get(RUNG_ATTR, {}).get(str(at), {}) if self.needs_seed_values else {}
+                values = tuple(seeds.values()) or (other.intermediate_values[at],)
+                at_rung[other.number] = tuple(sign * value for value in values)
+        key = (study.study_name, rung, tuple(at_rung.items()))
+        if self._judged[0] != key:  # all trials of a rung are asked about one after another
+            self._judged = key, self.staying(rung, at_rung, trials)
+        return trial.number not in self._judged[1]
+
+
+def first_at(trial: FrozenTrial, rung: int) -> int | None:
+    """Returns the step of a trial's first report at or after a rung, None if it has none."""
+    return min((step for step in trial.intermediate_values if step >= rung), default=None)
+
+
+def best_of(at_rung: AtRung, n: int) -> set[int]:
+    """Returns the best `n`, and those that are equal to the last of them."""
+    values = {number: float(iqm(own)) for number, own in at_rung.items()}
+    ordered = sorted(values.values(), reverse=True)
+    return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}
+
+
+class HalvingPruner(RungPruner):
+    """Successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943): the best part of each rung goes on.
+
+    Rungs lie at ``min_resource * reduction_factor**k`` environment steps; of the trials at a rung the best
+    ``1 / reduction_factor`` go on (rounded up). (Optuna's `SuccessiveHalvingPruner` lets the first trial that it is
+    asked about pass whatever the others have reported.)
+
+    Args:
+        min_resource: Environment steps of the first rung, >= 1.
+        reduction_factor: Which part goes on, >= 2.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, min_resource: int, reduction_factor: int = 4) -> None:
+        super().__init__()
+        self._rungs = _Geometric(min_resource, reduction_factor)
+
+    def rung_of(self, step: int) -> int | None:
+        return self._rungs.below(step)
+
+    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+        return best_of(at_rung, math.ceil(len(at_rung) / self._rungs.factor))
+
+
+class HyperbandPruner(RungPruner):
+    """Hyperband (Li et al. 2018, arXiv 1603.06560): successive halving in brackets that begin to halve at other rungs.
+
+    Early values may mislead, and nobody knows how much. So trials are dealt to brackets, the first of which halves from
+    the first rung on, the next from the second, and so on; the last one lets its trials come to their end. A bracket
+    gets as many trials as Hyperband would give it, and trials are compared within their bracket only.
+
+    Args:
+        min_resource: Environment steps of the first rung, >= 1.
+        max_resource: Environment steps of a whole run, >= `min_resource`.
+        reduction_factor: Which part goes on, >= 2.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, min_resource: int, max_resource: int, reduction_factor: int = 3) -> None:
+        super().__init__()
+        if max_resource < min_resource:
+            raise ValueError(f"max_resource is {max_resource}: it must be at least min_resource, {min_resource}.")
+        self._rungs = _Geometric(min_resource, reduction_factor)
+        n_rungs = 1
+        while min_resource * reduction_factor**n_rungs <= max_resource:
+            n_rungs += 1
+        sizes = [math.ceil(n_rungs / (k + 1) * reduction_factor**k) for k in range(n_rungs - 1, -1, -1)]
+        self._first_rungs = [min_resource * reduction_factor**bracket for bracket in range(n_rungs)]
+        self._order = _spread_out(sizes)
+
+    def bracket_of(self, number: int) -> int:
+        """Returns the bracket of a trial: 0 halves from the first rung on."""
+        return self._order[number % len(self._order)]
+
+    def rung_of(self, step: int) -> int | None:
+        return self._rungs.below(step)
+
+    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+        kept: set[int] = set()
+        for bracket, first in enumerate(self._first_rungs):
+            own = {number: value for number, value in at_rung.items() if self.bracket_of(number) == bracket}
+            halves = rung >= first and bracket + 1 < len(self._first_rungs)
+            kept |= best_of(own, math.ceil(len(own) / self._rungs.factor)) if halves else set(own)
+        return kept
+
+
+class KeepTopPruner(RungPruner):
+    """Trains everything for a while, then keeps the best few: the simplest rule, and the one to beat.
+
+    See Egele et al. 2023, "Is one epoch all you need for multi-fidelity hyperparameter optimization?" (arXiv
+    2307.15422).
+
+    Args:
+        at: Environment steps after which the best are kept, >= 1.
+        keep: How many, >= 1.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, at: int, keep: int = 3) -> None:
+        super().__init__()
+        if at < 1 or keep < 1:
+            raise ValueError(f"at is {at} and keep is {keep}: both must be at least 1.")
+        self._at, self._keep = at, keep
+
+    def rung_of(self, step: int) -> int | None:
+        return self._at if step >= self._at else None
+
+    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+        return best_of(at_rung, self._keep)
+
+
+class RacePruner(RungPruner):
+    """The worst trials leave at every rung, in step with what is left of the runs; see `studies.statistics.racing`.
+
+    Args:
+        rungs: Environment steps of the rungs, ascending, each >= 1.
+        budget: Environment steps of a whole run, at least the last rung.
+        per: A parameter such as `optimizer`: trials race only against those which have the same value of it, so that
+            each value is judged at its best.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, rungs: Sequence[int], budget: int, per: str | None = None) -> None:
+        super().__init__()
+        if not rungs or min(rungs) < 1 or sorted(set(rungs)) != list(rungs):
+            raise ValueError(f"rungs is {list(rungs)}: give ascending environment steps, from 1.")
+        if budget < rungs[-1]:
+            raise ValueError(f"budget is {budget}: it must be at least the last rung, {rungs[-1]}.")
+        self._rungs = [int(rung) for rung in rungs]
+        self._budget, self._per = int(budget), per
+
+    @property
+    def needs_seed_values(self) -> bool:
+        return True
+
+    def rung_of(self, step: int) -> int | None:
+        at = bisect.bisect_right(self._rungs, step)
+        return self._rungs[at - 1] if at else None
+
+    def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
+        races: dict[str, dict[int, Racer]] = {}
+        tried = [trial.params for trial in trials if trial.state != TrialState.FAIL]
+        for trial in trials:
+            # One that diverged is as bad as any; one that failed for another reason says nothing, nor does one that was
+            # tried again.
+            diverged = has_diverged(trial) and trial.params not in tried
+            if trial.number in at_rung or trial.state == TrialState.PRUNED or diverged:
+                race = json.dumps(trial.params.get(self._per)) if self._per else ""
+                races.setdefault(race, {})[trial.number] = _racer(trial, at_rung.get(trial.number, ()))
+        kept: set[int] = set()
+        for racers in races.values():
+            numbers = list(racers)
+            kept |= {numbers[i] for i in self._stay(list(racers.values()), rung / self._budget)}
+        return kept
+
+    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
+        return staying(racers, share)
+
+
+class SequentialTestPruner(RacePruner):
+    """Trials leave when the values of their seeds tell them from the best; see `studies.statistics.sequential_test`.
+
+    Args:
+        rungs: As in `RacePruner`.
+        budget: As in `RacePruner`.
+        level: Confidence with which a trial must be told from the best before it leaves, above 0 and below 1.
+        per: As in `RacePruner`.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(self, rungs: Sequence[int], budget: int, level: float = LEVEL, per: str | None = None) -> None:
+        super().__init__(rungs, budget, per)
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level}: it must be above 0 and below 1.")
+        self._level = level
+
+    def _stay(self, racers: Sequence[Racer], share: float) -> list[int]:
+        return undecided(racers, share, level=self._level)
+
+
+def _racer(trial: FrozenTrial, values: tuple[float, ...]) -> Racer:
+    """A trial with its values at a rung, none where it is out of the race."""
+    rates = [name for name in trial.params if name.endswith("learning_rate")]
+    name = rates[0] if len(rates) == 1 else None
+    others = {key: own for key, own in trial.params.items() if key != name}
+    return Racer(
+        values=values,
+        group=json.dumps(others, sort_keys=True, default=str),
+        position=log10_rate(trial.params[name]) if name else math.nan,
+    )
+
+
+class _Geometric:
+    """Rungs at ``first * factor**k``."""
+
+    def __init__(self, first: int, factor: int) -> None:
+        if first < 1:
+            raise ValueError(f"min_resource is {first}: it must be at least 1.")
+        if factor < 2:
+            raise ValueError(f"reduction_factor is {factor}: it must be at least 2.")
+        self._first, self.factor = first, factor
+
+    def below(self, step: int) -> int | None:
+        """The highest rung at or below a step."""
+        if step < self._first:
+            return None
+        rung = self._first
+        while rung * self.factor <= step:
+            rung *= self.factor
+        return rung
+
+
+def _spread_out(sizes: Sequence[int]) -> list[int]:
+    """Each position as often as its size says, evenly mixed, so that trials in any order meet every one."""
+    dealt = [((j + 0.5) / size, position) for position, size in enumerate(sizes) for j in range(size)]
+    return [position for _, position in sorted(dealt)]

@@ -1,0 +1,117 @@
+"""Samplers by name: who proposes the next parameters of a study that has no plan."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from studies.errors import StudyError, nearest
+from studies.spec.spaces import Json
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+    from studies.spec.spec import StudySpec
+
+GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
+"""Samplers that are plans: the study runs `studies.spec.plan.grid_rows` in order, which also survives interruptions."""
+
+_CLASSES = {
+    "tpe": "TPESampler",
+    "random": "RandomSampler",
+    "cmaes": "CmaEsSampler",
+    "gp": "GPSampler",
+    "qmc": "QMCSampler",
+    "nsgaii": "NSGAIISampler",
+    "nsgaiii": "NSGAIIISampler",
+}
+_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}
+
+SAMPLERS = (*_CLASSES, *sorted(GRID_SAMPLERS))
+"""Every name that `make_sampler` takes, besides Optuna's class names such as `TPESampler`."""
+
+
+def canonical_sampler_name(name: str) -> str:
+    """Returns the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
+    return name.lower().replace("-", "").replace("_", "").removesuffix("sampler")
+
+
+def check_sampler_name(name: Any) -> str:
+    """Returns `name` if it is a sampler's.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_sampler_name(name) not in SAMPLERS:
+        raise StudyError(f"there is no sampler {name!r}. {nearest(str(name), SAMPLERS)}")
+    return name
+
+
+def learns_from_results(name: str) -> bool:
+    """Whether what a sampler proposes depends on the results of earlier trials."""
+    return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}
+
+
+def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySpec) -> BaseSampler:
+    """Builds a sampler.
+
+    Args:
+        name: A name out of `SAMPLERS`, or an Optuna class name, with or without "Sampler", in any case.
+        kwargs: The sampler's own arguments, as JSON values.
+        seed: Seed of its random numbers; another one for every trial (`studies.scheduling.trial_sampler`).
+        spec: The study. Low-discrepancy sequences (`qmc`) take its own seed, since they remember in the storage how
+            far they got and continue only under the same seed.
+
+    Returns:
+        The sampler. Studies with a plan never ask it, so they get a random one, which costs nothing.
+
+    Raises:
+        StudyError: If the name is unknown, an argument is unknown or refused, or the package it needs is missing.
+    """
+    from optuna import samplers
+
+    canonical = canonical_sampler_name(check_sampler_name(name))
+    if canonical in GRID_SAMPLERS:
+        return samplers.RandomSampler(seed=seed)
+    package = _PACKAGES.get(canonical)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise StudyError(
+            f"the sampler {name!r} needs the package {package!r}, which is not installed: "
+            "pip install 'agentfinder[samplers]'."
+        )
+    sampler_class = getattr(samplers, _CLASSES[canonical])
+    check_arguments(sampler_class, kwargs, what=f"the sampler {name!r}", taken={"seed"})
+    try:
+        with chosen_by_name():
+            sampler: BaseSampler = sampler_class(**kwargs, seed=spec.seed if canonical == "qmc" else seed)
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"the sampler {name!r} refused {dict(kwargs)!r}: {error}") from error
+    return sampler
+
+
+@contextlib.contextmanager
+def chosen_by_name() -> Iterator[None]:
+    """Silences Optuna's note that a class is experimental: the user asked for it by its name."""
+    from optuna.exceptions import ExperimentalWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
+
+
+def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
+    """Raises `StudyError` for an argument that `target` does not have or refuses, or that the study sets (`taken`)."""
+    parameters = inspect.signature(target).parameters
+    allowed = set(parameters) - taken
+    for key, value in kwargs.items():
+        if key in taken:
+            raise StudyError(f"{what} takes {key!r} from the study, not from its arguments: set it there.")
+        if key not in allowed:
+            raise StudyError(f"{what} has no argument {key!r}. {nearest(key, allowed)}")
+        is_number = isinstance(parameters[key].default, int | float) and not isinstance(parameters[key].default, bool)
+        if is_number and isinstance(value, str):
+            raise StudyError(f"{what} has {value!r} as {key}: give a number, such as {parameters[key].default}.")

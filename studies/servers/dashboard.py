@@ -1,0 +1,323 @@
+"""optuna-dashboard on our storages, with our figures and a note on each study's page, kept up to date."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import shlex
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from studies.analysis.conclusion import conclusion
+from studies.analysis.listing import StudySummary, list_studies
+from studies.errors import StudyError
+from studies.recording.opening import remove_study, rename_study
+from studies.reports.answer import answer, budget_text, pick_or_none
+from studies.reports.figures import study_figures
+from studies.reports.importances import importances_data
+from studies.servers.dashboard_gate import DashboardGate, without_tokens
+from studies.servers.dashboard_page import DashboardPage, PickShown
+from studies.storage.access import Access
+from studies.storage.read_only import NotedStorage
+from studies.storage.shown_storage import MOST_CURVES, ShownStorage, StoredStorage
+from studies.storage.storage import StudyStorage, open_storage
+from studies.study.study import load_study
+from studies.words import over_seeds_text, plural
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+    from studies.study.study import OpenStudy
+
+_CARD_HEIGHT = 430
+"""Pixels; the dashboard's cards are 450 high and cut what is higher."""
+
+LOOK_SECONDS = 3.0
+"""How often studies are looked at for trials that have ended since their figures were drawn."""
+
+_REST = 20
+"""A study's figures are drawn again after so many times the time that drawing took, so that it costs 5% at most."""
+
+_SIGNED = "*Written by Finder; it is written anew when trials end. Remove this line to keep a note of your own.*"
+
+_logger = logging.getLogger(__name__)
+
+
+def attach_figures(study: OpenStudy) -> list[str]:
+    """Attaches our figures and a note to a study, so that they show on its page in optuna-dashboard.
+
+    They are made from the study as it is now; attaching again replaces them. A note that somebody else wrote is left
+    alone. The dashboard keeps figures as study attributes, so this writes to the storage: about 30 small transactions
+    a figure.
+
+    Args:
+        study: The study.
+
+    Returns:
+        The figures' ids, such as `finder-learning-rate`.
+    """
+    from optuna_dashboard import get_note, save_note, save_plotly_graph_object
+
+    before, now = get_note(study.study), _note(study)
+    if before != now and (not before.strip() or _SIGNED in before):
+        save_note(study.study, now)
+    names = []
+    for name, figure in study_figures(study, compact=True).items():
+        figure.update_layout(height=_CARD_HEIGHT)
+        names.append(save_plotly_graph_object(study.study, figure, graph_object_id=name))
+    return names
+
+
+def _note(study: OpenStudy) -> str:
+    """Returns the study in words: what was asked, what the answer is, and where there is more."""
+    spec = study.spec
+    seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
+    asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
+    where = f"{shlex.quote(study.name)} --trial NUMBER --storage {shlex.quote(study.storage.label)}"
+    more = f"Everything about a trial: `finder show {where}`"
+    if len(study.all_trials()) > 2 * MOST_CURVES:
+        more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
+    found = conclusion(study)
+    lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.surer])
+    return f"{lines}\n\n{asked}\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
+
+
+def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
+    """Returns the number of a study's pick (None if it has none), and its card."""
+    pick = pick_or_none(study)
+    above = f"The number above: {study.spec.metric} in the search, {over_seeds_text(len(study.spec.seeds))}."
+    return None if pick is None else pick.trial, {
+        "name": "Best so far, no pick" if pick is None else "Finder's pick",
+        "lines": [*conclusion(study).lines, above],
+        "importances": {each.name: each.share for each in importances_data(study).importances},
+    }
+
+
+class FigureKeeper:
+    """Attaches the figures of a storage's studies and knows their picks, again and again while they change.
+
+    Args:
+        storage: An open storage.
+    """
+
+    def __init__(self, storage: StudyStorage) -> None:
+        self._storage = storage
+        self._drawn: dict[str, StudySummary] = {}
+        self._rests_until: dict[str, float] = {}
+        self._picks: dict[int, tuple[int | None, PickShown]] = {}  # study's id -> number of its pick, what is shown
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="finder-figures", daemon=True)
+
+    def look(self) -> list[str]:
+        """Draws the figures of studies with trials that have ended since; returns the studies' names."""
+        changed = []
+        for summary in list_studies(self._storage):
+            ended = replace(summary, n_running=0)
+            if self._drawn.get(summary.name) == ended or time.monotonic() < self._rests_until.get(summary.name, 0.0):
+                continue
+            began = time.monotonic()
+            self._drawn[summary.name] = ended
+            if summary.unreadable:
+                _logger.warning("%s", summary.unreadable)
+                continue
+            try:
+                study = load_study(self._storage, summary.name)
+                self._picks[study.study._study_id] = _pick_shown(study)
+                attach_figures(study)
+            except Exception:
+                # A figure that cannot be drawn or stored must not keep the dashboard from being looked at.
+                _logger.exception("the figures of the study %r could not be attached", summary.name)
+            now = time.monotonic()
+            self._rests_until[summary.name] = now + _REST * (now - began)
+            changed.append(summary.name)
+        return changed
+
+    def pick_of(self, study_id: int) -> int | None:
+        """Returns the number of a study's pick, None if it has none."""
+        return self._picks[study_id][0] if study_id in self._picks else None
+
+    def picks(self) -> dict[str, PickShown]:
+        """Returns what is shown of each study's pick, by the study's id as text."""
+        return {str(study_id): shown for study_id, (_, shown) in list(self._picks.items())}
+
+    def start(self) -> None:
+        """Looks every few seconds, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; what it is drawing is finished before."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                _logger.exception("the studies of %s could not be looked at", self._storage.label)
+
+
+def serve(
+    storage_url: str,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    on_ready: Callable[[str], None] | None = None,
+    access: Access | None = None,
+    *,
+    on_bound: Callable[[], None] | None = None,
+) -> None:
+    """Serves optuna-dashboard until Ctrl-C, with our figures on every study, drawn again while studies run.
+
+    Args:
+        storage_url: The URL of an existing storage. Not `memory`, which nobody else can see.
+        host: Interface to listen on. Defaults to `127.0.0.1`: only this machine, because the dashboard can delete
+            studies.
+        port: Port to listen on, from 0 to 65535; 0 takes a free one. Defaults to `8080`.
+        on_ready: Called with the address, such as `http://127.0.0.1:8080/dashboard`, once requests are answered.
+            Defaults to `None`.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        on_bound: See `make_dashboard`. Defaults to `None`.
+
+    Raises:
+        StudyError: If the storage cannot be opened, the port is taken or not allowed, or anybody would be let in.
+    """
+    access = access or Access.of(host)
+    with (
+        open_storage(storage_url, create=False) as storage,
+        make_dashboard(storage, host, port, access=access, on_bound=on_bound) as server,
+    ):
+        if on_ready is not None:
+            on_ready(f"{'https' if access.has_tls else 'http'}://{host}:{server.server_port}/dashboard")
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            return
+
+
+def make_dashboard(
+    storage: StudyStorage,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    *,
+    flag: str = "--port",
+    access: Access | None = None,
+    on_bound: Callable[[], None] | None = None,
+) -> WSGIServer:
+    """Attaches our figures and returns a server that is bound but does not serve yet.
+
+    While it serves, it attaches the figures of studies that change anew.
+
+    Args:
+        storage: An open storage; it must stay open while the server runs.
+        host: Interface to listen on. Defaults to `127.0.0.1`.
+        port: Port to listen on, 0 for a free one. Defaults to `8080`.
+        flag: What says the port on the command line, for errors. Defaults to `--port`.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        on_bound: Called once the port is bound, before the figures are drawn, which takes a while. Defaults to `None`.
+
+    Raises:
+        StudyError: If the storage is in memory, the port is taken or not allowed, or anybody would be let in.
+    """
+    if storage.url == "memory":
+        raise StudyError(
+            "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
+        )
+    if storage.why_read_only:
+        storage = replace(storage, optuna=cast("BaseStorage", NotedStorage(storage.optuna)))
+    if not 0 <= port <= 65535:
+        raise StudyError(f"port is {port}: give a port from 0 to 65535.")
+    # The port is bound first: a mistake there should not cost the time of drawing all figures.
+    access = access or Access.of(host)
+    server = _bind(host, port, flag)
+    try:
+        server.use_tls(access.ssl_context())
+        if on_bound is not None:
+            on_bound()
+        server.keeper = FigureKeeper(storage)
+        server.keeper.look()
+        server.set_app(DashboardGate(_application(storage, server.keeper), access))
+    except BaseException:
+        server.server_close()
+        raise
+    return server
+
+
+def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
+    from optuna_dashboard import wsgi
+    from optuna_dashboard._serializer import serialize_frozen_study
+
+    def remove(study_id: int) -> None:
+        remove_study(storage, study_id)
+
+    def rename(study_id: int, name: str) -> dict[str, Any] | None:
+        if not rename_study(storage, study_id, name):
+            return None
+        [renamed] = [study for study in view.get_all_studies() if study._study_id == study_id]
+        told: dict[str, Any] = serialize_frozen_study(renamed)
+        return told
+
+    view = ShownStorage(storage.optuna, remove, keeper.pick_of)
+    return DashboardPage(wsgi(view), wsgi(StoredStorage(storage.optuna, remove)), keeper.picks, rename)
+
+
+class _ThreadedServer(ThreadingMixIn, WSGIServer):
+    """Answers requests in parallel: a browser opens several connections, and one slow study must not block all."""
+
+    daemon_threads = True
+    keeper: FigureKeeper
+
+    def use_tls(self, context: ssl.SSLContext | None) -> None:
+        """Encrypts every connection. The handshake is made in the connection's own thread: a client may be slow."""
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.base_environ["HTTPS"] = "on"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Leaves a line in the log of a connection that broke, or that speaks no TLS."""
+        _logger.debug("a connection from %s was cut", client_address, exc_info=True)
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        self.keeper.start()
+        try:
+            super().serve_forever(poll_interval)
+        finally:
+            self.keeper.stop()
+
+
+class _QuietHandler(WSGIRequestHandler):
+    """Does not print a line for every request; the dashboard polls."""
+
+    timeout = 60.0  # a client that says nothing must not keep a thread
+
+    def log_message(self, format: str, *args: Any) -> None:
+        _logger.debug("%s", without_tokens(format % args))
+
+
+def _bind(host: str, port: int, flag: str) -> _ThreadedServer:
+    try:
+        return make_server(host, port, _not_ready, server_class=_ThreadedServer, handler_class=_QuietHandler)
+    except socket.gaierror as error:
+        raise StudyError(f"host is {host!r}, which is no address of this machine ({error}): use 127.0.0.1.") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StudyError(
+                f"port {port} on {host} is taken: stop what runs there, or choose another {flag}."
+            ) from None
+        if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
+            raise StudyError(
+                f"port {port} on {host} is not allowed ({error.strerror}): choose another port or host."
+            ) from None
+        raise
+
+
+def _not_ready(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    start_response("503 Service Unavailable", [("Content-Type", "text/plain")])
+    return [b"starting"]

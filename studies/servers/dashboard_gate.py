@@ -1,0 +1,120 @@
+"""The token before the dashboard: in a header, in a cookie, or typed into a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+
+from studies.servers.dashboard_page import Application, Environ, StartResponse
+from studies.storage.access import TOKEN_VARIABLE, Access
+
+LOGIN_PATH = "/finder/login"
+
+_LONGEST_FORM = 4096
+_TOKEN = re.compile(r"(\btoken=)[^&\s\"]*")
+_PAGE = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Finder</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<body style="font: 16px/1.5 sans-serif; max-width: 30em; margin: 4em auto; padding: 0 1em">
+<h1 style="font-size: 1.3em">Finder</h1>
+<form method="post" action="{LOGIN_PATH}">
+<label>WORD <input type="password" name="token" autocomplete="current-password" autofocus required></label>
+<button>Open</button></form></body></html>
+"""
+_ASKED = f"Token of this server ({TOKEN_VARIABLE}):"
+_WRONG = f"That is not the token of this server ({TOKEN_VARIABLE}):"
+_PLAIN = (
+    "This server wants a token. Send it as curl -H 'Authorization: Bearer TOKEN', or in a browser as ?token=TOKEN.\n"
+)
+
+
+class DashboardGate:
+    """A WSGI application that lets requests with the token through to another one, and answers 401 to all others.
+
+    A program sends ``Authorization: Bearer TOKEN``. A browser sends the token once, by ``?token=TOKEN`` or from the
+    page that it gets, and keeps a cookie from which the token cannot be read.
+
+    Args:
+        application: The other application.
+        access: Holds the token; without one, everything goes through.
+    """
+
+    def __init__(self, application: Application, access: Access) -> None:
+        self._application, self._access = application, access
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answers a request."""
+        access, path = self._access, environ.get("PATH_INFO", "")
+        if not access.token or access.admits(environ.get("HTTP_AUTHORIZATION", "")):
+            return self._application(environ, start_response)
+        query = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=100)
+        is_form = path == LOGIN_PATH and environ.get("REQUEST_METHOD") == "POST"
+        sent = _form(environ).get("token") if is_form else query.get("token")
+        if sent:
+            if not access.admits_token(sent[-1]):
+                return _refuse(environ, start_response, _WRONG)
+            return self._let_in(environ, start_response, "/dashboard" if is_form else _without_token(environ))
+        if access.admits_cookie(_cookie(environ)):
+            return self._application(environ, start_response)
+        return _refuse(environ, start_response, _ASKED)
+
+    def _let_in(self, environ: Environ, start_response: StartResponse, to: str) -> Iterable[bytes]:
+        """Gives the cookie, and goes to a page whose address has no token."""
+        secure = "; Secure" if self._access.has_tls else ""
+        cookie = f"{_cookie_name(environ)}={self._access.cookie}; Path=/; HttpOnly; SameSite=Lax{secure}"
+        return _answer(start_response, "303 See Other", "", [("Location", to), ("Set-Cookie", cookie)])
+
+
+def without_tokens(line: str) -> str:
+    """Returns a line of a log with stars in the place of tokens."""
+    return _TOKEN.sub(r"\1***", line)
+
+
+def _refuse(environ: Environ, start_response: StartResponse, asked: str) -> Iterable[bytes]:
+    is_browser = "text/html" in environ.get("HTTP_ACCEPT", "")
+    kind, body = ("text/html", _PAGE.replace("WORD", asked)) if is_browser else ("text/plain", _PLAIN)
+    headers = [("Content-Type", f"{kind}; charset=utf-8"), ("WWW-Authenticate", 'Bearer realm="finder"')]
+    return _answer(start_response, "401 Unauthorized", body, headers)
+
+
+def _answer(start_response: StartResponse, status: str, body: str, headers: list[tuple[str, str]]) -> Iterable[bytes]:
+    content = body.encode()
+    always = [
+        ("Content-Length", str(len(content))),
+        ("Cache-Control", "no-store"),
+        ("Referrer-Policy", "no-referrer"),
+    ]
+    start_response(status, [*headers, *always])
+    return [content]
+
+
+def _form(environ: Environ) -> dict[str, list[str]]:
+    try:
+        length = min(int(environ.get("CONTENT_LENGTH") or 0), _LONGEST_FORM)
+    except ValueError:
+        return {}
+    body: bytes = environ["wsgi.input"].read(max(length, 0))
+    return parse_qs(body.decode("ascii", "replace"))
+
+
+def _cookie_name(environ: Environ) -> str:
+    """Browsers keep one set of cookies for all ports of a host."""
+    return f"finder_{environ.get('SERVER_PORT', '')}"
+
+
+def _cookie(environ: Environ) -> str:
+    try:
+        found: Any = SimpleCookie(environ.get("HTTP_COOKIE", "")).get(_cookie_name(environ))
+    except CookieError:
+        return ""
+    return "" if found is None else str(found.value)
+
+
+def _without_token(environ: Environ) -> str:
+    """The address that was asked for, on this server whatever it begins with, without the token."""
+    path = quote(environ.get("PATH_INFO", "").encode("latin-1").lstrip(b"/"))
+    rest = [(name, value) for name, value in parse_qsl(environ.get("QUERY_STRING", "")) if name != "token"]
+    return f"/{path}" + (f"?{urlencode(rest)}" if rest else "")

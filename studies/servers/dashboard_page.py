@@ -1,0 +1,216 @@
+"""optuna-dashboard's web application, where a study's pick stands first and a renamed study loses nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict
+from wsgiref.headers import Headers
+
+from studies.errors import StudyError
+from studies.reports.figures import reading_place
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+PICKS_PATH = "/finder/picks"
+SCRIPT_PATH = "/finder/pick.js"
+
+_RENAME = re.compile(r"/api/studies/(\d+)/rename/?")
+_STUDY = re.compile(r"/api/studies/\d+/?")
+_IMPORTANCES = re.compile(r"/api/studies/(\d+)/param_importances/?")
+_TAG = f'<script defer src="{SCRIPT_PATH}"></script>'.encode()
+
+SCRIPT = """
+// Optuna's page calls the trial of the highest value "Best Trial". For our studies the server puts the pick in its
+// place (ShownStorage.get_best_trial); this gives it its name, says how sure it is, and moves its card to the top.
+(function () {
+  const written = new WeakMap();  // text node -> [as the page wrote it, as it is shown]
+  let picks = {};
+  function named(text, own) {
+    const found = /^Best Trials?( \\((?:number=)?(\\d+)\\))?$/.exec(text);
+    if (!found || !own) return text;
+    if (!text.includes('number=')) return own.name + (found[1] || '');
+    return own.name + ': trial ' + found[2];
+  }
+  function label() {
+    const study = /\\/studies\\/(\\d+)/.exec(location.pathname);
+    const own = study ? picks[study[1]] : null;
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const before = written.get(node);
+      const text = before && node.data === before[1] ? before[0] : node.data;
+      if (!text.startsWith('Best Trial')) continue;
+      const now = named(text, own);
+      if (node.data !== now) node.data = now;
+      written.set(node, [text, now]);
+      if (node.parentElement.tagName === 'H6') card(node.parentElement, own);
+    }
+  }
+  function card(title, own) {
+    const content = title.parentElement;
+    let lines = content.querySelector('[data-finder]');
+    if (!lines) {
+      lines = document.createElement('div');
+      lines.dataset.finder = '';
+      lines.style.cssText = 'margin-top: 12px; line-height: 1.5';
+    }
+    if (content.lastElementChild !== lines) content.appendChild(lines);
+    const text = own ? own.lines.join('\\n') : '';
+    if (lines.dataset.finder !== text) {
+      lines.dataset.finder = text;
+      lines.replaceChildren(...(own ? own.lines : []).map((line) => {
+        const row = document.createElement('div');
+        row.textContent = line;
+        return row;
+      }));
+    }
+    const item = content.closest('.MuiGrid-item');
+    const grid = item && item.parentElement;
+    const page = grid && grid.parentElement;
+    if (!page || page.parentElement.tagName !== 'MAIN') return;
+    // The cards of the grid wrap in the page itself, so that the pick's, and the question beside it, can come first.
+    page.style.display = own ? 'flex' : '';
+    page.style.flexFlow = own ? 'row wrap' : '';
+    page.style.boxSizing = own ? 'border-box' : '';
+    page.style.paddingRight = own ? '16px' : '';
+    grid.style.display = own ? 'contents' : '';
+    for (const other of page.children) {
+      if (other !== grid) Object.assign(other.style, { flex: own ? '1 0 90%' : '', order: own ? '-1' : '' });
+    }
+    for (const first of [item, item.nextElementSibling]) {
+      if (first) first.style.order = own ? '-2' : '';
+    }
+  }
+  let waiting = null;
+  function soon() {
+    if (waiting === null) waiting = setTimeout(function () { waiting = null; label(); }, 100);
+  }
+  function load() {
+    fetch('PICKS').then((answer) => answer.json()).then((found) => { picks = found; label(); }).catch(() => {});
+  }
+  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true, characterData: true });
+  load();
+  setInterval(load, 5000);
+})();
+""".replace("PICKS", PICKS_PATH)
+
+
+class PickShown(TypedDict):
+    """What a study's page shows: the name of the trial in the place of the best one, lines under it, importances."""
+
+    name: str
+    lines: list[str]
+    importances: dict[str, float]
+
+
+class DashboardPage:
+    """A WSGI application: optuna-dashboard's, with a few answers of our own.
+
+    Args:
+        shown: optuna-dashboard on the storage as it is shown (`studies.storage.shown_storage.ShownStorage`).
+        stored: optuna-dashboard on the storage as it is, for what must leave out and round nothing: tables of trials to
+            download, and the copy that it makes of a study in order to rename it, where `rename` cannot.
+        picks: Returns what is shown of each study of ours, by its id as text.
+        rename: Gives a study, by its id, another name in place, and returns what optuna-dashboard sends of it; None
+            where the storage cannot. It raises `StudyError` where the name is taken.
+    """
+
+    def __init__(
+        self,
+        shown: Application,
+        stored: Application,
+        picks: Callable[[], dict[str, PickShown]],
+        rename: Callable[[int, str], dict[str, Any] | None],
+    ) -> None:
+        self._shown, self._stored, self._picks, self._rename = shown, stored, picks, rename
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answers a request."""
+        path = environ.get("PATH_INFO", "")
+        own = self._own(path)
+        if own is not None:
+            return _answer(start_response, *own)
+        if environ.get("REQUEST_METHOD") == "POST" and (asked := _RENAME.fullmatch(path)):
+            return self._renamed(environ, start_response, int(asked[1]))
+        if path.startswith("/csv/"):
+            return self._stored(environ, start_response)
+        if path == "/dashboard" or path.startswith("/dashboard/"):
+            return self._changed(environ, start_response, "text/html", _with_script)
+        if _STUDY.fullmatch(path) and environ.get("REQUEST_METHOD") == "GET":
+            return self._changed(environ, start_response, "application/json", _with_figures_in_order)
+        return self._shown(environ, start_response)
+
+    def _renamed(self, environ: Environ, start_response: StartResponse, study_id: int) -> Iterable[bytes]:
+        """Renames a study in place, or has it copied as it is stored."""
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        try:
+            name = json.loads(body).get("study_name")
+            if not isinstance(name, str) or not name.strip():
+                raise StudyError(f"the name is {name!r}: give a text.")
+            told = self._rename(study_id, name)
+        except (StudyError, ValueError, AttributeError) as error:
+            return _answer(start_response, *_json({"reason": str(error)}), status="400 Bad Request")
+        if told is None:
+            return self._stored({**environ, "wsgi.input": io.BytesIO(body)}, start_response)
+        return _answer(start_response, *_json(told), status="201 Created")
+
+    def _own(self, path: str) -> tuple[str, bytes] | None:
+        """The answers of our own: their types and what they say; None where optuna-dashboard is asked."""
+        if path == PICKS_PATH:
+            return "application/json", json.dumps(self._picks()).encode()
+        if path == SCRIPT_PATH:
+            return "text/javascript; charset=utf-8", SCRIPT.encode()
+        asked = _IMPORTANCES.fullmatch(path)
+        shown = self._picks().get(asked[1]) if asked else None
+        return None if shown is None else ("application/json", _importances(shown))
+
+    def _changed(
+        self, environ: Environ, start_response: StartResponse, kind: str, change: Callable[[bytes], bytes]
+    ) -> Iterable[bytes]:
+        """Answers as optuna-dashboard does, changed; always whole, as no browser may keep what was not changed."""
+        asked = {key: value for key, value in environ.items() if not key.startswith(("HTTP_IF_", "HTTP_RANGE"))}
+        told: list[Any] = []
+        body = self._shown(asked, lambda status, headers, *_: told.extend((status, headers)))
+        try:
+            content = b"".join(body)
+        finally:
+            close = getattr(body, "close", None)
+            if close is not None:
+                close()
+        status, pairs = told
+        headers = Headers(list(pairs))
+        if status.startswith("200") and (headers["Content-Type"] or "").startswith(kind):
+            content = change(content)
+            headers["Content-Length"] = str(len(content))
+        start_response(status, headers.items())
+        return [content]
+
+
+def _importances(shown: PickShown) -> bytes:
+    """Returns our importances as optuna-dashboard sends its own, which compare complete trials only."""
+    found = [{"name": name, "importance": share, "distribution": ""} for name, share in shown["importances"].items()]
+    return json.dumps({"param_importances": [found]}).encode()
+
+
+def _with_script(page: bytes) -> bytes:
+    return page.replace(b"</head>", _TAG + b"</head>", 1)
+
+
+def _with_figures_in_order(detail: bytes) -> bytes:
+    """Returns what is sent of a study with our figures in reading order; optuna-dashboard has them in a set."""
+    study = json.loads(detail)
+    study["plotly_graph_objects"].sort(key=lambda figure: reading_place(figure["id"]))
+    return json.dumps(study).encode()
+
+
+def _json(value: Any) -> tuple[str, bytes]:
+    return "application/json", json.dumps(value).encode()
+
+
+def _answer(start_response: StartResponse, kind: str, body: bytes, status: str = "200 OK") -> Iterable[bytes]:
+    start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")])
+    return [body]

@@ -1,0 +1,134 @@
+"""Many processes on one storage through one server: Optuna's gRPC proxy, and our own tables beside it.
+
+Workers need neither a driver nor the password of the database, and a SQLite file keeps its one writer, the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from studies.database.retries import trouble_of
+from studies.errors import StudyError
+from studies.storage.access import TOKEN_VARIABLE, Access
+from studies.storage.proxy_fences import server_fences
+from studies.storage.proxy_messages import CALLS, PATH, UNLIMITED, decoded, encoded
+
+if TYPE_CHECKING:
+    import grpc
+
+    from studies.storage.storage import StudyStorage
+
+_THREADS = 32
+
+
+def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | None = None) -> tuple[grpc.Server, int]:
+    """Returns a server for a storage, bound but not started, and its port.
+
+    Args:
+        storage: An open storage in a database; it must stay open while the server runs.
+        host: Interface to listen on. Who is let in may read and change every study.
+        port: Port to listen on, 0 for a free one.
+        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+
+    Raises:
+        StudyError: If the storage cannot be served, the port is taken or not allowed, or anybody would be let in.
+    """
+    import grpc
+    from optuna.storages._grpc.auto_generated import api_pb2_grpc
+    from optuna.storages._grpc.servicer import OptunaStorageProxyService
+
+    if storage.url.startswith(("memory", "journal", "grpc")):
+        kind = storage.url.partition(":")[0]
+        raise StudyError(
+            f"a storage of the kind {kind!r} cannot be served: use sqlite:///finder.db or a database server."
+        )
+    access = access or Access.of(host)
+    # Without this, a second server on the same port takes half of the calls.
+    server = grpc.server(
+        ThreadPoolExecutor(_THREADS),
+        options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
+        interceptors=(_letting_in(access), _answering(), server_fences()),
+    )
+    service = OptunaStorageProxyService(storage.optuna)
+    api_pb2_grpc.add_StorageServiceServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    server.add_generic_rpc_handlers((_handler(storage),))
+    try:
+        if access.certificate is None or access.key is None:
+            bound = server.add_insecure_port(f"{host}:{port}")
+        else:
+            pair = access.key.read_bytes(), access.certificate.read_bytes()
+            bound = server.add_secure_port(f"{host}:{port}", grpc.ssl_server_credentials([pair]))
+    except RuntimeError:
+        raise StudyError(f"port {port} on {host} is taken or not allowed: choose another --port or --host.") from None
+    return server, bound
+
+
+def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
+    import grpc
+
+    def call(request: bytes, _context: Any) -> bytes:
+        table, method, arguments = json.loads(request)
+        if method not in CALLS.get(table, ()):
+            raise StudyError(f"there is no call {table}.{method}: use the same version of Finder on both sides.")
+        result = getattr(getattr(storage, table), method)(*decoded(arguments))
+        return json.dumps(encoded(result)).encode()
+
+    service, _, name = PATH[1:].rpartition("/")
+    return grpc.method_handlers_generic_handler(service, {name: grpc.unary_unary_rpc_method_handler(call)})
+
+
+def _letting_in(access: Access) -> grpc.ServerInterceptor:
+    """An interceptor that refuses every call without the token, whatever it calls, before its message is read."""
+    import grpc
+
+    def refuse(_messages: Any, context: Any) -> None:
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            f"the token is missing or wrong: set {TOKEN_VARIABLE} to the server's token",
+        )
+
+    class LettingIn(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+            sent = dict(details.invocation_metadata or ()).get("authorization", "")
+            if access.admits(sent if isinstance(sent, str) else ""):
+                return continuation(details)
+            return grpc.stream_unary_rpc_method_handler(refuse)
+
+    return LettingIn()
+
+
+def _answering() -> grpc.ServerInterceptor:
+    """An interceptor that tells clients of every error whether calling again is of use.
+
+    gRPC itself answers UNKNOWN for all of them.
+    """
+    import grpc
+
+    class Answering(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+            handler = continuation(details)
+            if handler is None or handler.unary_unary is None:
+                return handler
+
+            def answer(request: Any, context: Any) -> Any:
+                try:
+                    return handler.unary_unary(request, context)
+                except Exception as error:
+                    if context.code() is not None:  # it was answered already: of a trial that is not there, say
+                        raise
+                    trouble = trouble_of(error)
+                    if trouble is not None:
+                        context.abort(grpc.StatusCode.UNAVAILABLE, trouble.told)
+                    told = " ".join(str(error).split())[:200]
+                    context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {told}")
+
+            return grpc.unary_unary_rpc_method_handler(
+                answer,
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
+
+    return Answering()

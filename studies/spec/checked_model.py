@@ -1,0 +1,61 @@
+"""A frozen pydantic model whose mistakes come out as one `StudyError` that a person can act on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from studies.errors import StudyError, nearest
+from studies.spec.redaction import redacted
+
+
+class CheckedModel(BaseModel):
+    """Base of every description that a user writes: immutable, no unknown keys, one readable error.
+
+    Pydantic's own error lists every failed branch of a union in its own vocabulary; the command line needs a
+    sentence. Subclasses therefore raise `StudyError`, also when they are built through `model_validate`.
+
+    Raises:
+        StudyError: Naming each wrong key, the value given and what is allowed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise StudyError(explain(error, type(self))) from None
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Turns a pydantic error into sentences: one a mistake, joined by spaces."""
+    return " ".join(sentence for _, sentence in mistakes(error, model))
+
+
+def mistakes(error: ValidationError, model: type[BaseModel]) -> list[tuple[tuple[int | str, ...], str]]:
+    """Returns where each mistake of a pydantic error is, as keys from the outside in, and a sentence that tells it.
+
+    Args:
+        error: What pydantic raised.
+        model: The model that was being built; its fields are the allowed keys.
+    """
+    found = []
+    for item in error.errors():
+        location = ".".join(str(part) for part in item["loc"]) or model.__name__
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, StudyError):
+            sentence = f"{location}: {cause}" if item["loc"] else str(cause)
+        elif item["type"] == "extra_forbidden":
+            sentence = f"unknown key {location!r}. {nearest(location, model.model_fields)}"
+        elif item["type"] == "missing":
+            sentence = f"{location!r} is missing: give it."
+        else:
+            sentence = f"{location} is {redacted(repr(item['input']))}: {_lower_first(item['msg'])}."
+        found.append((item["loc"], sentence))
+    return found
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:]

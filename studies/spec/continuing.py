@@ -1,0 +1,190 @@
+"""Whether a study may go on as it is asked for now, what it becomes, and how a refusal is told. Pure functions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import check_distribution_compatibility
+
+from studies.defaults import storage_flag
+from studies.errors import StudyError
+from studies.spec.plan import pending_rows
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, distribution
+from studies.spec.spec import IDENTITY_FIELDS, StudySpec
+from studies.words import plural
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+
+def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
+    """Returns the study as it goes on: an explicit plan is what was planned before and then what is new.
+
+    Raises:
+        StudyError: If both plans together contradict themselves.
+    """
+    if not (old.trials and new.trials):
+        return new
+    rows = (*old.trials, *pending_rows(new.trials, old.trials))
+    if rows == new.trials:
+        return new
+    return new.with_trials(rows)
+
+
+def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
+    """Returns what makes another question of a study: pairs of what it was made with and what is asked for now."""
+    found = []
+    for field in IDENTITY_FIELDS:
+        before, after = getattr(old, field), getattr(new, field)
+        if before == after:
+            continue
+        by_budget = field in ("env_steps", "episodes")
+        found += [(_budget(old), _budget(new))] if by_budget else _pairs(field, before, after)
+    return found
+
+
+def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
+    """Returns which parameters Optuna would not keep in one study, because they are of two kinds; pairs as above.
+
+    Args:
+        old: The study as it is stored.
+        new: What is asked for now, with the old plan in it (`with_old_plan`).
+        trials: Its trials.
+    """
+    found = []
+    known: dict[str, BaseDistribution] = {}
+    for trial in trials:
+        known.update(trial.distributions)
+    old_spaces, new_spaces = old.search_space(), new.search_space()
+    for name in sorted(set(known) & set(new_spaces)):
+        try:
+            check_distribution_compatibility(known[name], distribution(new_spaces[name]))
+        except ValueError:
+            before, after = (_text(spaces[name]) if name in spaces else "others" for spaces in (old_spaces, new_spaces))
+            by = " by an earlier version of Finder" if before == after else ""
+            found.append((f"{name} out of {before}{by}", f"{name} out of {after}"))
+    return found
+
+
+def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], storage: str) -> StudyError:
+    """Returns the error for a study that cannot go on: what differs, and the ways out.
+
+    Args:
+        name: The study.
+        pairs: What `differences` or `clashes` found.
+        taken: Names of all studies in the storage.
+        storage: The storage's label.
+    """
+    before, after = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
+    several = len(after) > 1 or after[0].startswith(_PLURALS) or after[0].endswith(_PLURALS)
+    free = free_name(name, taken)
+    return StudyError(
+        f"the study {name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
+        f"{'are' if several else 'is'} asked for. Give the new study a name of its own (--study-name "
+        f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
+        f"({delete_command(name, storage)})."
+    )
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Returns the name with the first number behind it that no study has."""
+    number = 2
+    while f"{name}-{number}" in taken:
+        number += 1
+    return f"{name}-{number}"
+
+
+def delete_command(name: str, storage: str) -> str:
+    """Returns the command that removes a study."""
+    return f"finder delete {shlex.quote(name)}{storage_flag(storage)}"
+
+
+def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
+    """Returns what a person should know of how a study goes on, a sentence each.
+
+    Args:
+        old: The study as it was.
+        new: As it goes on.
+        asked: As it was asked for now, which may be without what was planned before.
+    """
+    told = []
+    n_more = len(new.trials) - len(asked.trials)
+    if old.trials and len(new.trials) > len(old.trials):
+        told.append(f"The plan grows from {len(old.trials)} to {len(new.trials)} trials.")
+    elif n_more > 0:
+        told.append(f"The study has {n_more} more {plural('trial', n_more)}, planned before.")
+    if old.horizon != new.horizon:
+        before, after = (f"{each.horizon:,} steps" if each.horizon else "no horizon" for each in (old, new))
+        told.append(f"From here on the pick is for {after}; until now it was for {before}.")
+    for field in ("sampler", "pruner"):
+        if field == "sampler" and new.plan():
+            continue
+        before, after = _chosen(old, field), _chosen(new, field)
+        if before != after:
+            told.append(f"From here on the {field} is {after}; until now it was {before}.")
+    return told
+
+
+def _chosen(spec: StudySpec, field: str) -> str:
+    arguments: Mapping[str, Any] = getattr(spec, f"{field}_kwargs")
+    told = ", ".join(f"{key}={value!r}" for key, value in sorted(arguments.items()))
+    return f"{getattr(spec, field)}({told})" if told else str(getattr(spec, field))
+
+
+def _pairs(field: str, before: Any, after: Any) -> list[tuple[str, str]]:
+    if field == "agent_params":
+        before, after = (
+            {f"{agent}'s {name}": value for agent, params in side.items() for name, value in params.items()}
+            for side in (before, after)
+        )
+    if field not in _ENTRIES:
+        return [(_told(field, before), _told(field, after))]
+    with_it, without_it = _ENTRIES[field]
+    names = [
+        name for name in {**before, **after} if name not in before or name not in after or before[name] != after[name]
+    ]
+
+    def told(side: Mapping[str, Any], name: str) -> str:
+        return with_it.format(name, _text(side[name])) if name in side else without_it.format(name)
+
+    return [(told(before, name), told(after, name)) for name in names]
+
+
+_ENTRIES = {
+    "fixed": ("{} fixed to {}", "{} not fixed"),
+    "env_kwargs": ("{}={} for the environment", "no {} for the environment"),
+    "params": ("{} out of {}", "{} not searched"),
+    "agent_params": ("{} {}", "{} as usual"),
+    "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
+}
+"""Field that is a table -> how an entry of it is told, and how it is told that there is none."""
+
+_PLURALS = ("seeds", "agents", "steps", "episodes")
+
+
+def _budget(spec: StudySpec) -> str:
+    return f"{spec.budget:,} {'environment steps' if spec.env_steps is not None else 'episodes'}"
+
+
+def _told(field: str, value: Any) -> str:
+    words = {"env": "the environment", "kind": "the question", "metric": "the metric"}
+    if field == "max_episode_steps":
+        return "the environment's own step limit" if value is None else f"at most {value:,} steps an episode"
+    if field == "wrappers":
+        return f"the wrappers {', '.join(value)}" if value else "no wrappers"
+    return f"{words.get(field, field)} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, FloatRange | IntRange):
+        ends = [re.sub(r"e([+-])0+", r"e\1", f"{end:g}") for end in (value.low, value.high)]  # 1e-5, not 1e-05
+        return ":".join([*ends, *(["log"] if value.log else [])])
+    if isinstance(value, Choice):
+        return _text(value.values)
+    if isinstance(value, Fixed):
+        return _text((value.value,))
+    return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,143 @@
+"""Plans: parameter sets to run in order. Pure functions over rows, a row being one parameter set."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from studies.errors import StudyError, nearest
+from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, Json, Space, settle
+
+Row = Mapping[str, Json]
+
+_MAX_GRID = 100_000
+
+
+def row_key(row: Row) -> str:
+    """Returns a text that two rows share exactly when they ask for the same parameters."""
+    return json.dumps(dict(row), sort_keys=True)
+
+
+def pending_rows(plan: Sequence[Row], done: Iterable[Row]) -> list[dict[str, Json]]:
+    """Returns the planned rows that are still to run, in the plan's order.
+
+    Args:
+        plan: All rows. One that occurs twice is to be run twice.
+        done: Rows that need no further run.
+    """
+    left = Counter(row_key(row) for row in done)
+    pending = []
+    for row in plan:
+        key = row_key(row)
+        if left[key]:
+            left[key] -= 1
+        else:
+            pending.append(dict(row))
+    return pending
+
+
+def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str, Space]:
+    """Returns spaces for the planned parameters that no space was given for.
+
+    Numbers get the range that they span, logarithmic if they are positive, so that a longer plan can continue the
+    study; anything else is a choice of the planned values.
+    """
+    spaces: dict[str, Space] = {}
+    for name in sorted({name for row in rows for name in row} - set(known)):
+        values = [row[name] for row in rows if name in row]
+        distinct = [value for index, value in enumerate(values) if value not in values[:index]]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
+        if not numeric or not all(math.isfinite(value) for value in distinct):
+            spaces[name] = Choice(values=tuple(distinct))
+        elif len(distinct) == 1:
+            spaces[name] = Fixed(value=distinct[0])
+        else:
+            low, high = min(distinct), max(distinct)
+            log = low > 0
+            if all(isinstance(value, int) for value in distinct):
+                spaces[name] = IntRange(low, high, log=log)
+            else:
+                spaces[name] = FloatRange(float(low), float(high), log=log)
+    return spaces
+
+
+def settled_rows(rows: Sequence[Row], spaces: Mapping[str, Space]) -> tuple[dict[str, Json], ...]:
+    """Returns the rows with every value checked against its space and in the space's own type.
+
+    Raises:
+        StudyError: Naming the trial, the parameter and the value that lies outside.
+    """
+    settled = []
+    for number, row in enumerate(rows):
+        if not row:
+            raise StudyError(f"planned trial {number} is empty: give it at least one parameter.")
+        try:
+            settled.append({name: _settle(name, spaces[name], value) for name, value in row.items()})
+        except StudyError as error:
+            raise StudyError(f"planned trial {number}, {error}") from None
+    return tuple(settled)
+
+
+def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: int) -> tuple[dict[str, Json], ...]:
+    """Returns every combination of a space's values, in an order that depends on `seed` only.
+
+    The order is shuffled so that a study that stops early has seen the whole space thinly, not one corner of it.
+
+    Args:
+        spaces: The search space.
+        options: `points` (at least 2): how many values of each `FloatRange` without a step are taken, both ends
+            included, evenly spaced (in the logarithm where the range is logarithmic).
+        seed: The study's seed.
+
+    Raises:
+        StudyError: If a range has no finite number of values and `points` is not given, or the grid is enormous.
+    """
+    unknown = sorted(set(options) - {"points"})
+    if unknown:
+        raise StudyError(f"the grid sampler has no argument {unknown[0]!r}. {nearest(unknown[0], ['points'])}")
+    points = options.get("points")
+    if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
+        raise StudyError(f"points is {points!r}: give a whole number from 2.")
+    axes = {name: _axis(name, space, points) for name, space in sorted(spaces.items())}
+    size = math.prod(len(axis) for axis in axes.values())
+    if size > _MAX_GRID:
+        raise StudyError(
+            f"the grid has {size} points: use fewer values or a sampler such as tpe (at most {_MAX_GRID})."
+        )
+    rows = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    random.Random(seed).shuffle(rows)
+    return tuple(row for row in rows if row)
+
+
+def _settle(name: str, space: Space, value: Json) -> Json:
+    try:
+        return settle(space, value)
+    except StudyError as error:
+        raise StudyError(f"{name}: {error}") from None
+
+
+def _axis(name: str, space: Space, points: int | None) -> list[Json]:
+    if isinstance(space, Choice):
+        return list(space.values)
+    if isinstance(space, Fixed):
+        return [space.value]
+    if isinstance(space, IntRange):
+        return list(range(space.low, space.high + 1, space.step or 1))
+    if space.step is not None:
+        count = round((space.high - space.low) / space.step)
+        return [*(space.low + index * space.step for index in range(count)), space.high]
+    if points is None:
+        raise StudyError(
+            f"{name} ranges over all numbers from {space.low} to {space.high}, which is no grid: give it a step, list "
+            "its values, or set sampler_kwargs points."
+        )
+    inner = range(1, points - 1)
+    if space.log:
+        ratio = space.high / space.low
+        return [space.low, *(space.low * ratio ** (index / (points - 1)) for index in inner), space.high]
+    span = space.high - space.low
+    return [space.low, *(space.low + span * index / (points - 1) for index in inner), space.high]

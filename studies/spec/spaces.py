@@ -1,0 +1,367 @@
+"""What a hyperparameter may be: a range, a choice or one fixed value; read from TOML, Python or a flag."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, model_validator
+
+from studies.errors import StudyError, nearest
+from studies.spec.checked_model import CheckedModel
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+LARGEST = 2**63 - 1
+"""The largest whole number that databases keep."""
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list or dict of them."""
+
+
+class FloatRange(CheckedModel):
+    """Every real number from `low` to `high`, both included.
+
+    Args:
+        low: The smallest value.
+        high: The largest value, above `low`.
+        log: Whether equal ratios, not equal differences, are equally likely. Needs `low > 0`. Defaults to `False`.
+        step: Only `low`, `low + step`, ... are allowed. Not together with `log`. Defaults to `None`.
+
+    Raises:
+        StudyError: If the numbers contradict each other or are not finite.
+    """
+
+    type: Literal["float"] = "float"
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def __init__(self, low: float, high: float, log: bool = False, step: float | None = None, **extra: Any) -> None:
+        super().__init__(low=low, high=high, log=log, step=step, **extra)
+
+    @model_validator(mode="after")
+    def _check(self) -> FloatRange:
+        _check_range(self.low, self.high, self.log, self.step)
+        return self
+
+
+class IntRange(CheckedModel):
+    """Every whole number from `low` to `high`, both included.
+
+    Args:
+        low: The smallest value.
+        high: The largest value, above `low`.
+        log: Whether equal ratios are equally likely. Needs `low >= 1`. Defaults to `False`.
+        step: Only `low`, `low + step`, ... are allowed. Not together with `log`. Defaults to `None`, which is 1.
+
+    Raises:
+        StudyError: If the numbers contradict each other or are not whole.
+    """
+
+    type: Literal["int"] = "int"
+    low: int
+    high: int
+    log: bool = False
+    step: int | None = None
+
+    def __init__(self, low: int, high: int, log: bool = False, step: int | None = None, **extra: Any) -> None:
+        super().__init__(low=low, high=high, log=log, step=step, **extra)
+
+    @model_validator(mode="after")
+    def _check(self) -> IntRange:
+        _check_range(self.low, self.high, self.log, self.step)
+        return self
+
+
+class Choice(CheckedModel):
+    """One out of a few values, without an order.
+
+    Args:
+        values: The values, at least one, all different, each a JSON value. `1`, `1.0` and `True` count as equal,
+            because storages cannot tell them apart.
+
+    Raises:
+        StudyError: If there is no value, two are equal or one is not JSON.
+    """
+
+    type: Literal["choice"] = "choice"
+    values: tuple[Json, ...]
+
+    def __init__(self, values: Any, **extra: Any) -> None:
+        super().__init__(values=values, **extra)
+
+    @model_validator(mode="after")
+    def _check(self) -> Choice:
+        if not self.values:
+            raise StudyError("a choice without values was given: give at least one value.")
+        for index, value in enumerate(self.values):
+            check_json(value)
+            if encode(value) in [encode(other) for other in self.values[:index]]:
+                raise StudyError(f"the choice {list(self.values)!r} has {value!r} twice: give each value once.")
+        return self
+
+
+class Fixed(CheckedModel):
+    """One value that every trial gets.
+
+    Args:
+        value: A JSON value.
+
+    Raises:
+        StudyError: If the value is not JSON.
+    """
+
+    type: Literal["fixed"] = "fixed"
+    value: Json
+
+    def __init__(self, value: Any, **extra: Any) -> None:
+        super().__init__(value=value, **extra)
+
+    @model_validator(mode="after")
+    def _check(self) -> Fixed:
+        check_json(self.value)
+        return self
+
+
+Space = FloatRange | IntRange | Choice | Fixed
+"""What one hyperparameter may be."""
+
+
+def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = None) -> Space:
+    """Reads a space from what a person writes in TOML, in Python or after `--param name=`.
+
+    Args:
+        value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice);
+            a mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
+            `"a:b:log"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed).
+        log: Whether a range that does not say so itself is logarithmic. Defaults to `None`, which is no.
+        integer: `True` asks for whole numbers, `False` for real ones. Defaults to `None`: whole if both ends are
+            written as whole numbers.
+
+    Returns:
+        The space.
+
+    Raises:
+        StudyError: If the value is none of these or contradicts itself.
+    """
+    if isinstance(value, FloatRange | IntRange | Choice | Fixed):
+        return value
+    if isinstance(value, str):
+        return _parse_text(value, log, integer)
+    if isinstance(value, list | tuple):
+        return Choice(values=tuple(value))
+    if isinstance(value, Mapping):
+        return _parse_mapping(value, log, integer)
+    if value is None or isinstance(value, bool | int | float):
+        return Fixed(value=value)
+    raise StudyError(
+        f"{value!r} ({type(value).__name__}) is not a search space: give a number, text, a list of choices, "
+        "'low:high', or a table with low and high."
+    )
+
+
+SpaceField = Annotated[Space, BeforeValidator(parse_space)]
+"""A pydantic field that takes everything `parse_space` takes."""
+
+
+def distribution(space: Space) -> BaseDistribution:
+    """Returns the Optuna distribution of a space.
+
+    A fixed number is a range without width, not a choice: Optuna lets ranges grow within a study, but not choices, and
+    a plan of one learning rate may get a second one. Positive planned numbers are on a log axis for the same reason
+    (`studies.spec.plan.inferred_spaces`).
+    """
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(space, FloatRange):
+        return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
+    if isinstance(space, IntRange):
+        return IntDistribution(space.low, space.high, log=space.log, step=space.step or 1)
+    if isinstance(space, Choice):
+        return CategoricalDistribution([encode(value) for value in space.values])
+    value = space.value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return CategoricalDistribution([encode(value)])
+    if isinstance(value, int):
+        return IntDistribution(value, value, log=value > 0)
+    return FloatDistribution(value, value, log=value > 0)
+
+
+def encode(value: Json) -> bool | int | float | str | None:
+    """Returns a parameter value as Optuna keeps it: lists and tables, such as layer sizes, as JSON text."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | tuple | dict) else value
+
+
+def decode_params(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Json]:
+    """Returns a trial's parameters as they were given, undoing `encode`.
+
+    Args:
+        params: Parameters as an Optuna trial has them.
+        spaces: The study's search space.
+    """
+    decoded = dict(params)
+    for name, value in params.items():
+        space = spaces.get(name)
+        if isinstance(space, Choice | Fixed) and isinstance(value, str):
+            values = space.values if isinstance(space, Choice) else (space.value,)
+            decoded[name] = next((given for given in values if encode(given) == value), value)
+    return decoded
+
+
+def settle(space: Space, value: Json) -> Json:
+    """Checks that a planned value lies in a space and returns it with the space's own type.
+
+    Args:
+        space: What the hyperparameter may be.
+        value: A planned value. The ends of a range are met to one part in 10^9, because a grid's last point is often
+            computed.
+
+    Returns:
+        The value: a float in a `FloatRange`, an int in an `IntRange`, otherwise the space's own equal value.
+
+    Raises:
+        StudyError: If the value lies outside.
+    """
+    if isinstance(space, Choice | Fixed):
+        values = space.values if isinstance(space, Choice) else (space.value,)
+        for allowed in values:
+            if allowed == value:
+                return allowed
+        raise StudyError(f"{value!r} is not one of {list(values)!r}: add it to the space or take it out of the trials.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StudyError(f"{value!r} is not a number between {space.low} and {space.high}.")
+    slack = 1e-9 * max(abs(space.low), abs(space.high))
+    if not space.low - slack <= value <= space.high + slack:
+        raise StudyError(f"{value!r} is outside {space.low}:{space.high}: widen the space or take the value out.")
+    if isinstance(space, IntRange):
+        if int(value) != value:
+            raise StudyError(f"{value!r} is not a whole number between {space.low} and {space.high}.")
+        return int(value)
+    return float(value)
+
+
+def check_json(value: Json) -> None:
+    """Raises `StudyError` unless `value` survives JSON unchanged (no NaN, no infinity, no object of a class)."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise StudyError(
+            f"{value!r} cannot be kept in a study ({error}): give None, a bool, a finite number, text, or lists and "
+            "tables of these."
+        ) from None
+    if isinstance(value, dict) and json.loads(text).keys() != value.keys():
+        raise StudyError(f"{value!r} has keys that are not text: give text keys.")
+
+
+def _check_range(low: float, high: float, log: bool, step: float | None) -> None:
+    for end in (low, high):
+        if isinstance(end, int) and abs(end) > LARGEST:
+            raise StudyError(f"{low}:{high} has {end}: whole numbers go up to {LARGEST}.")
+    if not low < high:
+        raise StudyError(f"low is {low} and high is {high}: low must be below high; for one value give just the value.")
+    if log and low <= 0:
+        raise StudyError(f"low is {low} in a logarithmic range: it must be above 0.")
+    if step is None:
+        return
+    if log:
+        raise StudyError(f"step is {step} in a logarithmic range: leave one of them out.")
+    if step <= 0:
+        raise StudyError(f"step is {step}: it must be above 0.")
+    # Decimal, because 0.3 - 0.1 is not 2 * 0.1 in binary and Optuna would quietly move the end of the range.
+    span, stride = Decimal(str(high)) - Decimal(str(low)), Decimal(str(step))
+    if span % stride:
+        reachable = Decimal(str(low)) + span // stride * stride
+        raise StudyError(f"steps of {step} from {low} do not meet {high}: the last step lands on {reachable}, use it.")
+
+
+def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
+    parts = [part.strip() for part in text.split(":")]
+    ends = [_number(part) for part in parts[:2]]
+    if len(parts) > 1 and any(end is not None for end in ends):
+        if len(parts) > 3 or any(end is None for end in ends) or (len(parts) == 3 and parts[2] != "log"):
+            raise StudyError(f"{text!r} is not a range: write 'low:high' or 'low:high:log', such as 1e-5:1e-1:log.")
+        whole = all(isinstance(end, int) for end in ends)
+        return _range(ends[0], ends[1], None, log=len(parts) == 3 or bool(log), whole=whole, integer=integer)
+    if "," in text:
+        try:
+            items = json.loads(f"[{text}]")
+        except json.JSONDecodeError:
+            # A comma inside parentheses belongs to an optimizer's arguments.
+            items = [_scalar(item.strip()) for item in re.split(r",(?![^()]*\))", text)]
+        if any(item == "" for item in items):
+            raise StudyError(f"{text!r} has an empty choice: write values with one comma between them.")
+        return Choice(values=tuple(items)) if len(items) > 1 else Fixed(value=items[0])
+    return Fixed(value=_scalar(text.strip()))
+
+
+def _parse_mapping(table: Mapping[str, Any], log: bool | None, integer: bool | None) -> Space:
+    kind = table.get("type")
+    if kind not in (None, "float", "int", "choice", "fixed"):
+        raise StudyError(f"type is {kind!r}. {nearest(str(kind), ('float', 'int', 'choice', 'fixed'))}")
+    for key, allowed in (("choices", Choice), ("values", Choice), ("value", Fixed)):
+        if key in table:
+            _only(table, {key, "type"})
+            if allowed is Fixed:
+                return Fixed(value=table[key])
+            if not isinstance(table[key], list | tuple):
+                raise StudyError(f"{key} is {table[key]!r}: give a list.")
+            return Choice(values=tuple(table[key]))
+    _only(table, {"low", "high", "log", "step", "type"})
+    low, high, step = table.get("low"), table.get("high"), table.get("step")
+    for key, number in (("low", low), ("high", high), ("step", step)):
+        if number is None and key == "step":
+            continue
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise StudyError(f"{key} is {number!r}: a range needs a number there, such as {{low = 1e-5, high = 0.1}}.")
+    if not isinstance(table.get("log", False), bool):
+        raise StudyError(f"log is {table['log']!r}: give true or false.")
+    whole = all(isinstance(number, int) for number in (low, high, step) if number is not None)
+    if kind is not None:
+        integer = kind == "int"
+    return _range(low, high, step, log=table.get("log", bool(log)), whole=whole, integer=integer)
+
+
+def _only(table: Mapping[str, Any], allowed: set[str]) -> None:
+    unknown = [key for key in table if key not in allowed]
+    if unknown:
+        raise StudyError(f"unknown key {unknown[0]!r} in a search space. {nearest(unknown[0], allowed)}")
+
+
+def _range(low: Any, high: Any, step: Any, *, log: bool, whole: bool, integer: bool | None) -> Space:
+    if not all(math.isfinite(number) for number in (low, high, step or 0)):
+        raise StudyError(f"{low}:{high} is not a range: give finite numbers.")
+    if integer or (integer is None and whole):
+        fractional = [number for number in (low, high, step) if number is not None and int(number) != number]
+        if fractional:
+            raise StudyError(f"{fractional[0]} is not whole: this hyperparameter takes whole numbers.")
+        return IntRange(int(low), int(high), log=log, step=None if step is None else int(step))
+    return FloatRange(float(low), float(high), log=log, step=None if step is None else float(step))
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _scalar(text: str) -> Json:
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise StudyError(f"{text[:50]!r}... is nested too deeply: give a value, or a list.") from None
+    except ValueError:
+        number = _number(text)  # JSON refuses 1. and .5, people write them
+        return text if number is None or not math.isfinite(number) else number
+    return text if isinstance(value, float) and not math.isfinite(value) else value

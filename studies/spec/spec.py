@@ -1,0 +1,339 @@
+"""A study as data: what is searched, on what, with which budget. Made in Python, from TOML or by the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from studies.defaults import DEFAULT_STORAGE
+from studies.errors import StudyError
+from studies.scheduling.pruners import check_pruner_name
+from studies.scheduling.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
+from studies.spec.checked_model import CheckedModel
+from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
+from studies.spec.redaction import redacted
+from studies.spec.spaces import LARGEST, Choice, Json, Space, SpaceField, check_json
+from studies.words import class_or_id
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_seeds(value: Any) -> Any:
+    """A count stands for the first so many seeds: 3 for 0, 1, 2."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if not 1 <= value <= MOST_SEEDS:
+        raise StudyError(f"{value} is no number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds.")
+    return tuple(range(value))
+
+
+def _as_one_spelling(value: Any) -> Any:
+    """`None` and `Mirrored: 2` are `none` and `mirrored:2`."""
+    return "".join(value.split()).lower() if isinstance(value, str) else value
+
+
+def default_name(kind: str, agents: Sequence[str], env: str) -> str:
+    """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
+    return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
+
+
+LARGEST_SEED = 2**32 - 1
+"""The largest seed of samplers."""
+
+MOST_SEEDS, MOST_PROCESSES, MOST_PLANNED = 10_000, 1024, 100_000
+"""The most seeds of a trial, processes of a study, trials of a plan: beyond, a number was mistyped."""
+
+Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
+Text = Annotated[str, Field(min_length=1, max_length=400)]
+
+IDENTITY_FIELDS = (
+    "kind",
+    "agents",
+    "agent_params",
+    "agent_weights",
+    "env",
+    "env_kwargs",
+    "wrappers",
+    "max_episode_steps",
+    "params",
+    "fixed",
+    "seeds",
+    "env_steps",
+    "episodes",
+    "metric",
+    "callbacks",
+)
+"""The fields that make trials comparable. A study is continued only with all of them unchanged."""
+
+
+class StudySpec(CheckedModel):
+    """What a study searches and how. It holds data only, so it travels through files, processes and storages.
+
+    Args:
+        name: The study's name. A study that exists under this name is continued, with the planned trials of both.
+        storage: Where the study lives: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a
+            path ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
+        agents: Labels of the agents. With more than one, `agent` is searched as a choice.
+        agent_params: Label of an agent -> hyperparameters that it sets otherwise than its class does by itself.
+            Defaults to none.
+        agent_weights: Label of an agent -> digest of the weights that it starts from, where it was given trained.
+            Defaults to none.
+        env: Gymnasium environment id, `module:Class` or `file.py:Class`.
+        env_kwargs: Arguments of the environment. Defaults to none.
+        wrappers: What is put around the environment, the first one innermost: names of Gymnasium's wrappers,
+            `module:Class` or `file.py:Class`, with arguments, such as `FrameStackObservation:stack_size=4`. Defaults
+            to none.
+        max_episode_steps: Episodes are truncated after so many steps, at least 1. Defaults to `None`: the limit that
+            the environment is registered with.
+        vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`, which knows `dummy` and
+            `subproc` as other names of `sync` and `async`). Defaults to `auto`.
+        params: What is searched: hyperparameter name to space (see `studies.spec.spaces.parse_space` for the short
+            forms).
+        fixed: What every trial sets to the same value. Defaults to none.
+        trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
+            in `params` gets a space that spans the planned values. Defaults to none.
+        callbacks: What makes the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
+        first: Parameter sets that are tried before the sampler proposes any; what one leaves out is proposed. Not with
+            a plan or a grid. Defaults to none.
+        n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
+            length. Defaults to `20`.
+        seeds: Every trial trains once with each; distinct, from 0. A number is how many, up to 10,000. Defaults to
+            `(0, 1, 2)`.
+        env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
+        episodes: Budget of each seed of a trial in episodes, at least 1.
+        horizon: Environment steps of the long run that the pick is for, at least 1; learning rates are corrected for
+            that, where it is not as long as the study's own runs. Only with `env_steps`. Defaults to `None`: as long as
+            these.
+        n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
+        metric: `return` is maximised, `loss` is minimised. Defaults to `return`.
+        sampler: Name of a sampler (`studies.scheduling.samplers`). Defaults to `tpe`.
+        sampler_kwargs: The sampler's arguments. Defaults to none.
+        pruner: Name of a pruner (`studies.scheduling.pruners`). Defaults to `median`.
+        pruner_kwargs: The pruner's arguments. Defaults to none.
+        confirm: How many of the best trials are run again on further seeds when the search is done, from 0. Defaults to
+            `3`.
+        confirm_seeds: How many further seeds, 1 to 10,000. Defaults to `5`.
+        executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
+            another in this process), or `ray` (one a process of a Ray cluster). Defaults to `auto`: populations where
+            every agent can be trained in one, else processes.
+        trial_cpus: CPUs that a trial asks a Ray cluster for, above 0. Defaults to `None`: one.
+        trial_memory_gb: Gigabytes that a trial asks a Ray cluster for, above 0. Defaults to `None`: it does not say.
+        n_jobs: Processes at the same time, 1 to 1024. Defaults to `None`: as many as there are cores and as pay.
+        population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
+            as many as fit into memory, up to 64.
+        strategy: On how many devices or processes each run learns (`agents.distributed.strategies`): `none`,
+            `one-device`, `mirrored`, `multi-worker-mirrored` or `parameter-server`; `mirrored:4` for four replicas.
+            Runs with a strategy have processes of their own. Defaults to `none`.
+        seed: Seed of the sampler, from 0 to 2^32 - 1. Defaults to `0`.
+        max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
+        checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
+            is killed; less often where that would cost more than 2% of the time. 0 for never. Defaults to `60`.
+        hang_seconds: A run whose environment or agent does not come back for so long has failed; 0 for never. Defaults
+            to `600`.
+        kind: Which question the study answers. Defaults to `tune`.
+
+    Raises:
+        StudyError: Naming every wrong field, the value given and what is allowed.
+    """
+
+    name: Text
+    storage: Text = DEFAULT_STORAGE
+    agents: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    agent_params: dict[str, dict[str, Json]] = Field(default_factory=dict)
+    agent_weights: dict[str, str] = Field(default_factory=dict)
+    env: Text
+    env_kwargs: dict[str, Json] = Field(default_factory=dict)
+    wrappers: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    max_episode_steps: Count | None = None
+    vectorization: Text = "auto"
+    params: dict[str, SpaceField] = Field(default_factory=dict)
+    fixed: dict[str, Json] = Field(default_factory=dict)
+    callbacks: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    trials: Annotated[tuple[dict[str, Json], ...], Field(max_length=MOST_PLANNED)] = ()
+    first: tuple[dict[str, Json], ...] = ()
+    n_trials: Count = 20
+    seeds: Annotated[
+        tuple[Annotated[int, Field(strict=True, ge=0, le=LARGEST)], ...],
+        BeforeValidator(_as_seeds),
+        Field(min_length=1, max_length=MOST_SEEDS),
+    ] = (0, 1, 2)
+    env_steps: Count | None = None
+    episodes: Count | None = None
+    horizon: Count | None = None
+    n_reports: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
+    metric: Literal["return", "loss"] = "return"
+    sampler: Annotated[str, BeforeValidator(check_sampler_name)] = "tpe"
+    sampler_kwargs: dict[str, Json] = Field(default_factory=dict)
+    pruner: Annotated[str, BeforeValidator(check_pruner_name)] = "median"
+    pruner_kwargs: dict[str, Json] = Field(default_factory=dict)
+    confirm: Annotated[int, Field(strict=True, ge=0, le=LARGEST)] = 3
+    confirm_seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)] = 5
+    executor: Literal["auto", "population", "process", "inline", "ray"] = "auto"
+    trial_cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    trial_memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    n_jobs: Annotated[int, Field(strict=True, ge=1, le=MOST_PROCESSES)] | None = None
+    population: Count | None = None
+    strategy: Annotated[Text, BeforeValidator(_as_one_spelling)] = "none"
+    seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] = 0
+    max_failures_in_a_row: Count = 3
+    checkpoint_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
+    hang_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
+    kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What was set, without the storage's password; planned trials by their number."""
+        for name, value in super().__repr_args__():
+            if name in self.model_fields_set and name != "trials":
+                yield name, redacted(value) if name == "storage" else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_planned_trials(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("trials") and "n_trials" not in data:
+            return {**data, "n_trials": len(data["trials"])}
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> StudySpec:
+        if (self.env_steps is None) == (self.episodes is None):
+            given = "both" if self.env_steps is not None else "neither"
+            raise StudyError(f"{given} of env_steps and episodes was given: give exactly one as each seed's budget.")
+        if self.horizon is not None and self.env_steps is None:
+            raise StudyError(
+                f"horizon is {self.horizon} environment steps, but the budget is in episodes: give env_steps instead."
+            )
+        for name, values in (("agents", self.agents), ("seeds", self.seeds)):
+            if len(set(values)) != len(values):
+                raise StudyError(f"{name} is {list(values)}: give each one once.")
+        for field in ("agent_params", "agent_weights"):
+            strange = sorted(set(getattr(self, field)) - set(self.agents))
+            if strange:
+                raise StudyError(f"{field} has {strange[0]!r}, which is no agent of the study: {list(self.agents)}.")
+        for field in ("agent_params", "env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
+            for key, value in getattr(self, field).items():
+                try:
+                    check_json(value)
+                except StudyError as error:
+                    raise StudyError(f"{field}.{key}: {error}") from None
+        both = sorted(set(self.fixed) & {*self.params, *(key for row in self.trials for key in row)})
+        if both:
+            raise StudyError(f"{both[0]!r} is both searched and fixed: leave one of them out.")
+        self._check_agent_param()
+        self._check_places()
+        # The plan is kept with the spaces' own types (1 becomes 1.0 in a FloatRange), so that a row read back from
+        # a storage equals the row that was planned. The model is frozen, hence object.__setattr__.
+        object.__setattr__(self, "trials", settled_rows(self.trials, self.search_space()))
+        if self.trials and self.n_trials != len(self.trials):
+            raise StudyError(f"n_trials is {self.n_trials} with a plan of {len(self.trials)} trials: leave it out.")
+        self._check_first()
+        if canonical_sampler_name(self.sampler) in GRID_SAMPLERS:
+            self.plan()  # an impossible grid is refused here, where it was written
+        return self
+
+    def _check_first(self) -> None:
+        strange = sorted({key for row in self.first for key in row} - set(self.search_space()))
+        if strange:
+            raise StudyError(f"first has {strange[0]!r}, which is not searched: take it out, or give it a space.")
+        if self.first and (self.trials or canonical_sampler_name(self.sampler) in GRID_SAMPLERS):
+            raise StudyError("first is for samplers, and this study has a plan: leave it out.")
+        object.__setattr__(self, "first", settled_rows(self.first, self.search_space()))
+
+    def _check_places(self) -> None:
+        for name in ("trial_cpus", "trial_memory_gb"):
+            if getattr(self, name) is not None and self.executor != "ray":
+                raise StudyError(f"{name} is what a trial asks a Ray cluster for: use the executor 'ray' with it.")
+        if self.strategy == "none" or self.executor in ("auto", "process", "ray"):
+            return
+        why = {
+            "population": "the members of a population learn one after another in one compiled call",
+            "inline": "its devices must be chosen before TensorFlow begins its work, which it has in this process",
+        }
+        raise StudyError(
+            f"strategy is {self.strategy!r} with the executor {self.executor!r}, but {why[self.executor]}: use the "
+            "executor 'process', or leave the executor out."
+        )
+
+    def _check_agent_param(self) -> None:
+        if len(self.agents) > 1 and any("agent" not in row for row in self.trials):
+            raise StudyError(f"a planned trial does not say its agent: give 'agent' as one of {list(self.agents)}.")
+        searched = self.params.get("agent")
+        if isinstance(searched, Choice) and set(searched.values) != set(self.agents):
+            raise StudyError(f"agent is searched over {list(searched.values)} but agents is {list(self.agents)}.")
+        if len(self.agents) > 1 and "agent" in self.fixed:
+            raise StudyError(f"agent is fixed to {self.fixed['agent']!r} but agents is {list(self.agents)}.")
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """Optuna's direction: returns are maximised, losses minimised."""
+        return "maximize" if self.metric == "return" else "minimize"
+
+    @property
+    def budget(self) -> int:
+        """Each seed's budget, in environment steps or in episodes, whichever was given."""
+        return self.env_steps if self.env_steps is not None else self.episodes or 1
+
+    @property
+    def report_marks(self) -> tuple[int, ...]:
+        """Where a trial reports: up to `n_reports` evenly spaced points of the budget, in its unit, its end included.
+
+        Trials that report at these marks are compared at equal points whatever their rollout lengths.
+        """
+        marks = {round(self.budget * (index + 1) / self.n_reports) for index in range(self.n_reports)}
+        return tuple(sorted(marks - {0}))
+
+    def search_space(self) -> dict[str, Space]:
+        """Returns every searched parameter's space: `params`, `agent` where there are several, and the plan's own."""
+        spaces: dict[str, Space] = dict(self.params)
+        if len(self.agents) > 1:
+            spaces.setdefault("agent", Choice(values=self.agents))
+        return {**spaces, **inferred_spaces(self.trials, known=spaces)}
+
+    @property
+    def parameter_names(self) -> set[str]:
+        """The names of all searched parameters: the keys of `search_space`."""
+        several = ["agent"] if len(self.agents) > 1 else []
+        return {*self.params, *several, *(name for row in self.trials for name in row)}
+
+    def plan(self) -> tuple[dict[str, Json], ...]:
+        """Returns the parameter sets to run in order: the explicit ones or a grid's; empty for any other sampler."""
+        if self.trials or canonical_sampler_name(self.sampler) not in GRID_SAMPLERS:
+            return self.trials
+        return grid_rows(self.search_space(), self.sampler_kwargs, self.seed)[: self.n_trials]
+
+    def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
+        """Returns the same study with another explicit plan.
+
+        Raises:
+            StudyError: If a row does not fit.
+        """
+        return StudySpec.from_json_dict({**self.to_json_dict(), "trials": tuple(trials), "n_trials": len(trials)})
+
+    def to_json_dict(self) -> dict[str, Json]:
+        """Returns the spec as JSON values; `from_json_dict` gives an equal spec back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json_dict(cls, data: Mapping[str, Json]) -> StudySpec:
+        """Reads what `to_json_dict` returned.
+
+        Raises:
+            StudyError: If a key is unknown, missing or wrong.
+        """
+        return cls(**data)
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str]) -> StudySpec:
+        """Reads a spec from a TOML file, with tables `[params]`, `[fixed]`, `[env_kwargs]`, `[[trials]]` and so on.
+
+        Raises:
+            StudyError: If the file cannot be read or a key is unknown or mistyped; names the file, the key, its line
+                and, for an unknown key, the nearest one.
+        """
+        from studies.spec.spec_file import read_spec
+
+        return read_spec(path, cls)

@@ -1,0 +1,147 @@
+"""Reading a study from TOML, with errors that name the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from studies.errors import StudyError
+from studies.spec.checked_model import mistakes
+
+if TYPE_CHECKING:
+    from studies.spec.spec import StudySpec
+
+Location = tuple[int | str, ...]
+"""Keys from the outside in, such as `("params", "gamma")`; () for the file as a whole."""
+
+Mistake = tuple[Location, str]
+
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
+_PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """A study's TOML file, read but not understood yet.
+
+    Attributes:
+        path: Where it is.
+        data: What is in it.
+        lines: Dotted key -> the line where it is written.
+    """
+
+    path: Path
+    data: dict[str, Any]
+    lines: Mapping[str, int]
+
+    def error(self, mistakes: Iterable[Mistake]) -> StudyError:
+        """Returns the error that tells all mistakes in the order of their lines, a line each."""
+        found = sorted((self._line(location), sentence) for location, sentence in mistakes)
+        return StudyError(
+            "\n".join(f"{self.path}{f', line {line}' if line else ''}: {sentence}" for line, sentence in found)
+        )
+
+    def _line(self, location: Location) -> int:
+        """The line of the longest beginning of a location that is written in the file, 0 if there is none."""
+        parts = [str(part) for part in location]
+        keys = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return next((self.lines[key] for key in keys if key in self.lines), 0)
+
+
+def read_file(path: str | PathLike[str]) -> StudyFile:
+    """Reads a TOML file.
+
+    Raises:
+        StudyError: If the file cannot be read or is not TOML.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StudyError(f"there is no file {str(file)!r}: give the path of a study's TOML file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{str(file)!r} cannot be read as text: {error}") from None
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise StudyError(f"{file} is nested too deeply: write values, lists and tables of these.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{file}: not valid TOML: {error}") from None
+    return StudyFile(file, data, key_lines(text))
+
+
+def spec_of(file: StudyFile, spec_class: type[StudySpec]) -> tuple[StudySpec | None, list[Mistake]]:
+    """Returns the study that a file describes, or None and what is wrong with it."""
+    try:
+        # __pydantic_validator__ skips StudySpec.__init__, which would have turned the error into a sentence already,
+        # without the places that only this function needs.
+        instance = spec_class.__new__(spec_class)
+        spec_class.__pydantic_validator__.validate_python(file.data, self_instance=instance)
+    except ValidationError as error:
+        return None, mistakes(error, spec_class)
+    return instance, []
+
+
+def read_spec(path: str | PathLike[str], spec_class: type[StudySpec]) -> StudySpec:
+    """Reads a spec from a TOML file.
+
+    Args:
+        path: The file.
+        spec_class: The class to build, `StudySpec`.
+
+    Raises:
+        StudyError: If the file cannot be read, is not TOML, or has unknown or mistyped keys; names the file and for
+            each mistake its key, its line and, for an unknown key, the nearest one.
+    """
+    file = read_file(path)
+    spec, found = spec_of(file, spec_class)
+    if spec is None:
+        raise file.error(found)
+    return spec
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Returns the line, from 1, where each dotted key of a TOML text is written.
+
+    `tomllib` throws line numbers away. This reads only headers and the beginnings of `key =` lines, which is all that
+    an error message needs; text inside multi-line strings is skipped.
+    """
+    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    prefix: list[str] = []
+    closing: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if closing is not None:
+            closing = None if closing in line else closing
+            continue
+        header = _HEADER.match(line)
+        if header:
+            prefix = _parts(header[2])
+            name = ".".join(prefix)
+            if header[1] == "[[":
+                prefix = [*prefix, str(counts.get(name, 0))]
+                counts[name] = counts.get(name, 0) + 1
+            lines.setdefault(name, number)
+            lines.setdefault(".".join(prefix), number)
+            continue
+        key = _KEY.match(line)
+        if key:
+            parts = [*prefix, *_parts(key[1])]
+            for length in range(1, len(parts) + 1):
+                lines.setdefault(".".join(parts[:length]), number)
+        for quotes in ('"""', "'''"):
+            if line.count(quotes) % 2:
+                closing = quotes
+    return lines
+
+
+def _parts(dotted: str) -> list[str]:
+    return ["".join(groups) for groups in _PART.findall(dotted)]

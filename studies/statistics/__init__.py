@@ -1,0 +1,4 @@
+"""Statistics of returns: pure functions over numbers.
+
+No function here knows a study, a storage or a trial.
+"""

@@ -1,0 +1,222 @@
+"""Clients of `studies.servers.proxy`: every call has a deadline, Optuna's and ours share one channel."""
+
+from __future__ import annotations
+
+import json
+import socket
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import grpc
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import GrpcStorageProxy
+from optuna.storages._grpc.auto_generated import api_pb2_grpc
+from optuna.storages._grpc.client import GrpcClientCache
+
+from studies.database.episodes import EpisodeTable
+from studies.database.leases import Lease, LeaseTable
+from studies.database.names import StudyNames
+from studies.database.records import EpisodeRecord
+from studies.database.retries import StorageAwayError, trouble_of
+from studies.errors import StudyError
+from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
+from studies.storage.proxy_fences import client_fences
+from studies.storage.proxy_messages import PATH, UNLIMITED, decoded, encoded
+
+READY_SECONDS = 10.0
+"""How long a server may take to answer for the first time."""
+
+_RECONNECT_MS = 5_000
+"""How long a channel waits at most before it connects again."""
+
+
+class Proxy:
+    """A server of `studies.servers.proxy.make_proxy`, as its clients see it.
+
+    Args:
+        host: Its host.
+        port: Its port.
+        call_seconds: Returns how long a call may take at this moment.
+        tls: Whether to speak TLS with it (``grpcs://``). Defaults to `False`.
+
+    Raises:
+        StudyError: Nothing answers there, it is no such server, or it refuses the token of `FINDER_TOKEN`.
+    """
+
+    def __init__(self, host: str, port: int, call_seconds: Callable[[], float], *, tls: bool = False) -> None:
+        label = f"{'grpcs' if tls else 'grpc'}://{host}:{port}"
+        token = token_of_environment()
+        options = [*UNLIMITED, ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS)]
+        if tls:
+            credentials = grpc.ssl_channel_credentials(authority_of_environment())
+            bare = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
+        else:
+            bare = grpc.insecure_channel(f"{host}:{port}", options=options)
+        self._channel = grpc.intercept_channel(bare, _Sent(call_seconds, token), client_fences())
+        self._channel_call: Callable[[bytes], bytes] = self._channel.unary_unary(PATH)
+        try:
+            grpc.channel_ready_future(bare).result(timeout=min(READY_SECONDS, call_seconds()))
+            self._check(label)
+            self.optuna: GrpcStorageProxy = _OptunaProxy(host, port, self._channel)
+        except grpc.FutureTimeoutError:
+            self.close()
+            raise StudyError(_why_silent(label, host, port, tls)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def episodes(self) -> EpisodeTable:
+        """The episodes."""
+        return _RemoteEpisodes(self._call)
+
+    @property
+    def leases(self) -> LeaseTable:
+        """Who holds which trial."""
+        return _RemoteLeases(self._call)
+
+    @property
+    def names(self) -> StudyNames:
+        """The names of the studies."""
+        return _RemoteNames(self._call)
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._channel.close()
+
+    def _call(self, table: str, method: str, *arguments: Any) -> Any:
+        return decoded(json.loads(self._channel_call(json.dumps([table, method, encoded(arguments)]).encode())))
+
+    def _check(self, label: str) -> None:
+        """Calls the server once, so that one that refuses everything is found before a study is opened."""
+        try:
+            self._call("episodes", "count", "")
+        except grpc.RpcError as error:
+            trouble = trouble_of(error)
+            told = error.code().name if trouble is None else trouble.told
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise StorageAwayError(
+                    f"{label} is no storage of Finder ({told}): start one there with finder serve."
+                ) from None
+            raise StorageAwayError(f"{label} refuses the call ({told}).") from None
+
+
+class _OptunaProxy(GrpcStorageProxy):
+    """Optuna's client on a channel that is open."""
+
+    def __init__(self, host: str, port: int, channel: grpc.Channel) -> None:
+        self._given = channel
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            super().__init__(host=host, port=port)
+
+    def _setup(self) -> None:
+        self._channel = self._given
+        self._stub = api_pb2_grpc.StorageServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._cache = GrpcClientCache(self._stub)
+
+
+class _Details(NamedTuple):
+    """What a call is sent with, as gRPC's interceptors want it."""
+
+    method: str
+    timeout: float | None
+    metadata: Sequence[tuple[str, str]] | None
+    credentials: Any
+    wait_for_ready: bool | None
+    compression: Any
+
+
+class _Sent(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Sends every call with the token and a deadline: without one, a server that is stopped blocks it for ever."""
+
+    def __init__(self, call_seconds: Callable[[], float], token: str) -> None:
+        self._call_seconds = call_seconds
+        self._token = [("authorization", bearer(token))] if token else []
+
+    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+        """See `grpc.UnaryUnaryClientInterceptor`."""
+        sent = _Details(
+            details.method,
+            self._call_seconds(),
+            [*(details.metadata or ()), *self._token],
+            details.credentials,
+            details.wait_for_ready,
+            details.compression,
+        )
+        return continuation(sent, request)
+
+
+def _why_silent(label: str, host: str, port: int, tls: bool) -> str:
+    """Why a server did not answer the first call, and what to do."""
+    try:
+        socket.create_connection((host, port), timeout=1.0).close()
+    except OSError:
+        return f"nothing answers at {label}: start it with finder serve --host {host} --port {port}."
+    if tls:
+        return (
+            f"what listens at {host}:{port} does not answer over TLS: if finder serve runs there without --tls-cert, "
+            f"write grpc://; if its certificate is of your own making, set {AUTHORITY_VARIABLE} to that file."
+        )
+    return (
+        f"what listens at {host}:{port} does not answer: if finder serve runs there with --tls-cert, write grpcs://; "
+        f"if it was stopped, start it again."
+    )
+
+
+class _RemoteEpisodes(EpisodeTable):
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
+        if batch:
+            self._call("episodes", "add", study_name, batch)
+
+    def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
+        found: list[EpisodeRecord] = self._call("episodes", "curve", study_name, trial_number)
+        return found
+
+    def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
+        found: dict[int, list[EpisodeRecord]] = self._call("episodes", "curves", study_name)
+        return found
+
+    def count(self, study_name: str) -> int:
+        return int(self._call("episodes", "count", study_name))
+
+    def delete(self, study_name: str, trial_number: int | None = None) -> None:
+        self._call("episodes", "delete", study_name, trial_number)
+
+
+class _RemoteNames:
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def rename(self, study_id: int, name: str) -> None:
+        self._call("names", "rename", study_id, name)
+
+
+class _RemoteLeases:
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
+        return int(self._call("leases", "take", study, number, owner, seconds, instead_of))
+
+    def renew(self, study: str, owner: str, seconds: float) -> set[int]:
+        renewed: set[int] = self._call("leases", "renew", study, owner, seconds)
+        return renewed
+
+    def release(self, study: str, number: int, owner: str) -> bool:
+        return bool(self._call("leases", "release", study, number, owner))
+
+    def held(self, study: str) -> dict[int, Lease]:
+        held: dict[int, Lease] = self._call("leases", "held", study)
+        return held
+
+    def epochs(self, study: str) -> dict[int, int]:
+        epochs: dict[int, int] = self._call("leases", "epochs", study)
+        return epochs
+
+    def delete(self, study: str) -> None:
+        self._call("leases", "delete", study)

@@ -1,0 +1,54 @@
+"""What a server of `studies.servers.proxy` and its clients say to each other about our own tables, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from studies.database.leases import Lease
+from studies.database.records import EpisodeRecord
+
+PATH = "/finder.Tables/Call"
+"""The gRPC method of all calls."""
+
+CALLS = {
+    "episodes": ("add", "curve", "curves", "count", "delete"),
+    "names": ("rename",),
+    "leases": ("take", "renew", "release", "held", "epochs", "delete"),
+}
+"""Table -> its methods that may be called."""
+
+UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+"""Options of servers and channels: the curves of a study have no greatest size."""
+
+
+def encoded(value: Any) -> Any:
+    """Return a value as JSON, with a mark where JSON has no word for it."""
+    if isinstance(value, EpisodeRecord):
+        return {"episode": list(asdict(value).values())}
+    if isinstance(value, Lease):
+        return {"lease": list(value)}
+    if isinstance(value, Mapping):
+        return {"mapping": [[encoded(key), encoded(each)] for key, each in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {"set": [encoded(each) for each in value]}
+    if isinstance(value, list | tuple):
+        return [encoded(each) for each in value]
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """Return the value that `encoded` was given."""
+    if isinstance(value, list):
+        return [decoded(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    [(mark, content)] = value.items()
+    if mark == "episode":
+        return EpisodeRecord(**dict(zip(EpisodeRecord.__dataclass_fields__, content, strict=True)))
+    if mark == "lease":
+        return Lease(*content)
+    if mark == "set":
+        return {decoded(each) for each in content}
+    return {decoded(key): decoded(each) for key, each in content}

@@ -1,0 +1,162 @@
+"""Optuna's storage in a database, with trials read in a few plain queries: ten thousand in seconds.
+
+Optuna builds an object for every parameter, attribute and intermediate value before it builds the trial.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from optuna.distributions import BaseDistribution, json_to_distribution
+from optuna.storages import RDBStorage
+from optuna.storages._rdb import models
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.database.damage import damaged
+from studies.errors import StudyError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+_MOST_NAMED = 500
+"""Ids that are named in a query; databases have a limit, and beyond so many it is quicker to read everything."""
+
+_Rows = dict[int, list[Any]]
+
+for _model in (models.StudyModel, models.TrialModel):
+    # Where files are made: otherwise SQLite gives ids of what was deleted anew, and whoever keeps trials by their ids
+    # (Optuna's cache, in every process) takes those of a deleted study for those of the next.
+    _model.__table__.dialect_options["sqlite"]["autoincrement"] = True
+
+
+class QuickStorage(RDBStorage):
+    """Reads what `RDBStorage` reads."""
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        """See `RDBStorage`."""
+        with self.scoped_session() as session:
+            found = _read(session, [models.TrialModel.__table__.c.trial_id == trial_id])
+        if not found:
+            raise KeyError(f"there is no trial of the id {trial_id}")
+        return found[0]
+
+    def _get_trials(
+        self,
+        study_id: int,
+        states: Container[TrialState] | None,
+        included_trial_ids: set[int],
+        trial_id_greater_than: int,
+    ) -> list[FrozenTrial]:
+        table = models.TrialModel.__table__
+        wanted = [table.c.study_id == study_id]
+        if states is not None:
+            wanted.append(table.c.state.in_([state for state in TrialState if state in states]))
+        named = {trial_id for trial_id in included_trial_ids if trial_id <= trial_id_greater_than}
+        if trial_id_greater_than > -1 and len(named) <= _MOST_NAMED:
+            newer = table.c.trial_id > trial_id_greater_than
+            wanted.append(sa.or_(table.c.trial_id.in_(named), newer) if named else newer)
+        with self.scoped_session() as session:
+            models.StudyModel.find_or_raise_by_id(study_id, session)
+            trials = _read(session, wanted)
+        if len(named) > _MOST_NAMED:
+            return [each for each in trials if each._trial_id in named or each._trial_id > trial_id_greater_than]
+        return trials
+
+
+def _read(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
+    """Returns trials; `DamagedError` where what is kept of one cannot be."""
+    try:
+        return _read_all(session, wanted)
+    except (ValueError, TypeError, LookupError) as error:  # columns that are no dates, states, ...
+        if isinstance(error, StudyError):
+            raise
+        told = " ".join(str(error).split())
+        raise damaged("a trial of the storage", f"{type(error).__name__}: {told}") from error
+
+
+def _read_all(session: Session, wanted: Sequence[sa.ColumnElement[bool]]) -> list[FrozenTrial]:
+    table = models.TrialModel.__table__
+    rows = session.execute(sa.select(table).where(*wanted).order_by(table.c.trial_id)).all()
+    if not rows:
+        return []
+
+    def of_trials(model: Any, *columns: str) -> _Rows:
+        child = model.__table__
+        query = sa.select(child.c.trial_id, *(child.c[name] for name in columns))
+        query = query.join(table, table.c.trial_id == child.c.trial_id).where(*wanted)
+        found: _Rows = defaultdict(list)
+        for row in session.execute(query.order_by(*child.primary_key.columns)):
+            found[row[0]].append(row)
+        return found
+
+    params = of_trials(models.TrialParamModel, "param_name", "param_value", "distribution_json")
+    values = of_trials(models.TrialValueModel, "objective", "value", "value_type")
+    user_attrs = of_trials(models.TrialUserAttributeModel, "key", "value_json")
+    system_attrs = of_trials(models.TrialSystemAttributeModel, "key", "value_json")
+    curves = of_trials(models.TrialIntermediateValueModel, "step", "intermediate_value", "intermediate_value_type")
+    value_of = models.TrialValueModel.stored_repr_to_value
+    point_of = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
+
+    def trial_of(row: Any) -> FrozenTrial:
+        own = row.trial_id
+        distributions = {name: _distribution(text) for _, name, _, text in params.get(own, ())}
+        return FrozenTrial(
+            number=_whole(row.number),
+            state=row.state,
+            value=None,
+            values=[value_of(value, kind) for _, _, value, kind in _by_second(values.get(own, ()))] or None,
+            datetime_start=_local(row.datetime_start),
+            datetime_complete=_local(row.datetime_complete),
+            params={
+                name: distributions[name].to_external_repr(_number(value)) for _, name, value, _ in params.get(own, ())
+            },
+            distributions=distributions,
+            user_attrs={key: json.loads(text) for _, key, text in user_attrs.get(own, ())},
+            system_attrs={key: json.loads(text) for _, key, text in system_attrs.get(own, ())},
+            intermediate_values={_whole(step): point_of(value, kind) for _, step, value, kind in curves.get(own, ())},
+            trial_id=own,
+        )
+
+    trials = []
+    for row in rows:
+        try:
+            trials.append(trial_of(row))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            told = " ".join(str(error).split())
+            raise damaged(f"trial {row.number}", f"{type(error).__name__}: {told}") from error
+    return trials
+
+
+def _number(value: Any) -> float:
+    """The same for any number."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _whole(number: Any) -> int:
+    """A number of a column, in which SQLite keeps whatever it is given."""
+    if not isinstance(number, int):
+        raise TypeError(f"{number!r} is no whole number")
+    return number
+
+
+def _by_second(rows: Iterable[Any]) -> list[Any]:
+    return sorted(rows, key=lambda row: row[1])
+
+
+@lru_cache(maxsize=10_000)
+def _distribution(text: str) -> BaseDistribution:
+    """Trials of a study have the same ones, which nobody changes."""
+    return json_to_distribution(text)
+
+
+def _local(moment: datetime | None) -> datetime | None:
+    """Kept in UTC without saying so; Optuna's trials have local times without saying so."""
+    return None if moment is None else moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)

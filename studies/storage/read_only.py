@@ -1,0 +1,123 @@
+"""Storages that can be read and not written: `?mode=ro`, files of other users, read-only file systems."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from studies.database.episodes import EpisodeTable, SqlEpisodes
+from studies.database.leases import LeaseTable, SqlLeases
+from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
+from studies.errors import StudyError
+from studies.storage.shown_storage import StoredStorage
+from studies.storage.storage_url import not_opened
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+    from optuna.study._frozen import FrozenStudy
+
+
+def connector(path: Path, busy_seconds: float) -> Callable[[], sqlite3.Connection]:
+    """Returns what makes connections to a SQLite file that write nothing.
+
+    A database in write-ahead mode has an index in a file beside it. Where that is not there and cannot be made, SQLite
+    reads the database only as one that never changes (`immutable`). It may be read so if nothing is in its write-ahead
+    log, which would be left out.
+
+    Args:
+        path: The file.
+        busy_seconds: How long a connection waits for its lock.
+
+    Raises:
+        StudyError: It is no database, or cannot be read without writing.
+    """
+
+    def connect(options: str) -> sqlite3.Connection:
+        uri = f"{path.absolute().as_uri()}?mode=ro{options}"
+        return sqlite3.connect(uri, uri=True, timeout=busy_seconds, check_same_thread=False)
+
+    def check(options: str) -> None:
+        with contextlib.closing(connect(options)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    try:
+        check("")
+    except sqlite3.OperationalError as first:
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            raise StudyError(
+                f"the storage {str(path)!r} has changes in {log.name} beside it, which SQLite cannot read where it may "
+                f"not write ({first}): copy both into a directory that is writable for you."
+            ) from None
+        try:
+            check("&immutable=1")
+        except sqlite3.Error as error:
+            raise not_opened(path, error) from None
+        return lambda: connect("&immutable=1")
+    except sqlite3.Error as error:
+        raise not_opened(path, error) from None
+    return lambda: connect("")
+
+
+def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, LeaseTable, Callable[[], None]]:
+    """Returns our tables of a database that cannot be written, and what ends them.
+
+    Those that are not there, as an older version made the database or another program did, are empty.
+
+    Args:
+        engine: The database; None where there is none.
+        place: How it is called in error messages.
+
+    Raises:
+        StudyError: A newer version made them.
+    """
+    version = None if engine is None else version_of(engine)
+    if version is not None and version > SCHEMA_VERSION:
+        raise newer_version(place, version)
+    empty = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+    prepare(empty, place)
+    episodes = SqlEpisodes(engine if engine is not None and version else empty)
+    leases = SqlLeases(engine if engine is not None and version == SCHEMA_VERSION else empty)
+    return episodes, leases, empty.dispose
+
+
+class NotedStorage(StoredStorage):
+    """Reads an Optuna storage that cannot be written; attributes of studies that are set are kept in memory.
+
+    Args:
+        storage: The storage.
+    """
+
+    def __init__(self, storage: BaseStorage) -> None:
+        super().__init__(storage)
+        self._noted: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
+        """See `optuna.storages.BaseStorage`."""
+        self._noted.setdefault(("user", study_id), {})[key] = value
+
+    def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
+        """See `optuna.storages.BaseStorage`."""
+        self._noted.setdefault(("system", study_id), {})[key] = value
+
+    def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
+        """See `optuna.storages.BaseStorage`."""
+        return {**self._storage.get_study_user_attrs(study_id), **self._noted.get(("user", study_id), {})}
+
+    def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
+        """See `optuna.storages.BaseStorage`."""
+        return {**self._storage.get_study_system_attrs(study_id), **self._noted.get(("system", study_id), {})}
+
+    def get_all_studies(self) -> list[FrozenStudy]:
+        """See `optuna.storages.BaseStorage`."""
+        studies = [copy.copy(study) for study in self._storage.get_all_studies()]
+        for study in studies:
+            study.user_attrs = {**study.user_attrs, **self._noted.get(("user", study._study_id), {})}
+            study.system_attrs = {**study.system_attrs, **self._noted.get(("system", study._study_id), {})}
+        return studies

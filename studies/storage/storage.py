@@ -1,0 +1,334 @@
+"""Opening what remembers: an Optuna storage and the episodes beside it, from a URL."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError, NoSuchModuleError, OperationalError, ProgrammingError, SQLAlchemyError
+
+from studies.database.damage import reason_of
+from studies.database.episodes import EpisodeTable, SqlEpisodes
+from studies.database.fencing import LockedStorage, check_transactions
+from studies.database.leases import LeaseTable, SqlLeases
+from studies.database.retries import Patience, PatientStorage, PatientTable
+from studies.database.schema import prepare
+from studies.errors import StudyError
+from studies.storage.read_only import connector, tables_of
+from studies.storage.same_file import SameFile, check_connections
+from studies.storage.server_timeouts import options_of_server, session_timeouts
+from studies.storage.sqlite_url import url_of_path
+from studies.storage.storage_url import StorageAddress, busy_seconds, check_file, parse_storage_url, why_read_only
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+    from studies.database.names import StudyNames
+
+_TRIES = 3
+
+_DRIVERS = {
+    "psycopg": "'agentfinder[postgresql]'",
+    "pymysql": "'agentfinder[mysql]'",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+}
+"""Module of a database driver -> what installs it."""
+
+
+@dataclass(slots=True)
+class StudyStorage:
+    """An open storage. A context manager; closing it twice does no harm.
+
+    Attributes:
+        url: The URL it was opened from, with a password if it has one.
+        label: The URL for people, without a password.
+        optuna: The Optuna storage.
+        episodes: The episodes table beside it.
+        leases: Who holds which trial.
+        patience: How long its calls wait where it is away; not at all unless somebody runs a study.
+        shared: Whether several processes may run a study in it at the same time. Files have one writer.
+        names: The names of its studies; None for journals, in which a name stays.
+        files: Its files, which have to stay the same while a study is run.
+        why_read_only: Why it can only be read; empty where it can be written.
+    """
+
+    url: str = field(repr=False)
+    label: str
+    optuna: BaseStorage
+    episodes: EpisodeTable
+    leases: LeaseTable
+    patience: Patience
+    shared: bool
+    names: StudyNames | None = None
+    files: Sequence[SameFile] = ()
+    why_read_only: str = ""
+    _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether others than this user may have written what its studies say: where it is no file of this user's."""
+        path = parse_storage_url(self.url).path
+        return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
+
+    def begin_to_run(self, patience_seconds: float) -> None:
+        """From now on a study is run in it: its calls wait while it is away, and its files are watched.
+
+        Raises:
+            StudyError: It can only be read.
+        """
+        self.require_writable()
+        self.patience.begin(patience_seconds)
+        for file in self.files:
+            file.watch()
+
+    def require_writable(self) -> None:
+        """Refuses what would write to it where that is not possible.
+
+        Raises:
+            StudyError: It can only be read.
+        """
+        if self.why_read_only:
+            raise StudyError(
+                f"the storage {self.label!r} can only be read ({self.why_read_only}): copy it to a place where you may "
+                "write."
+            )
+
+    def close(self) -> None:
+        """Ends all database connections."""
+        while self._closers:
+            self._closers.pop()()
+
+    def __enter__(self) -> StudyStorage:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def open_storage(url: str, *, create: bool = True) -> StudyStorage:
+    """Opens a storage, creating it and its tables where they are missing.
+
+    SQLite files are put into write-ahead mode, where readers such as the dashboard never block the study, and wait
+    for a lock for as long as a running study would, up to 30 seconds. `synchronous=NORMAL` syncs at checkpoints instead
+    of at every commit: a killed process loses nothing, a power cut may lose the last moments but never damages the
+    file. PostgreSQL is asked for the same bargain (`synchronous_commit=off`).
+
+    Args:
+        url: See `studies.storage.storage_url.parse_storage_url`.
+        create: Whether a missing file is created. Defaults to `True`. With `False`, for those who read, a file that
+            cannot be written is opened too.
+
+    Returns:
+        The open storage. Journals keep their episodes in `<journal>.episodes.db`, `memory` keeps them in memory.
+
+    Raises:
+        StudyError: If it cannot be opened; says why and what to do.
+    """
+    address = parse_storage_url(url)
+    check_file(address, create)
+    try:
+        if address.kind == "memory":
+            return _open_memory(address)
+        if address.kind == "journal":
+            return _open_journal(address)
+        if address.kind == "proxy":
+            return _open_proxy(address)
+        return _open_sql(address)
+    except StudyError:
+        raise
+    except NoSuchModuleError as error:
+        raise StudyError(f"the storage {address.label!r} names an unknown database driver: {error}") from None
+    except ImportError as error:
+        raise StudyError(_missing_driver(address, error)) from None
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        raise StudyError(
+            f"the storage {address.label!r} cannot be opened: {reason_of(error)}. Check that it is there, that nobody "
+            "else has locked it, and that you may write to it."
+        ) from error
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        # Optuna: tables of another Optuna version, a journal with broken lines.
+        raise StudyError(f"the storage {address.label!r} cannot be used: {reason_of(error)}") from error
+
+
+def _open_memory(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import InMemoryStorage
+
+    # One shared connection: every new one would see its own empty database.
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+    return _storage(address, cast("BaseStorage", LockedStorage(InMemoryStorage(), engine)), engine, [engine.dispose])
+
+
+def _open_proxy(address: StorageAddress) -> StudyStorage:
+    from studies.storage.proxy_client import Proxy
+
+    scheme, _, place = address.url.partition("://")
+    host, _, port = place.rpartition(":")
+    patience = Patience(address.label)
+    proxy = Proxy(host, int(port), lambda: patience.call_seconds, tls=scheme == "grpcs")
+    opened = _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
+    opened.names = proxy.names
+    return opened
+
+
+def _storage(
+    address: StorageAddress,
+    optuna_storage: BaseStorage,
+    engine: sa.Engine,
+    closers: list[Callable[[], None]],
+    patience: Patience | None = None,
+) -> StudyStorage:
+    """A storage whose own tables are in a database."""
+    prepare(engine, address.label)
+    check_transactions(engine)
+    tables = SqlEpisodes(engine), SqlLeases(engine)
+    return _patient(address, patience or Patience(address.label), optuna_storage, tables, closers)
+
+
+def _storage_for_reading(
+    address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine | None, closers: list[Callable[[], None]]
+) -> StudyStorage:
+    """A storage that cannot be written; its own tables are in a database, or nowhere."""
+    episodes, leases, close = tables_of(engine, address.label)
+    opened = _patient(address, Patience(address.label), optuna_storage, (episodes, leases), [*closers, close])
+    opened.why_read_only = why_read_only(address)
+    return opened
+
+
+def _patient(
+    address: StorageAddress,
+    patience: Patience,
+    optuna_storage: BaseStorage,
+    tables: tuple[EpisodeTable, LeaseTable],
+    closers: list[Callable[[], None]],
+) -> StudyStorage:
+    episodes, leases = tables
+    return StudyStorage(
+        url=address.url,
+        label=address.label,
+        optuna=cast("BaseStorage", PatientStorage(optuna_storage, patience)),
+        episodes=cast("EpisodeTable", PatientTable(episodes, patience)),
+        leases=cast("LeaseTable", PatientTable(leases, patience)),
+        patience=patience,
+        shared=address.kind in ("server", "proxy"),
+        _closers=closers,
+    )
+
+
+def _open_journal(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import JournalStorage
+
+    from studies.storage.same_file import ReadJournal, WatchedJournal
+
+    path = address.path
+    assert path is not None
+    beside = Path(f"{path}.episodes.db")
+    place = StorageAddress("sqlite", url_of_path("sqlite", beside), beside, str(beside))
+    if why_read_only(address):
+        read = JournalStorage(ReadJournal(str(path)))
+        if not beside.exists():
+            return _storage_for_reading(address, read, None, [])
+        engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
+        return _storage_for_reading(address, read, engine, [engine.dispose])
+    journal = SameFile(path)
+    optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
+    check_file(place, create=True)
+    engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
+    _tune_sqlite(engine)
+    tables = SameFile(beside)
+    check_connections(engine, tables)
+    opened = _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
+    opened.files = (journal, tables)
+    return opened
+
+
+def _open_sql(address: StorageAddress) -> StudyStorage:
+    """Opens a database. Of several processes that make its tables at the same time, all but one try again."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return _connect(address)
+        except (IntegrityError, ProgrammingError, OperationalError) as error:
+            told = isinstance(error, IntegrityError) or "already exists" in str(error)
+            made_meanwhile = told or address.kind != "sqlite"
+            if not left or not made_meanwhile:
+                raise
+            time.sleep(random.uniform(0.1, 0.5))
+    raise AssertionError
+
+
+def _connect(address: StorageAddress) -> StudyStorage:
+    from optuna.storages import get_storage
+
+    from studies.database.names import SqlNames
+    from studies.storage.quick_storage import QuickStorage
+
+    sqlite = address.kind == "sqlite"
+    if address.path is not None and why_read_only(address):
+        options: dict[str, Any] = {"creator": connector(address.path, busy_seconds(address))}
+        rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
+        closers = [rdb.engine.dispose, rdb.remove_session]
+        return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
+    patience = Patience(address.label)
+    if sqlite:
+        options = {"connect_args": {"timeout": busy_seconds(address)}}
+    else:
+        options = options_of_server(address.url, patience)
+    rdb = QuickStorage(address.url, engine_kwargs=options)
+    try:
+        # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
+        rdb.engine.dispose()
+        if sqlite:
+            _tune_sqlite(rdb.engine)
+        else:
+            _tune_server(rdb.engine)
+        # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
+        files = [SameFile(address.path)] if address.path is not None else []
+        for file in files:
+            check_connections(rdb.engine, file)
+        cached = get_storage(rdb)
+        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], patience)
+        opened.names = SqlNames(rdb.engine, cached)
+        opened.files = files
+        return opened
+    except BaseException:
+        rdb.engine.dispose()
+        raise
+
+
+def _tune_sqlite(engine: sa.Engine) -> None:
+    @sa.event.listens_for(engine, "connect")
+    def set_pragmas(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+
+def _tune_server(engine: sa.Engine) -> None:
+    settings = session_timeouts(engine)
+    if engine.dialect.name == "postgresql":
+        # A commit then does not wait for the disk: only a crash of the server itself may lose the last half second.
+        settings.append("SET synchronous_commit TO OFF")
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        for setting in settings:
+            cursor.execute(setting)
+        cursor.close()
+        connection.commit()
+
+
+def _missing_driver(address: StorageAddress, error: ImportError) -> str:
+    cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+    module = (cause.name or "").partition(".")[0]
+    how = f"pip install {_DRIVERS.get(module, module) or 'the driver of that database'}"
+    return f"the storage {address.label!r} needs the driver {module or str(error)!r}, which is not installed: {how}."

@@ -1,0 +1,283 @@
+"""What a person writes after `--storage`, taken apart and checked before anything is created."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from studies.database.damage import MADE, OPTUNA_TABLES, damaged
+from studies.defaults import DEFAULT_STORAGE
+from studies.errors import StudyError, nearest
+from studies.spec.redaction import redacted
+from studies.storage.sqlite_url import BUSY_SECONDS, is_read_only, read_file_url, read_sqlite_url, url_of_path
+
+_SQLITE_HEADER = b"SQLite format 3\x00"
+_SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_JOURNAL_SUFFIXES = (".log", ".jsonl", ".journal")
+_EXAMPLES = (
+    "finder.db or sqlite:///finder.db (a file; with ?mode=ro to read only), memory, journal:///finder.log, "
+    "postgresql+psycopg://user:password@host/database, mysql+pymysql://user:password@host/database, "
+    "grpc://host:13000 (finder serve; grpcs:// with --tls-cert)"
+)
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+"""A URL that names no driver means the one that our extras install, not SQLAlchemy's own choice."""
+
+DEFAULT_PORT = 13_000
+"""The port of Optuna's gRPC proxy."""
+
+_SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb", "grpc", "grpcs")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAddress:
+    """Where a storage is.
+
+    Attributes:
+        kind: How it is opened.
+        url: The SQLAlchemy URL, or the journal's URL, or `memory`. May hold a password.
+        path: The file, for SQLite files and journals; otherwise None.
+        label: The URL for people, without a password.
+        read_only: Whether the URL says that nothing may be written.
+        busy_seconds: How long a SQLite file's lock is waited for.
+    """
+
+    kind: Literal["memory", "sqlite", "journal", "server", "proxy"]
+    url: str = field(repr=False)
+    path: Path | None
+    label: str
+    read_only: bool = False
+    busy_seconds: float = BUSY_SECONDS
+
+
+def parse_storage_url(url: str) -> StorageAddress:
+    """Takes a storage's URL or path apart.
+
+    Args:
+        url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL; see
+            `studies.storage.sqlite_url.read_sqlite_url`); `journal:///file.log` (four slashes for an absolute path, as
+            SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal
+            (journal), every character of which is part of the name; `grpc://host:port` of a server that `finder serve`
+            started (`grpcs://` where it has a certificate). In the URLs of files `%20` is a space, and `?mode=ro` has
+            them read only.
+
+    Raises:
+        StudyError: If it is none of these.
+    """
+    if not isinstance(url, str) or not url.strip():
+        raise StudyError(f"the storage is {url!r}: give one of {_EXAMPLES}.")
+    url = url.strip()
+    if url in ("memory", "memory://", "sqlite://", "sqlite:///:memory:"):
+        return StorageAddress("memory", "memory", None, "memory")
+    return _url_address(url) if "://" in url else _path_address(url)
+
+
+def default_label() -> str:
+    """Returns the label of the storage that commands use which are given none: that of `OPTUNA_STORAGE`, or our own."""
+    exported = os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
+    try:
+        return parse_storage_url(exported).label
+    except StudyError:
+        return redacted(exported)
+
+
+def _url_address(url: str) -> StorageAddress:
+    given, _, location = url.partition("://")
+    scheme = given.partition("+")[0].lower()
+    if scheme not in _SCHEMES:
+        raise StudyError(
+            f"the storage scheme {scheme!r} is unknown. {nearest(scheme, _SCHEMES)} For example {_EXAMPLES}."
+        )
+    if scheme == "journal":
+        path, options = read_file_url(url, "journal:///finder.log")
+        canonical = url_of_path("journal", Path(path))
+        return StorageAddress("journal", canonical, Path(path), url, read_only=is_read_only(url, options))
+    if scheme == "sqlite":
+        file = read_sqlite_url(url)
+        return StorageAddress(
+            "sqlite", file.url, file.path, url, read_only=file.read_only, busy_seconds=file.busy_seconds
+        )
+    if scheme in ("grpc", "grpcs"):
+        return _proxy_address(scheme, location)
+    try:
+        parsed = sa.make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise StudyError(f"the storage URL cannot be read ({error}): give one of {_EXAMPLES}.") from None
+    label = redacted(parsed.render_as_string(hide_password=True))
+    return StorageAddress("server", f"{_DRIVERS.get(given.lower(), given)}://{location}", None, label)
+
+
+def _path_address(url: str) -> StorageAddress:
+    try:
+        path = Path(url).expanduser()
+    except RuntimeError:
+        raise StudyError(
+            f"the storage {url!r} is in the home directory of nobody known: write the whole path."
+        ) from None
+    if path.suffix in _SQLITE_SUFFIXES:
+        return StorageAddress("sqlite", url_of_path("sqlite", path), path, str(path))
+    if path.suffix in _JOURNAL_SUFFIXES:
+        return StorageAddress("journal", url_of_path("journal", path), path, str(path))
+    if "@" in url:  # what stands before it may be a password
+        raise StudyError(f"the storage has an @ but no scheme: give one of {_EXAMPLES}.")
+    named, mark, options = url.partition("?")
+    if mark and "=" in options and Path(named).suffix in (*_SQLITE_SUFFIXES, *_JOURNAL_SUFFIXES):
+        scheme = "sqlite" if Path(named).suffix in _SQLITE_SUFFIXES else "journal"
+        raise StudyError(f"the storage {url!r} is a path, which has no options: write {scheme}:///{url}.")
+    raise StudyError(f"the storage {url!r} is no URL and has no known ending: give one of {_EXAMPLES}.")
+
+
+def _proxy_address(scheme: str, location: str) -> StorageAddress:
+    """The address of a gRPC proxy; one without a port means the usual one."""
+    if "@" in location:  # what stands before it may be a secret, which every process list would show
+        raise StudyError(f"an address of a proxy holds no token: set FINDER_TOKEN, and write {scheme}://host:port.")
+    host, _, port = location.rstrip("/").partition(":")
+    port = port or str(DEFAULT_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise StudyError(
+            f"the storage '{scheme}://{location}' is no address of a proxy: write {scheme}://host:{DEFAULT_PORT}."
+        )
+    address = f"{scheme}://{host}:{port}"
+    return StorageAddress("proxy", address, None, address)
+
+
+def busy_seconds(address: StorageAddress) -> float:
+    """Returns how long a call waits for the lock of a file, in seconds: as its URL says, else no longer than a study.
+
+    A running study makes the call again, for as long as it waits for its storage.
+    """
+    from studies.database.retries import call_limit
+
+    return call_limit(BUSY_SECONDS) if address.busy_seconds == BUSY_SECONDS else address.busy_seconds
+
+
+def check_file(address: StorageAddress, create: bool) -> None:
+    """Checks that a SQLite or journal file can be used, so that the error is about the file, not about a driver.
+
+    Args:
+        address: A file's address.
+        create: Whether a missing file may be created. Defaults to `True` in `open_storage`; readers must not leave
+            an empty database behind a mistyped name.
+
+    Raises:
+        StudyError: Saying what is wrong with the file and what to do.
+    """
+    path = address.path
+    if path is None:
+        return
+    try:
+        _check_place(address, path, create)
+    except OSError as error:  # a directory that may not be looked into, a name that is too long
+        raise StudyError(f"the storage {str(path)!r} cannot be opened: {error.strerror}. Give another path.") from None
+    if not path.exists():
+        return
+    if address.kind == "journal":
+        _check_journal(path)
+    elif not why_read_only(address):
+        _check_sqlite(address, path)
+
+
+def why_read_only(address: StorageAddress) -> str:
+    """Returns why a file can only be read; empty where it can be written too, or is no file."""
+    path = address.path
+    if path is None or not path.exists():
+        return ""
+    if address.read_only:
+        return "its URL says so"
+    if not os.access(path, os.W_OK):
+        return "the file is not writable for you"
+    if not os.access(path.parent, os.W_OK):
+        return f"its directory {str(path.parent)!r}, in which files are written beside it, is not writable for you"
+    return ""
+
+
+def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
+    """Checks what can be known of a file without opening it."""
+    folder = path.parent
+    if path.is_dir():
+        raise StudyError(f"the storage {str(path)!r} is a directory: give a file in it, such as {path / 'finder.db'}.")
+    if create and address.read_only:
+        raise StudyError(f"the storage {address.label!r} cannot be opened for writing: leave out its mode=ro.")
+    if not folder.is_dir():
+        raise StudyError(f"the storage {str(path)!r} cannot be created: make the directory {str(folder)!r} first.")
+    if not path.exists():
+        if not create:
+            raise StudyError(f"there is no storage {str(path)!r}: check the path, or run a study with it first.")
+        if not os.access(folder, os.W_OK):
+            raise StudyError(f"the storage {str(path)!r} cannot be created: the directory is not writable for you.")
+        return
+    if not path.is_file():  # opening a pipe waits for whoever writes into it
+        raise StudyError(f"the storage {str(path)!r} is no regular file: give another path.")
+    if not os.access(path, os.R_OK | os.W_OK if create else os.R_OK):
+        what = "readable and writable" if create else "readable"
+        raise StudyError(f"the storage {str(path)!r} is not {what} for you: copy it or change its mode.")
+    if create and address.kind == "sqlite" and not os.access(folder, os.W_OK):
+        raise StudyError(f"SQLite writes files beside {str(path)!r}, but {str(folder)!r} is not writable: copy it.")
+
+
+def _check_sqlite(address: StorageAddress, path: Path) -> None:
+    """Asks SQLite itself. A file that it has open in this process must never be opened, and closed, in another way.
+
+    That would give back all the locks that this process has on it, and others would take it for unused.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=busy_seconds(address))) as connection:
+            connection.execute("PRAGMA schema_version")
+            _check_tables(path, connection)
+    except sqlite3.DatabaseError as error:
+        raise not_opened(path, error) from None
+
+
+def _check_tables(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuses a database that has lost tables: Optuna would make them anew, and be silent about what was in them."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    version = connection.execute(f"SELECT max(version_num) FROM {MADE}").fetchone()[0] if MADE in there else None
+    if version is None or str(version).startswith(("v0.", "v1.", "v2.")):
+        return
+    missing = [name for name in OPTUNA_TABLES if name not in there]
+    if missing:
+        raise damaged(f"the storage {str(path)!r}", f"its table {missing[0]} is missing")
+
+
+def not_opened(path: Path, error: sqlite3.Error) -> StudyError:
+    """Returns the error that tells why SQLite cannot open a file."""
+    if "not a database" in str(error):
+        return StudyError(f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is.")
+    if not isinstance(error, sqlite3.OperationalError):
+        return damaged(f"the storage {str(path)!r}", str(error))
+    return StudyError(
+        f"the storage {str(path)!r} cannot be opened: {error}. Check that nobody else has locked it, and that you may "
+        "use it."
+    )
+
+
+def _check_journal(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            first_line = file.readline(1_000_000)
+    except OSError as error:
+        raise StudyError(f"the storage {str(path)!r} cannot be read: {error}") from None
+    if first_line and not _is_journal_line(first_line):
+        is_sqlite = first_line.startswith(_SQLITE_HEADER)
+        hint = f"it is an SQLite database, use sqlite:///{path}" if is_sqlite else "it was left as it is"
+        raise StudyError(f"{str(path)!r} is not an Optuna journal: give another file; {hint}.")
+
+
+def _is_journal_line(line: bytes) -> bool:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(entry, dict) and "op_code" in entry

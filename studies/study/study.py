@@ -1,0 +1,208 @@
+"""A study that is open, for reading or for running, and what is known of one in a storage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from studies.database.damage import check_trials
+from studies.errors import StudyError, nearest
+from studies.spec.attributes import is_confirmation, why_not_ours
+from studies.spec.spaces import Json, decode_params
+from studies.spec.spec import StudySpec
+from studies.spec.stored_spec import is_ours, read_spec, stored_attributes
+from studies.storage.storage import StudyStorage, open_storage
+
+if TYPE_CHECKING:
+    from studies.analysis.ranking import Direction
+    from studies.coordination.lease_manager import Claims
+
+EPISODES_ATTR = "finder_episodes"
+"""Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OpenStudy:
+    """A study that is open for running or for reading. A context manager.
+
+    Attributes:
+        spec: What the study searches.
+        study: The Optuna study.
+        storage: Where it lives.
+        episodes_key: The name that its episodes are stored under.
+        owns_storage: Whether closing the study closes the storage.
+        claims: What this process holds of it; None where it is open for reading only.
+        notes: What opening the study did that a person should know, a sentence each.
+    """
+
+    spec: StudySpec
+    study: optuna.Study
+    storage: StudyStorage
+    episodes_key: str
+    owns_storage: bool
+    claims: Claims | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"OpenStudy({self.name!r} in {self.storage.label})"
+
+    @property
+    def name(self) -> str:
+        """The study's name in the storage."""
+        return self.study.study_name
+
+    @property
+    def direction(self) -> Direction:
+        """Whether high (`maximize`) or low values are good."""
+        return self.spec.direction
+
+    def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        """Returns the trials of the search in these states (all if none is given), by number.
+
+        They are not copied: do not change them. Trials that only confirm others are `confirmation_trials`, and those of
+        other programs `trials_of_others`.
+        """
+        trials = self.study.get_trials(deepcopy=False, states=states or None)
+        names = self.spec.parameter_names
+        return [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
+
+    def trials_of_others(self) -> list[FrozenTrial]:
+        """Returns the trials that other Optuna programs run, or ended with other parameters, by number, not copied."""
+        names = self.spec.parameter_names
+        trials = self.study.get_trials(deepcopy=False)
+        return [trial for trial in trials if not is_confirmation(trial) and why_not_ours(trial, names)]
+
+    def confirmation_trials(self) -> list[FrozenTrial]:
+        """Returns the trials that ran others again on further seeds, by number, not copied."""
+        return [trial for trial in self.study.get_trials(deepcopy=False) if is_confirmation(trial)]
+
+    def all_trials(self) -> list[FrozenTrial]:
+        """Returns both, by number, not copied."""
+        return self.study.get_trials(deepcopy=False)
+
+    @property
+    def stepped_by(self) -> str:
+        """How its environments are stepped, so that its trials stay comparable and its pick can be trained again.
+
+        What its specification says; or EnvPool where that says ``"auto"`` and its trials were stepped so, as earlier
+        versions did it.
+        """
+        asked = self.spec.vectorization
+        if asked != "auto":
+            return asked
+        recorded = (trial.user_attrs.get("configuration", {}) for trial in self.all_trials())
+        return "envpool" if any(own.get("vectorization") == "envpool" for own in recorded) else asked
+
+    def params(self, trial: FrozenTrial) -> dict[str, Json]:
+        """Returns a trial's searched parameters as they were given (lists as lists)."""
+        return decode_params(trial.params, self.spec.search_space())
+
+    def close(self) -> None:
+        """Gives back what is held of it, and ends the storage's connections if this study opened them."""
+        if self.claims is not None:
+            self.claims.close()
+        if self.owns_storage:
+            self.storage.close()
+
+    def __enter__(self) -> OpenStudy:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
+    """Opens a study for reading; nothing is changed.
+
+    Args:
+        storage: An open storage, or the URL of an existing one.
+        name: The study's name.
+
+    Raises:
+        StudyError: If there is no such study (names the nearest), or it was not made by this package.
+    """
+    with opened_storage(storage, create=False) as opened:
+        study_id = require_study(opened, name)
+        spec = spec_of(opened, study_id, name)
+        study = optuna.load_study(study_name=name, storage=opened.optuna)
+        check_trials(study.get_trials(deepcopy=False), name)
+        key = study.user_attrs.get(EPISODES_ATTR, name)
+        return OpenStudy(spec, study, opened, key, owns_storage=storage is not opened)
+
+
+def planned_further(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+    """Returns a study whose explicit plan has further trials, kept in its storage.
+
+    Raises:
+        StudyError: If it has no explicit plan, or a row does not fit.
+    """
+    if not study.spec.trials:
+        raise StudyError(f"the study {study.name!r} has no plan of trials that could grow.")
+    grown = replace(study, spec=study.spec.with_trials([*study.spec.trials, *(dict(row) for row in rows)]))
+    keep_spec(grown)
+    return grown
+
+
+def refreshed(study: OpenStudy) -> OpenStudy:
+    """Returns a study as it is in its storage now: another process may have added to its plan."""
+    spec = spec_of(study.storage, study.study._study_id, study.name)
+    return replace(study, spec=spec.model_copy(update={"storage": study.spec.storage}))
+
+
+def keep_spec(study: OpenStudy) -> None:
+    """Keeps in a study's storage what it searches."""
+    there = study.study.user_attrs
+    for name, value in stored_attributes(study.spec, study.storage.label).items():
+        if there.get(name) != value:
+            study.study.set_user_attr(name, value)
+
+
+@contextlib.contextmanager
+def opened_storage(storage: StudyStorage | str, create: bool) -> Iterator[StudyStorage]:
+    """Gives an open storage, which is closed again only if it was opened here and an error follows."""
+    opened = open_storage(storage, create=create) if isinstance(storage, str) else storage
+    try:
+        yield opened
+    except BaseException:
+        if isinstance(storage, str):
+            opened.close()
+        raise
+
+
+def study_id_of(storage: StudyStorage, name: str) -> int | None:
+    """Returns a study's id in its storage, None if there is no such study."""
+    try:
+        return storage.optuna.get_study_id_from_name(name)
+    except KeyError:
+        return None
+
+
+def require_study(storage: StudyStorage, name: str) -> int:
+    """Returns a study's id in its storage.
+
+    Raises:
+        StudyError: If there is no such study; names the nearest.
+    """
+    study_id = study_id_of(storage, name)
+    if study_id is None:
+        names = optuna.get_all_study_names(storage.optuna)
+        raise StudyError(f"there is no study {name!r} in {storage.label}. {nearest(name, names)}")
+    return study_id
+
+
+def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
+    """Returns what a study searches.
+
+    Raises:
+        StudyError: If it was not made by this package, or cannot be read.
+    """
+    attrs = opened.optuna.get_study_user_attrs(study_id)
+    if not is_ours(attrs):
+        raise StudyError(f"the study {name!r} was not made by Finder: look at it with optuna-dashboard.")
+    return read_spec(attrs, name)
