@@ -12,7 +12,8 @@ from rich.text import Text
 from finder.cli.advice import safer_commands, say_doubts, say_remedies
 from finder.progress.console import environment_flags, errors, print_json, results, say_commands, say_error, say_note
 from finder.progress.search_progress import headline
-from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.defaults import DEFAULT_STORAGE
+from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from agents.errors import ConfigurationError, NotMappableError, unknown_name
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor
 from finder.executors.machine import cores, free_memory
-from studies.scheduling.samplers import learns_from_results
+from studies.spec.scheduler_names import learns_from_results
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec

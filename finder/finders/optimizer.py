@@ -22,7 +22,7 @@ from finder.search.options import Metrics, StudyOptions, make_spec, spread_out, 
 from finder.search.results import OptimizerResult, found_repr
 from finder.search.search import run_search
 from studies.analysis.pick import why_no_pick
-from studies.scheduling.pruners import RACES, canonical_pruner_name
+from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

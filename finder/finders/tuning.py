@@ -19,7 +19,7 @@ from finder.search.study_file import read_study
 from studies.analysis.standing import standing
 from studies.errors import StudyError
 from studies.recording.opening import open_study
-from studies.scheduling.samplers import GRID_SAMPLERS, canonical_sampler_name
+from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
 from studies.spec.spaces import FloatRange, IntRange, Space, parse_space, settle
 from studies.spec.spec import StudySpec
 from studies.study.begun import Begun, begun_by

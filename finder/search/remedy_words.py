@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from studies.analysis.remedies import remedy_text
-from studies.defaults import storage_flag
+from studies.storage.commands import storage_flag
 from studies.study.begun import begun_of
 from studies.words import rate_text
 

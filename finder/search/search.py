@@ -28,8 +28,8 @@ from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.pruners import canonical_pruner_name
 from studies.spec.attributes import LEARNED_ATTR
+from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
 from studies.storage.same_file import FileReplacedError
 from studies.storage.storage import StudyStorage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from studies.errors import StudyError
 from studies.spec.spaces import Choice, Fixed, Json, parse_space
 from studies.spec.spec import StudySpec
-from studies.spec.spec_file import Location, Mistake, read_file, spec_of
+from studies.spec.spec_file import Location, Mistake, model_of, read_file
 
 if TYPE_CHECKING:
     from agents.config.hyperparameters import Config
@@ -23,7 +23,7 @@ def read_study(path: str | Path) -> StudySpec:
             only the agents and the environment know of.
     """
     file = read_file(path)
-    spec, found = spec_of(file, StudySpec)
+    spec, found = model_of(file, StudySpec)
     found += _mistakes_of_names(file.data)
     if spec is None or found:
         raise file.error(found)

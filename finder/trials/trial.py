@@ -20,8 +20,8 @@ from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
 from agents.training.run import MetricSummary
 from studies.database.records import EpisodeRecord
+from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spaces import check_json
-from studies.statistics.bounds import LIMITS_KEY
 
 Metric = Literal["return", "loss"]
 State = Literal["complete", "pruned", "failed", "interrupted"]

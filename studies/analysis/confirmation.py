@@ -21,12 +21,14 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.analysis.ranking import Candidate, Direction, Ranked, rank, within
+from studies.analysis.ranking import Candidate, Ranked, rank, within
 from studies.analysis.rates import RateFinding, rate_finding
 from studies.analysis.recommending import Left, recommended
+from studies.analysis.return_bounds import return_bounds
 from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, never_learned, seed_values
 from studies.spec.spaces import Json
-from studies.statistics.bounds import Bounds, return_bounds
+from studies.spec.spec import Direction
+from studies.statistics.bounds import Bounds
 from studies.statistics.drift import measured
 from studies.statistics.leaving import at_end, told_apart
 

@@ -12,11 +12,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.confirmation import verdict
 from studies.analysis.named_modules import check_modules
-from studies.analysis.ranking import Direction, Ranked, seeds_to_settle
+from studies.analysis.ranking import Ranked, seeds_to_settle
 from studies.analysis.rates import RateFinding
 from studies.errors import StudyError, nearest
 from studies.spec.attributes import seed_values
 from studies.spec.spaces import Json
+from studies.spec.spec import Direction
 from studies.words import counted, interval_text, params_text, spread_text
 
 if TYPE_CHECKING:

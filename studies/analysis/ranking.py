@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from studies.errors import StudyError
 from studies.spec.spaces import Json
+from studies.spec.spec import Direction
 from studies.statistics.bounds import Bounds
 from studies.statistics.intervals import estimate
 from studies.statistics.values import usual_range
-
-Direction = Literal["maximize", "minimize"]
 
 UNLIKELY = 0.01
 """Share of the highest probability of being the best, below which nobody is called level with the best."""

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from studies.analysis.ranking import Direction, Ranked, may_exceed
+from studies.analysis.ranking import Ranked, may_exceed
 from studies.analysis.recommending import Left, Point, RateCurves, kind_key, rate_name
 from studies.spec.spaces import Json
+from studies.spec.spec import Direction
 from studies.statistics.drift import drift
 from studies.statistics.values import usual_range
 from studies.words import rate_text

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.analysis.ranking import Direction, Ranked
+from studies.analysis.ranking import Ranked
 from studies.spec.spaces import Json
+from studies.spec.spec import Direction
 from studies.statistics.intervals import Estimates, estimate
 from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoothing
 from studies.statistics.values import usual_range

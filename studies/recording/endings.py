@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.scheduling.pruners import canonical_pruner_name
 from studies.spec.attributes import DIVERGED_ATTR, REASON_ATTR, TRACEBACK_ATTR
+from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spaces import Json, check_json
 
 TRACEBACK_BYTES = 8_192

@@ -30,6 +30,7 @@ from studies.spec.attributes import is_open
 from studies.spec.continuing import changes_told, clashes, differences, refusal, with_old_plan
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_ours, read_spec
+from studies.storage.commands import delete_command
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.begun import keep_begun
 from studies.study.checkpoint_folder import checkpoint_folder
@@ -270,7 +271,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
             [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
             False,
         )
-    raise refusal(name, pairs, optuna.get_all_study_names(backend), storage.label)
+    raise refusal(name, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
 
 
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:

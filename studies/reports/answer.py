@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from studies.analysis.conclusion import FEW, Status, conclusion
 from studies.analysis.confirmation import Verdict, verdict
 from studies.analysis.pick import Pick, best, why_no_pick
-from studies.analysis.ranking import Direction, Ranked, seeds_to_settle, worst_choice
+from studies.analysis.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.analysis.rates import LITTLE
 from studies.analysis.recommending import rate_name
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
+from studies.spec.spec import Direction
 from studies.words import counted, number_text, params_text, rate_text, spread_text
 
 if TYPE_CHECKING:

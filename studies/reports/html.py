@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
 from studies.analysis.pick import Pick
-from studies.analysis.ranking import Direction, Ranked
+from studies.analysis.ranking import Ranked
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
 from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
 from studies.reports.page import page_html, write_page
 from studies.reports.states import TrialRow, states_data
+from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import call_lines, counted, interval_text, number_text, params_text, plural, spread_text
 

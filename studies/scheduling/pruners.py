@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from studies.errors import StudyError, nearest
 from studies.scheduling.samplers import check_arguments, chosen_by_name
+from studies.spec.scheduler_names import RACES, canonical_pruner_name, check_pruner_name
 from studies.spec.spaces import Json
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
 
     from studies.spec.spec import StudySpec
-
-_NAMES = {
-    "race": "race",
-    "sequentialtest": "sequential-test",
-    "keeptop": "keep-top",
-    "none": "none",
-    "nop": "none",
-    "median": "median",
-    "percentile": "percentile",
-    "successivehalving": "successive-halving",
-    "sha": "successive-halving",
-    "hyperband": "hyperband",
-    "patient": "patient",
-    "threshold": "threshold",
-    "wilcoxon": "wilcoxon",
-}
 
 _WITHDRAWN = {
     "wilcoxon": (
@@ -37,37 +22,6 @@ _WITHDRAWN = {
     )
 }
 """Pruners of earlier versions -> why there are none of that name any more. Studies that name them can still be read."""
-
-PRUNERS = (
-    "none",
-    "race",
-    "sequential-test",
-    "median",
-    "percentile",
-    "successive-halving",
-    "sha",
-    "hyperband",
-    "keep-top",
-    "patient",
-    "threshold",
-)
-"""Every name that `make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
-
-
-def canonical_pruner_name(name: str) -> str | None:
-    """Returns the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are one), or None if it is unknown."""
-    return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
-
-
-def check_pruner_name(name: Any) -> str:
-    """Returns `name` if it is a pruner's, or was one's: a stored study that names it can be read, but not run.
-
-    Raises:
-        StudyError: If it is unknown; names the nearest ones.
-    """
-    if not isinstance(name, str) or canonical_pruner_name(name) is None:
-        raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")
-    return name
 
 
 def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BasePruner:
@@ -111,9 +65,6 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
     except (TypeError, ValueError) as error:
         raise StudyError(f"{what} refused {dict(kwargs)!r}: {error}") from error
 
-
-RACES = ("race", "sequential-test")
-"""Pruners that race: they compare single seeds at their own rungs, and can keep the values of a parameter apart."""
 
 RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
 """Shares of the budget at which a race compares."""

@@ -10,15 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from studies.errors import StudyError, nearest
+from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 from studies.spec.spaces import Json
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
     from studies.spec.spec import StudySpec
-
-GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
-"""Samplers that are plans: the study runs `studies.spec.plan.grid_rows` in order, which also survives interruptions."""
 
 _CLASSES = {
     "tpe": "TPESampler",
@@ -30,30 +28,6 @@ _CLASSES = {
     "nsgaiii": "NSGAIIISampler",
 }
 _PACKAGES = {"cmaes": "cmaes", "gp": "torch"}
-
-SAMPLERS = (*_CLASSES, *sorted(GRID_SAMPLERS))
-"""Every name that `make_sampler` takes, besides Optuna's class names such as `TPESampler`."""
-
-
-def canonical_sampler_name(name: str) -> str:
-    """Returns the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
-    return name.lower().replace("-", "").replace("_", "").removesuffix("sampler")
-
-
-def check_sampler_name(name: Any) -> str:
-    """Returns `name` if it is a sampler's.
-
-    Raises:
-        StudyError: If it is unknown; names the nearest ones.
-    """
-    if not isinstance(name, str) or canonical_sampler_name(name) not in SAMPLERS:
-        raise StudyError(f"there is no sampler {name!r}. {nearest(str(name), SAMPLERS)}")
-    return name
-
-
-def learns_from_results(name: str) -> bool:
-    """Whether what a sampler proposes depends on the results of earlier trials."""
-    return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}
 
 
 def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySpec) -> BaseSampler:

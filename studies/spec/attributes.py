@@ -38,6 +38,10 @@ TRACEBACK_ATTR = "traceback"
 """Where a failed trial raised: the end of the traceback."""
 
 
+LIMITS_KEY = "env_limits"
+"""Key of a trial's configuration: the environment's `max_episode_steps` and `reward_threshold`, each None if unset."""
+
+
 def is_confirmation(trial: FrozenTrial) -> bool:
     """Returns whether a trial only ran another one again, on further seeds."""
     return CONFIRMS_ATTR in trial.user_attrs

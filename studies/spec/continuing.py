@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import check_distribution_compatibility
 
-from studies.defaults import storage_flag
 from studies.errors import StudyError
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Choice, Fixed, FloatRange, IntRange, distribution
@@ -70,14 +69,14 @@ def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> li
     return found
 
 
-def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], storage: str) -> StudyError:
+def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], delete_command: str) -> StudyError:
     """Returns the error for a study that cannot go on: what differs, and the ways out.
 
     Args:
         name: The study.
         pairs: What `differences` or `clashes` found.
         taken: Names of all studies in the storage.
-        storage: The storage's label.
+        delete_command: Command that deletes the study.
     """
     before, after = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
     several = len(after) > 1 or after[0].startswith(_PLURALS) or after[0].endswith(_PLURALS)
@@ -86,7 +85,7 @@ def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str],
         f"the study {name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
         f"{'are' if several else 'is'} asked for. Give the new study a name of its own (--study-name "
         f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
-        f"({delete_command(name, storage)})."
+        f"({delete_command})."
     )
 
 
@@ -96,11 +95,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
     while f"{name}-{number}" in taken:
         number += 1
     return f"{name}-{number}"
-
-
-def delete_command(name: str, storage: str) -> str:
-    """Returns the command that removes a study."""
-    return f"finder delete {shlex.quote(name)}{storage_flag(storage)}"
 
 
 def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:

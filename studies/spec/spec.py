@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
-from studies.scheduling.pruners import check_pruner_name
-from studies.scheduling.samplers import GRID_SAMPLERS, canonical_sampler_name, check_sampler_name
 from studies.spec.checked_model import CheckedModel
 from studies.spec.plan import grid_rows, inferred_spaces, settled_rows
 from studies.spec.redaction import redacted
+from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name, check_pruner_name, check_sampler_name
 from studies.spec.spaces import LARGEST, Choice, Json, Space, SpaceField, check_json
+from studies.spec.spec_file import read_model
 from studies.words import class_or_id
 
 
@@ -41,6 +41,9 @@ def default_name(kind: str, agents: Sequence[str], env: str) -> str:
     """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
     return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
 
+
+Direction = Literal["maximize", "minimize"]
+"""Direction of optimization, as Optuna names it."""
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed of samplers."""
@@ -111,9 +114,9 @@ class StudySpec(CheckedModel):
             these.
         n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
         metric: `return` is maximised, `loss` is minimised. Defaults to `return`.
-        sampler: Name of a sampler (`studies.scheduling.samplers`). Defaults to `tpe`.
+        sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
         sampler_kwargs: The sampler's arguments. Defaults to none.
-        pruner: Name of a pruner (`studies.scheduling.pruners`). Defaults to `median`.
+        pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
         pruner_kwargs: The pruner's arguments. Defaults to none.
         confirm: How many of the best trials are run again on further seeds when the search is done, from 0. Defaults to
             `3`.
@@ -268,7 +271,7 @@ class StudySpec(CheckedModel):
             raise StudyError(f"agent is fixed to {self.fixed['agent']!r} but agents is {list(self.agents)}.")
 
     @property
-    def direction(self) -> Literal["maximize", "minimize"]:
+    def direction(self) -> Direction:
         """Optuna's direction: returns are maximised, losses minimised."""
         return "maximize" if self.metric == "return" else "minimize"
 
@@ -334,6 +337,4 @@ class StudySpec(CheckedModel):
             StudyError: If the file cannot be read or a key is unknown or mistyped; names the file, the key, its line
                 and, for an unknown key, the nearest one.
         """
-        from studies.spec.spec_file import read_spec
-
-        return read_spec(path, cls)
+        return read_model(path, cls)

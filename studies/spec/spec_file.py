@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from studies.errors import StudyError
-from studies.spec.checked_model import mistakes
+from studies.spec.checked_model import CheckedModel, mistakes
 
-if TYPE_CHECKING:
-    from studies.spec.spec import StudySpec
+_Model = TypeVar("_Model", bound=CheckedModel)
 
 Location = tuple[int | str, ...]
 """Keys from the outside in, such as `("params", "gamma")`; () for the file as a whole."""
@@ -78,34 +77,33 @@ def read_file(path: str | PathLike[str]) -> StudyFile:
     return StudyFile(file, data, key_lines(text))
 
 
-def spec_of(file: StudyFile, spec_class: type[StudySpec]) -> tuple[StudySpec | None, list[Mistake]]:
-    """Returns the study that a file describes, or None and what is wrong with it."""
+def model_of(file: StudyFile, model: type[_Model]) -> tuple[_Model | None, list[Mistake]]:
+    """Return the model that a file describes, or None and the mistakes in the file."""
     try:
-        # __pydantic_validator__ skips StudySpec.__init__, which would have turned the error into a sentence already,
-        # without the places that only this function needs.
-        instance = spec_class.__new__(spec_class)
-        spec_class.__pydantic_validator__.validate_python(file.data, self_instance=instance)
+        # __pydantic_validator__ skips CheckedModel.__init__, which turns the error into sentences without locations.
+        instance = model.__new__(model)
+        model.__pydantic_validator__.validate_python(file.data, self_instance=instance)
     except ValidationError as error:
-        return None, mistakes(error, spec_class)
+        return None, mistakes(error, model)
     return instance, []
 
 
-def read_spec(path: str | PathLike[str], spec_class: type[StudySpec]) -> StudySpec:
-    """Reads a spec from a TOML file.
+def read_model(path: str | PathLike[str], model: type[_Model]) -> _Model:
+    """Read a model from a TOML file.
 
     Args:
         path: The file.
-        spec_class: The class to build, `StudySpec`.
+        model: Class to build, such as `StudySpec`.
 
     Raises:
         StudyError: If the file cannot be read, is not TOML, or has unknown or mistyped keys; names the file and for
             each mistake its key, its line and, for an unknown key, the nearest one.
     """
     file = read_file(path)
-    spec, found = spec_of(file, spec_class)
-    if spec is None:
+    built, found = model_of(file, model)
+    if built is None:
         raise file.error(found)
-    return spec
+    return built
 
 
 def key_lines(text: str) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""The least and the most that an episode of a study can return, as far as that is known.
+"""Bounds of episode returns, inferred from the episodes of a study.
 
 An interval for the value of an agent that reached 480 of 500 on CartPole-v1 may not end at 734. Gymnasium does not
-declare how much an episode can return, so what is known is read from the episodes of the study, together with the step
-limit and the reward threshold of its environment, which each trial records:
+declare the range of returns, so bounds are inferred from recorded episodes, together with the step limit and the reward
+threshold of the environment, which each trial records:
 
 - Where every episode returned the same reward a step, returns are bounded by the step limit.
 - Where several runs came to exactly the highest return again and again, that is the most there is, unless the
@@ -14,13 +14,7 @@ Where neither holds, nothing is known.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from studies.study.study import OpenStudy
-
-LIMITS_KEY = "env_limits"
-"""Of a trial's configuration: the environment's `max_episode_steps` and `reward_threshold`, None where it has none."""
+from typing import NamedTuple
 
 RUNS = 3
 """Runs that must have come to exactly the lowest or the highest return, for it to be the least or the most there is."""
@@ -67,21 +61,6 @@ class ReturnsSeen(NamedTuple):
     most_a_step: float
 
 
-def return_bounds(study: OpenStudy) -> Bounds:
-    """Returns the bounds of what episodes of a study return; none where the study judges losses."""
-    if study.spec.metric != "return":
-        return NO_BOUNDS
-    seen = study.storage.episodes.returns_seen(study.episodes_key)
-    if seen is None:
-        return NO_BOUNDS
-    limits = [_limits(trial.user_attrs.get("configuration", {})) for trial in study.all_trials()]
-    known = [each for each in limits if each]
-    steps: list[Any] = [each.get("max_episode_steps") for each in known]
-    thresholds: list[float] = [each["reward_threshold"] for each in known if each.get("reward_threshold") is not None]
-    step_limit = max(steps) if steps and None not in steps else None
-    return bounds_of(seen, step_limit, max(thresholds) if thresholds else None)
-
-
 def bounds_of(seen: ReturnsSeen, step_limit: int | None = None, reward_threshold: float | None = None) -> Bounds:
     """Returns what the episodes that were seen say of all others.
 
@@ -103,8 +82,3 @@ def bounds_of(seen: ReturnsSeen, step_limit: int | None = None, reward_threshold
         seen.lowest if seen.n_lowest >= RUNS else -math.inf,
         seen.highest if seen.n_highest >= RUNS and solved else math.inf,
     )
-
-
-def _limits(configuration: dict[str, Any]) -> dict[str, Any]:
-    limits: dict[str, Any] = configuration.get(LIMITS_KEY) or {}
-    return limits

@@ -15,12 +15,11 @@ from studies.database.damage import check_trials
 from studies.errors import StudyError, nearest
 from studies.spec.attributes import is_confirmation, why_not_ours
 from studies.spec.spaces import Json, decode_params
-from studies.spec.spec import StudySpec
+from studies.spec.spec import Direction, StudySpec
 from studies.spec.stored_spec import is_ours, read_spec, stored_attributes
 from studies.storage.storage import StudyStorage, open_storage
 
 if TYPE_CHECKING:
-    from studies.analysis.ranking import Direction
     from studies.coordination.lease_manager import Claims
 
 EPISODES_ATTR = "finder_episodes"

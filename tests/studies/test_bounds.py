@@ -9,12 +9,13 @@ from typing import Any
 from studies.analysis.confirmation import verdict
 from studies.analysis.pick import best
 from studies.analysis.ranking import Candidate, rank, within
+from studies.analysis.return_bounds import return_bounds
 from studies.database.episodes import EpisodeTable
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
-from studies.statistics.bounds import NO_BOUNDS, ReturnsSeen, bounds_of, return_bounds
+from studies.statistics.bounds import NO_BOUNDS, ReturnsSeen, bounds_of
 from studies.storage.storage import StudyStorage
 
 Make = Callable[..., StudySpec]

@@ -13,9 +13,10 @@ from optuna.trial import TrialState
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.scheduling.pruners import RACES, make_pruner
+from studies.scheduling.pruners import make_pruner
 from studies.scheduling.rungs import HyperbandPruner, KeepTopPruner, RacePruner, RungPruner, SequentialTestPruner
 from studies.spec.attributes import RUNG_ATTR
+from studies.spec.scheduler_names import RACES
 from studies.spec.spec import StudySpec
 
 Make = Callable[..., StudySpec]

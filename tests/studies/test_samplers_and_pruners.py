@@ -16,9 +16,10 @@ from sampler_packages import needs, runnable
 from studies.errors import StudyError
 from studies.recording.opening import join_study, open_study
 from studies.scheduling.equal_steps import EqualStepsPruner
-from studies.scheduling.pruners import PRUNERS, make_pruner
+from studies.scheduling.pruners import make_pruner
 from studies.scheduling.rungs import HalvingPruner
-from studies.scheduling.samplers import _PACKAGES, SAMPLERS, make_sampler
+from studies.scheduling.samplers import _PACKAGES, make_sampler
+from studies.spec.scheduler_names import PRUNERS, SAMPLERS
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_ATTR
 from studies.storage.storage import StudyStorage

@@ -37,7 +37,8 @@ from finder.cli.parameters import (
 from finder.cli.session import run_search
 from finder.cli.trusting import AllowModule
 from finder.progress.console import errors, print_json, results, say_commands, storage_for_file
-from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.defaults import DEFAULT_STORAGE
+from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:

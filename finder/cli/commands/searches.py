@@ -13,8 +13,9 @@ from finder.cli import values
 from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
 from finder.cli.session import run_range_test, run_search
 from finder.progress.console import environment_flags, say_commands, say_error
-from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
+from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
     from finder.search.results import SearchResult

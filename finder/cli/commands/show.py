@@ -13,7 +13,8 @@ from finder.cli.conclusion import pick_of
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.progress.console import budget_of, errors, print_json, results, table
 from finder.progress.search_progress import headline
-from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.defaults import DEFAULT_STORAGE
+from studies.storage.commands import storage_flag
 from studies.words import plural
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_co
 from finder.cli.conclusion import pick_of, print_conclusion, say_next
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.progress.console import errors, print_json, results, say_commands, say_error, say_note, table
-from studies.defaults import DEFAULT_STORAGE, storage_flag
+from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
+from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:

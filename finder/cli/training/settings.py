@@ -11,7 +11,7 @@ import typer
 from finder.cli.advice import say_doubts
 from finder.cli.training.words import say_pick
 from finder.progress.console import say_error
-from studies.defaults import storage_flag
+from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,7 @@ import pytest
 from agents.errors import ConfigurationError
 from agents.shared_objects.sockets import Address
 from finder.long_run.run_folder import RunFolder, RunSettings
-from studies.defaults import storage_flag
-from studies.spec.continuing import delete_command
+from studies.storage.commands import delete_command, storage_flag
 
 URL = "postgresql://me:hunter2@127.0.0.1:1/db"
 LABEL = "postgresql://me:***@127.0.0.1:1/db"

@@ -1,0 +1,84 @@
+"""Names of samplers and pruners, as users write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from studies.errors import StudyError, nearest
+
+GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
+"""Samplers that are plans: the study runs `studies.spec.plan.grid_rows` in order, which also survives interruptions."""
+
+SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc", "nsgaii", "nsgaiii", *sorted(GRID_SAMPLERS))
+"""Every name that `studies.make_sampler` takes, besides Optuna's class names such as `TPESampler`."""
+
+PRUNERS = (
+    "none",
+    "race",
+    "sequential-test",
+    "median",
+    "percentile",
+    "successive-halving",
+    "sha",
+    "hyperband",
+    "keep-top",
+    "patient",
+    "threshold",
+)
+"""Every name that `studies.make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
+
+RACES = ("race", "sequential-test")
+"""Pruners that race: they compare single seeds at their own rungs, and can keep the values of a parameter apart."""
+
+_NAMES = {
+    "race": "race",
+    "sequentialtest": "sequential-test",
+    "keeptop": "keep-top",
+    "none": "none",
+    "nop": "none",
+    "median": "median",
+    "percentile": "percentile",
+    "successivehalving": "successive-halving",
+    "sha": "successive-halving",
+    "hyperband": "hyperband",
+    "patient": "patient",
+    "threshold": "threshold",
+    "wilcoxon": "wilcoxon",
+}
+
+
+def canonical_sampler_name(name: str) -> str:
+    """Returns the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
+    return name.lower().replace("-", "").replace("_", "").removesuffix("sampler")
+
+
+def check_sampler_name(name: Any) -> str:
+    """Returns `name` if it is a sampler's.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_sampler_name(name) not in SAMPLERS:
+        raise StudyError(f"there is no sampler {name!r}. {nearest(str(name), SAMPLERS)}")
+    return name
+
+
+def learns_from_results(name: str) -> bool:
+    """Whether what a sampler proposes depends on the results of earlier trials."""
+    return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}
+
+
+def canonical_pruner_name(name: str) -> str | None:
+    """Returns the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are one), or None if it is unknown."""
+    return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
+
+
+def check_pruner_name(name: Any) -> str:
+    """Returns `name` if it is a pruner's, or was one's: a stored study that names it can be read, but not run.
+
+    Raises:
+        StudyError: If it is unknown; names the nearest ones.
+    """
+    if not isinstance(name, str) or canonical_pruner_name(name) is None:
+        raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")
+    return name
