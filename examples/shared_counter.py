@@ -29,8 +29,8 @@ class Record:
 class Watched(gym.Wrapper):
     def __init__(self):
         super().__init__(gym.make("CartPole-v1"))
-        self.steps = agents.shared("steps")  # a counter; the first process that asks makes it
-        self.record = agents.shared("record", Record)
+        self.steps = agents.distributed.shared("steps")  # a counter; the first process that asks makes it
+        self.record = agents.distributed.shared("record", Record)
 
     def reset(self, **options):
         observation, info = self.env.reset(**options)
@@ -49,5 +49,5 @@ class Watched(gym.Wrapper):
 if __name__ == "__main__":
     rates = LRFinder("ppo", Watched).grid(1e-4, 1e-2, 3, env_steps=20_000, executor="process", n_jobs=2)
     print(rates.best)
-    print("steps in whole episodes:", agents.shared("steps").value())
-    print("longest episode, and how it began:", *agents.shared("record", Record).best())
+    print("steps in whole episodes:", agents.distributed.shared("steps").value())
+    print("longest episode, and how it began:", *agents.distributed.shared("record", Record).best())

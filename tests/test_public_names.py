@@ -40,7 +40,7 @@ def test_the_result_of_a_training_fits_on_a_line():
 
 
 def test_a_history_without_episodes_has_no_mean():
-    assert repr(agents.training.run.History()) == "History(0 episodes)"
+    assert repr(agents.History()) == "History(0 episodes)"
 
 
 def test_records_with_arrays_show_shapes():

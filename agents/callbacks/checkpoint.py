@@ -6,13 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.callbacks.callback import Callback, Evaluation, require_alone
+from agents.callbacks.callback import Callback
 from agents.callbacks.intervals import Beat, Every
 from agents.callbacks.judging import JudgedBy, check_judge
 from agents.checkpoints.file import all_in, write
 from agents.checkpoints.state_file import SUFFIX
 from agents.checkpoints.whole_file import remove_unfinished
 from agents.errors import ConfigurationError
+from agents.training.records import Evaluation
+from agents.training.training import require_alone
 
 if TYPE_CHECKING:
     from agents.training.run import Run

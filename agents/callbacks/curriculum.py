@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agents.callbacks.callback import Callback, Episode
+from agents.callbacks.callback import Callback
 from agents.errors import ConfigurationError
+from agents.training.records import Episode
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.callbacks.callback import Callback, Evaluation, require_alone
+from agents.callbacks.callback import Callback
 from agents.callbacks.intervals import Beat, Every
 from agents.contract.agent import Agent
 from agents.environments import EnvironmentSpec
@@ -16,6 +16,8 @@ from agents.environments.spec import canonical_vectorization
 from agents.environments.time_limits import limit_without_one, time_limit
 from agents.errors import ConfigurationError
 from agents.training.evaluation import play_episodes
+from agents.training.records import Evaluation
+from agents.training.training import require_alone
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer

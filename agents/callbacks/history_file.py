@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from agents.callbacks.callback import Callback, Episode, Evaluation, require_alone
+from agents.callbacks.callback import Callback
 from agents.checkpoints.whole_file import remove_unfinished, replacing
 from agents.errors import ConfigurationError
-from agents.training.run import metrics_of
+from agents.training.records import Episode, Evaluation, metrics_of
+from agents.training.training import require_alone
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer

@@ -12,11 +12,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.callbacks.callback import Callback, Episode, Evaluation, require_alone
+from agents.callbacks.callback import Callback
 from agents.callbacks.judging import JudgedBy, check_judge
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.errors import ConfigurationError
+from agents.training.records import Episode, Evaluation
+from agents.training.training import require_alone
 
 if TYPE_CHECKING:
     from agents.training.trainer import Trainer

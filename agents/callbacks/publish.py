@@ -1,7 +1,7 @@
 """Agents that others act with while they learn, under a name: opponents in an environment, a script that watches.
 
 The agent that learns publishes what acting needs; whoever knows the name, in any process of the study or machine of the
-cluster (`agents.shared`), has a copy that acts by itself and takes newer weights when it asks for them.
+cluster (`agents.distributed.shared`), has a copy that acts by itself and takes newer weights when it asks for them.
 """
 
 from __future__ import annotations

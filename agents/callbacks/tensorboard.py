@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.backend.tensorflow import tf
-from agents.callbacks.callback import Callback, Episode, Evaluation, require_alone
+from agents.callbacks.callback import Callback
 from agents.callbacks.intervals import Beat, Every
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.contract.agent import UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
-from agents.training.run import summaries
+from agents.training.records import Episode, Evaluation, summaries
+from agents.training.training import require_alone
 
 if TYPE_CHECKING:
     from agents.training.run import Run

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.callbacks.callback import require_alone
 from agents.checkpoints import state_file
 from agents.checkpoints.header import FORMAT, FORMATS, KIND, CheckpointHeader, Contents, header_of
 from agents.checkpoints.plain_spec import plain_spec, spec_of_plain
@@ -21,8 +20,10 @@ from agents.checkpoints.state_file import SUFFIX, write_with_environments
 from agents.checkpoints.training_state import sections_of, sections_of_before, state_of
 from agents.contract.agent import Agent
 from agents.contract.pickling import pickled, unpickled
-from agents.contract.spec import AgentSpec, start_from
+from agents.contract.spec import AgentSpec
+from agents.contract.weights import start_from
 from agents.errors import ConfigurationError, UntrustedFileError
+from agents.training.training import require_alone
 from agents.trust.allowed_modules import named_by_file, places_in
 from agents.trust.loading import name_of
 from agents.trust.signatures import trusts_all

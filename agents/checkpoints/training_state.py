@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.callbacks.callback import Episode
+from agents.training.records import Episode
 from agents.trust.signatures import from_own_bytes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import cloudpickle
 
-from agents.collection.processes import arrays_in, own_columns
+from agents.collection.shared_arrays import arrays_in, own_columns
 from agents.collection.worker import Part, Shapes
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all

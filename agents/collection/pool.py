@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from agents.errors import ConfigurationError, unknown_name
-
-if TYPE_CHECKING:
-    from agents.buffers import Memory
-    from agents.collection.pool_collector import PoolCollector
-    from agents.environments import EnvironmentSpec
 
 UPDATES = ("sync", "async")
 ENGINES = ("process", "ray")
@@ -72,29 +65,3 @@ class Pool:
     def of(cls, value: int | Pool) -> Pool:
         """A pool from a number of processes, or as it is."""
         return value if isinstance(value, Pool) else cls(value)
-
-    def collector(
-        self, agent: Any, environment: EnvironmentSpec, seeds: Sequence[int], memory: Memory
-    ) -> PoolCollector:
-        """Starts the processes.
-
-        Raises:
-            ConfigurationError: The agent is a population, has fewer copies of the environment than there are processes,
-                or must not learn from what older weights did.
-        """
-        from agents.collection.pool_collector import PoolCollector
-
-        if len(seeds) != 1:
-            raise ConfigurationError("A population has no pool: its members act together in one process.")
-        if agent.config.n_envs < self.processes:
-            raise ConfigurationError(
-                f"{self.processes} processes need at least as many copies of the environment: give the agent n_envs="
-                f"{self.processes} (it has {agent.config.n_envs})."
-            )
-        if self.updates == "async" and not memory.off_policy:
-            raise ConfigurationError(
-                f"{type(agent).__name__} learns from what its newest weights did, and collectors that go on while it "
-                f"learns act with older ones: use updates='sync', or an agent with a replay."
-            )
-        agent.check_poolable()
-        return PoolCollector(self, agent, environment, seeds[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.buffers import Transition
+from agents.buffers import Memory, Transition
 from agents.collection.collector import Actor, Collected, EndedEpisode
 from agents.collection.engine import N_SLOTS, Engine, Gone
 from agents.collection.pool import Pool
@@ -58,6 +58,38 @@ class _Chunk:
         ended = {t - at: episodes for t, episodes in self.ended.items() if t >= at}
         errors = {t - at: error for t, error in self.errors.items() if t >= at}
         return _Chunk(rows, ended, errors, () if at else self.renewed, self.n_steps - at)
+
+
+def pool_collector(
+    pool: Pool, agent: Any, environment: EnvironmentSpec, seeds: Sequence[int], memory: Memory
+) -> PoolCollector:
+    """Start the processes of a pool.
+
+    Args:
+        pool: How many processes, and where.
+        agent: The agent that learns.
+        environment: The environment to make in each process.
+        seeds: Seeds of the members that learn: one.
+        memory: The agent's buffer.
+
+    Raises:
+        ConfigurationError: The agent is a population, has fewer copies of the environment than there are processes,
+            or must not learn from what older weights did.
+    """
+    if len(seeds) != 1:
+        raise ConfigurationError("A population has no pool: its members act together in one process.")
+    if agent.config.n_envs < pool.processes:
+        raise ConfigurationError(
+            f"{pool.processes} processes need at least as many copies of the environment: give the agent n_envs="
+            f"{pool.processes} (it has {agent.config.n_envs})."
+        )
+    if pool.updates == "async" and not memory.off_policy:
+        raise ConfigurationError(
+            f"{type(agent).__name__} learns from what its newest weights did, and collectors that go on while it "
+            f"learns act with older ones: use updates='sync', or an agent with a replay."
+        )
+    agent.check_poolable()
+    return PoolCollector(pool, agent, environment, seeds[0])
 
 
 class PoolCollector:

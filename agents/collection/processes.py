@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
 import multiprocess
-import numpy as np
 from multiprocess.connection import wait
 
 from agents.collection.engine import Engine, Gone
+from agents.collection.shared_arrays import arrays_in, size_of
 from agents.collection.worker import Array, Shapes, Task
 from agents.contract.pickling import pickled
 from agents.errors import ConfigurationError
 from agents.processes.fork_server import await_fork_server, prepare_processes, without_main_module
 from agents.shared_objects import address_for_processes
 
-_ALIGNED = 64
 _SECONDS_TO_END = 5.0
 
 
@@ -91,27 +89,3 @@ class ProcessEngine(Engine):
             if process.is_alive():
                 process.kill()
                 process.join()
-
-
-def size_of(shapes: Shapes) -> int:
-    """Bytes that arrays of these shapes take, one after another."""
-    return max(1, sum(_aligned(shape, dtype) for shape, dtype in shapes.values()))
-
-
-def arrays_in(memory: Any, shapes: Shapes) -> dict[str, Array]:
-    """The arrays of these shapes in a block of memory."""
-    arrays, offset = {}, 0
-    for name, (shape, dtype) in shapes.items():
-        arrays[name] = np.frombuffer(memory, dtype, math.prod(shape), offset).reshape(shape)
-        offset += _aligned(shape, dtype)
-    return arrays
-
-
-def _aligned(shape: tuple[int, ...], dtype: Any) -> int:
-    size: int = math.prod(shape) * np.dtype(dtype).itemsize
-    return -(-size // _ALIGNED) * _ALIGNED
-
-
-def own_columns(rows: Mapping[str, Array], slot: int, copies: range) -> dict[str, Array]:
-    """A process's part of a slot, [T, n, ...]."""
-    return {name: values[slot][:, copies.start : copies.stop] for name, values in rows.items()}

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -28,6 +28,7 @@ from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
 from agents.contract.mutable_agent import LiveAgent
 from agents.distributed.replicas import DistributedSteps
+from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.networks.forwards import Forwards
@@ -35,9 +36,6 @@ from agents.networks.inference import is_dense
 from agents.updates.compiled import CompiledUpdate, xla_pays
 from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, Turn
 from agents.updates.mutable import Live, OptimizerNumbers, guarded
-
-if TYPE_CHECKING:
-    from agents.distributed.strategies import Team, Update
 
 Array = np.ndarray[Any, Any]
 

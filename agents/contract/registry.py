@@ -52,7 +52,7 @@ def agent_class(agent: Any) -> type[Agent]:
 
 
 def training_function(agent: Any) -> Callable[..., Any] | None:
-    """The function that a name stands for, or None where it stands for something else; see `agents.contract.functions`.
+    """The function that a name stands for, or None where it stands for something else; see `agents.contract.spec`.
 
     Args:
         agent: A function; or as for `agent_class`.

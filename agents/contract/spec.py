@@ -1,29 +1,32 @@
 """An agent as data: its class, its hyperparameters and its environment. This is what crosses processes.
 
-A training function of the user's own is one too, as far as that goes: see `agents.contract.functions`.
+A training function of the user's own is one too (`FunctionSpec`): it trains whatever it likes in any way, and reports
+every episode of its run (`agents.TrainingRun`)::
+
+    def train(run, learning_rate: float = 3e-4, width: int = 64):
+        environment = run.environment.make()
+        ...
+        run.report(episode_return=12.0, length=40)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-import numpy as np
-
-from agents.callbacks.callback import Callback
 from agents.config.agent_config import AgentConfig
 from agents.config.hyperparameters import Config
 from agents.contract.agent import Agent
+from agents.contract.function_config import config_of, name_of_function
 from agents.contract.registry import agent_class, training_function
+from agents.contract.weights import start_from
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
 from agents.environments.interface import Interface
 from agents.errors import ConfigurationError
 from agents.short_repr import short
-
-if TYPE_CHECKING:
-    from agents.training.function_trainer import OwnTraining
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +63,7 @@ class AgentSpec:
         taken as a recipe, and every seed draws weights of its own.
 
         Args:
-            agent: Name, class, `Agent`, function (see `agents.contract.functions`) or `AgentSpec`.
+            agent: Name, class, `Agent`, function (see `FunctionSpec`) or `AgentSpec`.
             environment: What it is for; may be left out where the agent knows it.
             params: Hyperparameters that differ from the agent's own, by the names of `AgentConfig.from_dict`.
 
@@ -80,8 +83,6 @@ class AgentSpec:
             raise ConfigurationError(f"Say which environment {agent!r} is for, such as environment='CartPole-v1'.")
         where = EnvironmentSpec.of(environment)
         if training_function(agent) is not None:
-            from agents.contract.functions import FunctionSpec
-
             return FunctionSpec.of_function(agent, where, params or {})
         return cls(agent, where, agent_class(agent).config_class.from_dict(params or {}))
 
@@ -119,13 +120,6 @@ class AgentSpec:
         """
         self.build().interface.say_notes()
 
-    def learner(self, seed: int, strategy: Any = None) -> Agent | OwnTraining:
-        """What a run of it trains; see `build`."""
-        return self.build(seed, strategy)
-
-    def check_callbacks(self, callbacks: Iterable[Callback]) -> None:
-        """Raises `ConfigurationError` where one would not hear what it listens to."""
-
     def structure(self) -> tuple[Any, ...]:
         """What two agents must have in common to be members of one population."""
         return (self.agent, self.environment.identity, self.environment.vectorization, repr(self.config.structure()))
@@ -144,7 +138,8 @@ class AgentSpec:
             ConfigurationError: It cannot take the environment's spaces, or there are not so many devices.
         """
         if strategy is not None:
-            return StrategySpec.of(strategy).build(self, seed)
+            agent: Agent = StrategySpec.of(strategy).build(self, seed)
+            return agent
         both = interface or self.environment.interface()
         assert isinstance(self.config, AgentConfig)
         agent = agent_class(self.agent)(
@@ -154,6 +149,70 @@ class AgentSpec:
         if self.state is not None:
             start_from(agent, self.state)
         return agent
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionSpec(AgentSpec):
+    """A training function and its parameters. `agent` is the function, ``"module:name"`` or ``"file.py:name"``."""
+
+    @classmethod
+    def of_function(cls, function: Any, environment: EnvironmentSpec, params: Mapping[str, Any]) -> FunctionSpec:
+        """The spec of a function, or of a name that stands for one.
+
+        Raises:
+            ConfigurationError: It cannot be a training function, or has no parameter of a name.
+        """
+        found = training_function(function)
+        assert found is not None
+        return cls(function, environment, config_of(found).from_dict(params))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels as what it was made of: its config's class was made here."""
+        return FunctionSpec.of_function, (self.agent, self.environment, self.parameters)
+
+    @property
+    def label(self) -> str:
+        return self.agent if isinstance(self.agent, str) else name_of_function(self.agent)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the function is called with, beside its run."""
+        return {field.name: getattr(self.config, field.name) for field in dataclasses.fields(self.config)}
+
+    @property
+    def why_alone(self) -> str:
+        return "it is a training function of your own."
+
+    def check(self, strategy: str = "none") -> None:
+        """Makes its environment once; the function itself is not called.
+
+        Raises:
+            ConfigurationError: There is no such environment, or a strategy was asked for.
+        """
+        if strategy != "none":
+            self.refuse_functions(f"the strategy {strategy} cannot be put on it. Use tf.distribute inside of it.")
+        self.environment.make().close()
+
+    def build(self, seed: int = 0, strategy: Any = None, interface: Any = None) -> NoReturn:
+        """There is no agent to build.
+
+        Raises:
+            ConfigurationError: Says what to do instead.
+        """
+        self.refuse_functions(
+            "there is no agent to build. Call it with an agents.TrainingRun, or search its parameters with tune."
+        )
+
+    def call(self, run: Any) -> None:
+        """Runs it to its end."""
+        function = training_function(self.agent)
+        assert function is not None
+        function(run, **self.parameters)
+
+    def refuse_functions(self, why: str) -> NoReturn:
+        raise ConfigurationError(
+            f"{self.label} is a training function, which makes and trains its agent by itself: {why}"
+        )
 
 
 def config_class(agent: Any) -> type[Config]:
@@ -168,42 +227,7 @@ def config_class(agent: Any) -> type[Config]:
     function = training_function(agent)
     if function is None:
         return agent_class(agent).config_class
-    from agents.contract.functions import config_of
-
     return config_of(function)
-
-
-def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
-    """Gives a fresh agent the networks of another one, and what belongs to them (normaliser, how far exploration came).
-
-    Its optimizer, counters and generators stay fresh.
-
-    Raises:
-        ConfigurationError: They are of another structure.
-    """
-    own = agent.get_state()
-    try:
-        agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
-    except (KeyError, ValueError) as error:
-        why = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
-        raise ConfigurationError(
-            f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
-            f"another algorithm, environment or other hyperparameters ({why}): take these, or start from new weights."
-        ) from error
-
-
-def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
-    """In what networks differ that were kept from those that are to have their weights; empty where in nothing.
-
-    Agents that are not of Keras networks may have none to compare.
-    """
-    if theirs and ours and sorted(theirs) != sorted(ours):
-        return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"
-    for name in sorted({*theirs} & {*ours}):
-        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], ours[name])]
-        if shapes[0] != shapes[1]:
-            return f"their network {name} has weights of the shapes {shapes[0]}, this agent's has {shapes[1]}"
-    return ""
 
 
 def make(

@@ -2,3 +2,7 @@
 
 The gradient of a minibatch is the same with every strategy; only where it is computed differs.
 """
+
+from agents.shared_objects import Counter, serve_shared, shared
+
+__all__ = ["Counter", "serve_shared", "shared"]

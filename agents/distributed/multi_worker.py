@@ -13,21 +13,16 @@ import struct
 import sys
 from collections.abc import Sequence
 from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import cloudpickle
 
 from agents.backend.variables import assign_all, digest_of, values_of
+from agents.buffers import Batches
 from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
 from agents.distributed.replicas import DistributedSteps
+from agents.distributed.team import Buildable, Built, Update
 from agents.updates.compiled import CompiledUpdate
-
-if TYPE_CHECKING:
-    from agents.buffers import Batches
-    from agents.contract.agent import Agent
-    from agents.contract.keras_agent import KerasAgent
-    from agents.contract.spec import AgentSpec
-    from agents.distributed.strategies import Update
 
 _LENGTH = struct.Struct(">Q")
 
@@ -59,13 +54,13 @@ class Team:
             self.strategy: Any = begun(tf.distribute.MultiWorkerMirroredStrategy)
         self._n_agents = 0
 
-    def build(self, spec: AgentSpec, seed: int) -> Agent:
+    def build(self, spec: Buildable, seed: int) -> Any:
         """Builds an agent in all workers at the same time, whose updates all of them make together."""
         number, self._n_agents = self._n_agents, self._n_agents + 1
         self.tell(("build", number, spec, seed))
         with self.strategy.scope():
             agent = spec.build(seed)
-        agent.team = Member(self, number)  # type: ignore[attr-defined]
+        agent.team = Member(self, number)
         return agent
 
     def tell(self, message: tuple[Any, ...]) -> None:
@@ -88,7 +83,7 @@ class Member:
         self._team, self._number = team, number
         self._known: int | None = None
 
-    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
+    def update_of(self, agent: Built, watched: Sequence[Any]) -> Update:
         """Returns what makes an update of the agent, here and in the other workers."""
         steps = DistributedSteps(agent.learnable(), self._team.strategy)
         own = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())

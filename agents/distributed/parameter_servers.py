@@ -11,21 +11,17 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from agents.backend.custom_gradients import owned_gradients
 from agents.backend.tensorflow import tf
+from agents.buffers import Batches
 from agents.distributed.loopback import begun, being, ends_with_its_starter, free_addresses, kept_to_loopback, start
+from agents.distributed.team import Buildable, Built
 from agents.updates.gradient_steps import GradientSteps
 from agents.updates.packing import layout_of
-
-if TYPE_CHECKING:
-    from agents.buffers import Batches
-    from agents.contract.agent import Agent
-    from agents.contract.keras_agent import KerasAgent
-    from agents.contract.spec import AgentSpec
 
 
 @functools.cache
@@ -55,14 +51,14 @@ class Servers:
         self.coordinator: Any = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
         self.n_workers = n_workers
 
-    def build(self, spec: AgentSpec, seed: int) -> Agent:
+    def build(self, spec: Buildable, seed: int) -> Any:
         """Builds an agent whose variables are on the parameter server."""
         with self.strategy.scope():
             agent = spec.build(seed)
-        agent.team = self  # type: ignore[attr-defined]
+        agent.team = self
         return agent
 
-    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> ServedUpdate:
+    def update_of(self, agent: Built, watched: Sequence[Any]) -> ServedUpdate:
         """Returns what makes an update of the agent."""
         return ServedUpdate(self, agent, watched)
 
@@ -76,7 +72,7 @@ class ServedUpdate(GradientSteps):
         watched: Variables whose values are wanted after the update, as one flat vector.
     """
 
-    def __init__(self, servers: Servers, agent: KerasAgent, watched: Sequence[Any]) -> None:
+    def __init__(self, servers: Servers, agent: Built, watched: Sequence[Any]) -> None:
         super().__init__(agent.learnable())
         self._servers, self._watched = servers, watched
         turn = self._parts.only_turn()

@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from agents.distributed.team import Buildable
 from agents.errors import ConfigurationError, unknown_name
-
-if TYPE_CHECKING:
-    from agents.buffers import Batches
-    from agents.contract.agent import Agent
-    from agents.contract.keras_agent import KerasAgent
-    from agents.contract.spec import AgentSpec
 
 STRATEGIES = ("none", "one-device", "mirrored", "multi-worker-mirrored", "parameter-server")
 """Names of strategies."""
@@ -37,17 +31,6 @@ _NAMES = {
 _OF_CLASSES = {name.lower(): own for name, own in _NAMES.items()}
 
 _REPLICAS = 2
-
-
-Update = Callable[["Batches"], tuple[dict[str, Any], Any]]
-"""Makes an update: gives what the loss named at each gradient step, and flat values of the watched variables."""
-
-
-class Team(Protocol):
-    """The processes that learn together with this one."""
-
-    def update_of(self, agent: KerasAgent, watched: Sequence[Any]) -> Update:
-        """Returns what makes an update of an agent, with the variables that are watched."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +100,7 @@ class StrategySpec:
         """Whether there is none."""
         return self.name == "none"
 
-    def build(self, agent: AgentSpec, seed: int) -> Agent:
+    def build(self, agent: Buildable, seed: int) -> Any:
         """Builds an agent that learns with the strategy.
 
         Raises:

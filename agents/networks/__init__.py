@@ -2,3 +2,7 @@
 
 Keras models and functions of their outputs enter; losses and optimizers do not.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

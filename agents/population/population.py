@@ -22,7 +22,8 @@ from agents.buffers.join import concatenate, split
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
-from agents.contract.spec import AgentSpec, start_from
+from agents.contract.spec import AgentSpec
+from agents.contract.weights import start_from
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, MembersFailedError, NotMappableError
 from agents.population.members import (

@@ -1,4 +1,4 @@
-"""Objects that all processes of a study share under a name: a counter of all environment steps, say.
+"""Objects that all processes of a study share under a name, such as a counter of environment steps.
 
 They are for environments and callbacks, wherever those run. An object lives in the first process of a study, which
 serves the others (`sockets`), or, where that is connected to Ray, in an actor (`ray_actor`). Each process finds out for

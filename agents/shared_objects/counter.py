@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Counter:
-    """A number. By itself an ordinary object; see `agents.shared` for one that processes share.
+    """A number. By itself an ordinary object; see `agents.distributed.shared` for one that processes share.
 
     Args:
         start: Where it begins. Defaults to 0.

@@ -42,7 +42,7 @@ def shared(name: str, make: Callable[[], Any] = Counter) -> Any:
         ConnectionError: By its methods, when the process in which the object lives is gone. The message names it.
 
     Example:
-        >>> steps = agents.shared("steps")  # in `step` of an environment, and in a callback
+        >>> steps = agents.distributed.shared("steps")  # in `step` of an environment, and in a callback
         >>> steps.add(1)
         1
     """

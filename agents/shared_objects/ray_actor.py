@@ -51,7 +51,7 @@ class RayStore(RemoteStore):
             except ValueError:
                 raise ConnectionError(
                     "There are no shared objects in this Ray program, or they are gone: have the program itself ask "
-                    "for one (agents.shared) before its tasks and actors do. They live as long as it does."
+                    "for one (agents.distributed.shared) before its tasks and actors do. They live as long as it does."
                 ) from None
             return
         options = {"name": name, "namespace": NAMESPACE, "get_if_exists": True, "max_concurrency": AT_ONCE}

@@ -52,7 +52,7 @@ class Address(NamedTuple):
         if not (key and at and host and colon and port.isdigit()):
             raise ConfigurationError(
                 f"FINDER_SHARED is no KEY@HOST:PORT (at {place or 'no place'}): export what "
-                "agents.serve_shared() gives, or unset it."
+                "agents.distributed.serve_shared() gives, or unset it."
             )
         return cls(host, int(port), key)
 
@@ -175,7 +175,7 @@ class SocketStore(RemoteStore):
             raise ConnectionError(
                 f"The shared object {name!r} is gone with the process in which it lives, or cannot be reached at "
                 f"{self.address.host}:{self.address.port} ({type(error).__name__}: {error}). For processes on other "
-                f"machines it must be served (agents.serve_shared)."
+                f"machines it must be served (agents.distributed.serve_shared)."
             ) from error
         except BaseException:  # what interrupts this would leave the answer for the next call
             self._disconnect()

@@ -1,49 +1,65 @@
-"""Progress of a call of `Trainer.train` to which no `Progress` callback was given."""
+"""Progress of a call of `Trainer.train` whose callbacks display none."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import multiprocess
 
-from agents.callbacks.callback import Callback, Progress
-
-if TYPE_CHECKING:
-    from agents.training.trainer import Trainer
+from agents.training.listeners import Listener
+from agents.training.progress_line import ProgressLine
+from agents.training.training import Training
 
 SWITCH = "FINDER_PROGRESS"
-"""Environment variable: with 0 nothing is shown where nothing was said of progress."""
+"""Environment variable: with 0, calls that do not set `progress` display nothing."""
 
 
-class CallProgress(Progress):
-    """Lines on standard error while a call lasts, and none for one that is over before the first is due."""
+class CallProgress(Listener):
+    """Print lines on standard error while a call lasts; a call that ends before the first line is due prints none."""
 
     EVERY_SECONDS = 5.0
 
+    last = True
+
     def __init__(self) -> None:
-        super().__init__(self.EVERY_SECONDS)
+        self._line = ProgressLine()
+        self._next = 0.0
         self._shown = False
 
-    def show(self, trainer: Trainer) -> None:
-        super().show(trainer)
+    def on_train_begin(self, trainer: Training) -> None:
+        """Start the clock."""
+        self._next = time.monotonic() + self.EVERY_SECONDS
+        self._line.start(trainer)
+
+    def on_step_end(self, trainer: Training) -> None:
+        """Print a line where one is due."""
+        if time.monotonic() >= self._next:
+            self._show(trainer)
+            self._next = time.monotonic() + self.EVERY_SECONDS
+
+    def on_train_end(self, trainer: Training) -> None:
+        """Print the last line."""
+        if self._shown:
+            self._show(trainer)
+
+    def _show(self, trainer: Training) -> None:
+        print(self._line.text(trainer), file=sys.stderr, flush=True)
         self._shown = True
 
-    def on_train_end(self, trainer: Trainer) -> None:
-        if self._shown:
-            self.show(trainer)
 
+def call_progress(listeners: Iterable[Listener]) -> list[Listener]:
+    """Return the listener that displays a call of `Trainer.train`, if any.
 
-def call_progress(callbacks: Iterable[Callback]) -> list[Callback]:
-    """Return what shows a call of `Trainer.train`: nothing where a callback does, or where no person would read it.
-
-    Trials of a study have processes or threads of their own, and the study has a display.
+    There is none where a callback displays progress, and none outside the main thread of the main process: trials of a
+    study have processes or threads of their own, and the study has a display.
 
     Args:
-        callbacks: The trainer's.
+        listeners: The trainer's callbacks.
     """
     is_main = multiprocess.parent_process() is None and threading.current_thread() is threading.main_thread()
-    shown = any(isinstance(callback, Progress) for callback in callbacks)
+    shown = any(listener.shows_progress for listener in listeners)
     return [] if shown or not is_main or os.environ.get(SWITCH) == "0" else [CallProgress()]

@@ -18,16 +18,16 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
-from agents.callbacks.callback import Callback, CallbackList, Episode
 from agents.config.hyperparameters import Config
+from agents.contract.agent import Agent
+from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.training.global_generators import GlobalGenerators
+from agents.training.listeners import EVENTS, CallbackList, Listener
+from agents.training.records import Episode
 from agents.training.run import Budget, Run
 from agents.training.training_run import RunEnded, TrainingRun
-
-if TYPE_CHECKING:
-    from agents.contract.functions import FunctionSpec
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +56,31 @@ class OwnTraining:
         return self.spec.config
 
     def trainer(
-        self, callbacks: Iterable[Callback] = (), waiting: Callable[[], str | None] = lambda: None
+        self, callbacks: Iterable[Listener] = (), waiting: Callable[[], str | None] = lambda: None
     ) -> FunctionTrainer:
         """See `FunctionTrainer`."""
         return FunctionTrainer(self, callbacks, waiting)
+
+
+def learner_of(spec: AgentSpec, seed: int, strategy: Any = None) -> Agent | OwnTraining:
+    """Return what a run of a spec trains: its agent, or its training function with a seed."""
+    return OwnTraining(spec, seed) if isinstance(spec, FunctionSpec) else spec.build(seed, strategy)
+
+
+def check_callbacks(spec: AgentSpec, callbacks: Iterable[Listener]) -> None:
+    """Check that every event that callbacks listen to happens in a training of a spec.
+
+    Raises:
+        ConfigurationError: A training function has no such event.
+    """
+    if not isinstance(spec, FunctionSpec):
+        return
+    for callback in callbacks:
+        for event in EVENTS:
+            if callback.listens_to(event) and event not in EVENTS_TOLD:
+                spec.refuse_functions(
+                    f"nobody tells {type(callback).__name__} of {event}, only of {', '.join(EVENTS_TOLD)}."
+                )
 
 
 class FunctionTrainer:
@@ -76,7 +97,7 @@ class FunctionTrainer:
     def __init__(
         self,
         training: OwnTraining,
-        callbacks: Iterable[Callback] = (),
+        callbacks: Iterable[Listener] = (),
         waiting: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.agent = training

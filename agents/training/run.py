@@ -3,81 +3,16 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self, SupportsFloat
+from typing import Any, NamedTuple, Self
 
 import cloudpickle
-import numpy as np
 
-from agents.callbacks.callback import Episode, Evaluation
 from agents.errors import ConfigurationError, NonFiniteError
+from agents.training.records import Episode, Evaluation, History
 
 log = logging.getLogger(__name__)
-
-
-class MetricSummary(NamedTuple):
-    """A custom metric over several episodes."""
-
-    mean: float
-    min: float
-    max: float
-    n_episodes: int  # that had it
-
-
-def metrics_of(episode: Episode) -> dict[str, float]:
-    """The custom metrics of an episode.
-
-    Raises:
-        ConfigurationError: One is no number; names it. The episode is without it from then on, so that a training which
-            was kept because of that goes on.
-    """
-    given: dict[str, Any] = dict(episode.custom_metrics)
-    for name, value in given.items():
-        if not isinstance(value, SupportsFloat):
-            del episode.custom_metrics[name]
-            raise ConfigurationError(f"custom_metrics[{name!r}] of an episode is {value!r}: give numbers.")
-    return {str(name): float(value) for name, value in given.items()}
-
-
-def summaries(episodes: Iterable[Episode]) -> dict[str, MetricSummary]:
-    """Mean, minimum and maximum of custom metrics, by name, over the episodes that have them as finite numbers."""
-    values: dict[str, list[float]] = {}
-    for episode in episodes:
-        for name, value in metrics_of(episode).items():
-            if math.isfinite(value):
-                values.setdefault(name, []).append(value)
-    return {
-        name: MetricSummary(sum(own) / len(own), min(own), max(own), len(own)) for name, own in sorted(values.items())
-    }
-
-
-@dataclass(repr=False)
-class History:
-    """Every episode of a run, in the order in which they ended, and the evaluations between them."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list)
-
-    def __repr__(self) -> str:
-        lately = f", mean return {self.mean_return():.1f} of the last {min(100, len(self.returns))}"
-        evaluated = f", {len(self.evaluations):,} evaluations" if self.evaluations else ""
-        return f"History({len(self.episodes):,} episodes{lately if self.returns else ''}{evaluated})"
-
-    def add(self, episode: Episode) -> None:
-        """Appends one episode."""
-        self.episodes.append(episode)
-        self.returns.append(episode.episode_return)
-
-    def mean_return(self, last: int = 100) -> float:
-        """Mean return of the last episodes; NaN before the first."""
-        return float(np.mean(self.returns[-last:])) if self.returns else float("nan")
-
-    def custom_metrics(self, last: int = 100) -> dict[str, MetricSummary]:
-        """What callbacks measured of the last episodes, by name; see `summaries`."""
-        return summaries(self.episodes[-last:])
 
 
 @dataclass

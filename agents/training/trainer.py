@@ -25,10 +25,11 @@ import numpy as np
 
 from agents.buffers import Batches
 from agents.buffers.join import concatenate, split
-from agents.callbacks.callback import Callback, StopAtReturn
 from agents.collection.collector import EndedEpisode
 from agents.errors import ConfigurationError, MembersFailedError
 from agents.training.call_progress import call_progress
+from agents.training.criterion import Criterion
+from agents.training.listeners import Listener
 from agents.training.run import Budget, TrainingResult
 from agents.training.training import Training
 
@@ -75,7 +76,7 @@ class Trainer(Training):
             raise ConfigurationError("Say how long to train: env_steps, episodes or criterion.")
         budget = Budget(env_steps=env_steps, episodes=episodes).after(self.run)
         self.forget_stops()
-        further: list[Callback] = [] if criterion is None else [StopAtReturn(criterion, trial_count)]
+        further: list[Listener] = [] if criterion is None else [Criterion(criterion, trial_count)]
         if progress:
             further += call_progress(self.callbacks.callbacks)
         with self.also_telling(*further):

@@ -5,26 +5,40 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from agents.buffers import RewritingMemory, Trajectory
 from agents.buffers.rewriting import check_goes_on
-from agents.callbacks.callback import Callback, CallbackList
 from agents.collection.collector import Collector
 from agents.collection.pool import Pool
+from agents.collection.pool_collector import PoolCollector, pool_collector
 from agents.contract.agent import Agent
 from agents.contract.learner import Learner
 from agents.environments import EnvironmentSpec
 from agents.environments.transforms import check_same_spaces
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.training.run import History, Run
-
-if TYPE_CHECKING:
-    from agents.collection.pool_collector import PoolCollector
+from agents.training.listeners import CallbackList, Listener
+from agents.training.records import History
+from agents.training.run import Run
 
 Array = np.ndarray[Any, Any]
+
+
+def require_alone(trainer: Training, what: str) -> Agent:
+    """Return the agent of a trainer, for callbacks that need one.
+
+    Args:
+        trainer: The trainer.
+        what: Name of the callback, for the message.
+
+    Raises:
+        ConfigurationError: The trainer trains a population.
+    """
+    if not isinstance(trainer.agent, Agent):
+        raise ConfigurationError(f"{what} is for an agent alone, and this trainer has a population.")
+    return trainer.agent
 
 
 class Training:
@@ -35,7 +49,7 @@ class Training:
         agent: Learner,
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         *,
-        callbacks: Iterable[Callback] = (),
+        callbacks: Iterable[Listener] = (),
         seed: int | None = None,
         pool: int | Pool | None = None,
     ) -> None:
@@ -61,7 +75,7 @@ class Training:
         self.collector: Collector | PoolCollector = (
             Collector(spec, n_envs, seeds, infos=rewrites)
             if pool is None
-            else Pool.of(pool).collector(agent, spec, seeds, self.memory)
+            else pool_collector(Pool.of(pool), agent, spec, seeds, self.memory)
         )
         try:
             check_same_spaces(spec.label, self.collector.environments, agent)
@@ -109,7 +123,7 @@ class Training:
         return self._worked_seconds + running
 
     @contextlib.contextmanager
-    def also_telling(self, *callbacks: Callback) -> Generator[None]:
+    def also_telling(self, *callbacks: Listener) -> Generator[None]:
         """Further callbacks, after the trainer's own, for as long as the block lasts."""
         before = self.callbacks
         told = CallbackList([*before.callbacks, *callbacks])

@@ -17,10 +17,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.callbacks.callback import Episode
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
-from agents.training.run import Budget, History, Run, RunningEpisode
+from agents.training.records import Episode, History
+from agents.training.run import Budget, Run, RunningEpisode
 
 
 class RunEnded(BaseException):

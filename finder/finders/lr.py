@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from agents.callbacks.callback import Progress
+from agents.callbacks.progress import Progress
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec

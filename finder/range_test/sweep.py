@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from agents.callbacks.callback import Callback, Episode
+from agents.callbacks.callback import Callback
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.functional.schedules import ExponentialSchedule
+from agents.training.records import Episode
 from agents.training.trainer import Trainer
 from agents.updates.gradient_steps import LOSS_AFTER
 from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of

@@ -13,6 +13,7 @@ from agents.contract.spec import AgentSpec
 from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from agents.training.function_trainer import check_callbacks
 from finder.search.recorded_defaults import ChangedDefaults
 from studies.spec.spec import StudySpec
 
@@ -51,7 +52,7 @@ class Ingredients:
         callbacks = tuple(given.get("callbacks") or spec.callbacks)
         made = make_callbacks(callbacks)  # to look at, once
         for agent in agents.values():
-            agent.check_callbacks(made)
+            check_callbacks(agent, made)
         alone = why_alone(made)
         return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
 

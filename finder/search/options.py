@@ -7,8 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
-from agents.contract.functions import FunctionSpec
-from agents.contract.spec import AgentSpec
+from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from agents.callbacks.callback import Callback, Episode, make_callbacks
+from agents.callbacks.callback import Callback, make_callbacks
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.errors import NotMappableError
 from agents.population import Population, Workshop
 from agents.processes.hanging import under_way
-from agents.training.function_trainer import FunctionTrainer, OwnTraining
+from agents.training.function_trainer import FunctionTrainer, OwnTraining, learner_of
+from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.trials.runs import Key, Seeded, SeedRun, TrialRun
@@ -246,7 +247,7 @@ def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]
 def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
     """A group for each run."""
     for trial, seed in runs:
-        yield Group([(trial, seed)], trial.spec.agent.learner(seed, trial.spec.strategy), None)
+        yield Group([(trial, seed)], learner_of(trial.spec.agent, seed, trial.spec.strategy), None)
 
 
 def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:

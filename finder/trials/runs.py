@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agents.callbacks.callback import Episode
-from agents.contract.functions import FunctionSpec
-from agents.training.run import MetricSummary, metrics_of, summaries
+from agents.contract.spec import FunctionSpec
+from agents.training.records import Episode, MetricSummary, metrics_of, summaries
 from finder.trials.trial import TrialSpec, episode_record
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean

@@ -11,14 +11,12 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from agents.callbacks.callback import Episode
 from agents.contract.agent import Agent
-from agents.contract.functions import FunctionSpec
-from agents.contract.spec import AgentSpec
+from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
-from agents.training.run import MetricSummary
+from agents.training.records import Episode, MetricSummary
 from studies.database.records import EpisodeRecord
 from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spaces import check_json

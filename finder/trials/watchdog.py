@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agents.callbacks.callback import Callback, Evaluation
+from agents.callbacks.callback import Callback
 from agents.processes.hanging import HungError, under_way
+from agents.training.records import Evaluation
 from agents.training.trainer import Trainer
 
 __all__ = ["COMPILING_SECONDS", "Fed", "HungError", "Watchdog"]

@@ -14,7 +14,8 @@ import agents
 from agents import Callback, ConfigurationError, Episode, HistoryFile, TensorBoard, Trainer
 from agents.callbacks.callback import make_callbacks
 from agents.population import Population
-from agents.training.run import MetricSummary, Run, summaries
+from agents.training.records import MetricSummary, summaries
+from agents.training.run import Run
 
 SMALL_TD3 = {"hidden_sizes": [8], "learning_starts": 8, "batch_size": 4, "buffer_size": 100}
 

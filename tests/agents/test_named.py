@@ -35,7 +35,7 @@ class Against(gym.Env):
         if self.opponent is None:
             self.opponent = reach(self.name)
         self.opponent.refresh()
-        agents.shared(f"versions of {self.name}", list).append(self.opponent.version)
+        agents.distributed.shared(f"versions of {self.name}", list).append(self.opponent.version)
         self.t = 0
         return self.np_random.uniform(-1, 1, 4).astype(np.float32), {}
 
@@ -135,7 +135,7 @@ def test_an_environment_plays_against_the_agent_that_learns_in_it(pool):
     agent = AgentSpec.of(PPO, EnvironmentSpec(Against, {"name": name}), SMALL_PPO).build(0)
     with Trainer(agent, pool=pool, callbacks=[Publish(name)]) as trainer:
         trainer.train(env_steps=320)
-        versions = agents.shared(f"versions of {name}", list).copy()
+        versions = agents.distributed.shared(f"versions of {name}", list).copy()
     assert len(versions) == 2 + 2 * 16  # 2 copies, 16 episodes each
     assert sorted(versions) == versions or pool is not None
     assert min(versions) == 1

@@ -25,7 +25,7 @@ from agents.algorithms.ppo import PPO
 from agents.algorithms.rainbow import Rainbow
 from agents.buffers import RolloutMemory, Transition, UniformReplay
 from agents.callbacks.callback import LambdaCallback
-from agents.collection.processes import arrays_in, size_of
+from agents.collection.shared_arrays import arrays_in, size_of
 from agents.population import Population
 from agents.shared_objects.ray_connection import _check_address
 

@@ -19,7 +19,8 @@ import pytest
 from processes import running, session_members
 
 import agents
-from agents import ConfigurationError, Counter, EnvironmentSpec, LambdaCallback
+from agents import ConfigurationError, EnvironmentSpec, LambdaCallback
+from agents.distributed import Counter
 from agents.shared_objects import address_for_processes, place, sockets
 from agents.shared_objects.handle import SharedObject
 from agents.shared_objects.sockets import Address, SocketStore
@@ -127,7 +128,7 @@ class TestEveryStore:
 
 @pytest.mark.usefixtures("held_up")
 def test_one_that_is_slow_does_not_hold_up_others():
-    best, counter, told = agents.shared("b", Best), agents.shared("n"), []
+    best, counter, told = agents.distributed.shared("b", Best), agents.distributed.shared("n"), []
     thread = threading.Thread(target=lambda: told.append(best.wait()))
     thread.start()
     assert BEGUN.wait(HANGS_SECONDS)
@@ -147,8 +148,8 @@ def test_what_cannot_be_sent_says_so():
 
 def test_a_name_is_not_empty_and_a_handle_travels():
     with pytest.raises(ConfigurationError, match="needs a name"):
-        agents.shared("")
-    counter = agents.shared("n")
+        agents.distributed.shared("")
+    counter = agents.distributed.shared("n")
     assert isinstance(counter, SharedObject)
     pickle.loads(pickle.dumps(counter)).add(5)
     assert (counter.value(), repr(counter)) == (5, "shared('n')")
@@ -172,7 +173,7 @@ class Longest:
         return max(self.words, key=len)
 
 
-print(agents.shared("words", Longest).tell(sys.argv[1]), agents.shared("n").add(2))
+print(agents.distributed.shared("words", Longest).tell(sys.argv[1]), agents.distributed.shared("n").add(2))
 """
 
 
@@ -186,25 +187,25 @@ def run(script: str, *arguments: str, **environment: str) -> str:
 
 @pytest.mark.real
 def test_processes_that_are_started_later_find_it_with_classes_of_their_script():
-    counter = agents.shared("n")
+    counter = agents.distributed.shared("n")
     assert [run(SCRIPT, word) for word in ("one", "three", "four")] == ["one 2", "three 4", "three 6"]
     assert counter.value() == 6
 
 
 @pytest.mark.real
 def test_a_process_that_was_forked_asks_the_one_that_it_was_forked_from():
-    counter = agents.shared("n")
+    counter = agents.distributed.shared("n")
     counter.add()
     child = os.fork()
     if not child:
-        os._exit(int(counter.add() + agents.shared("other").add()))
+        os._exit(int(counter.add() + agents.distributed.shared("other").add()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-    assert (counter.value(), agents.shared("other").value()) == (2, 1)
+    assert (counter.value(), agents.distributed.shared("other").value()) == (2, 1)
 
 
 FORKING = """
 import os, time, agents
-counter = agents.shared("n")
+counter = agents.distributed.shared("n")
 print(os.environ["FINDER_SHARED"], flush=True)
 while not counter.value():
     time.sleep(0.01)
@@ -237,9 +238,9 @@ def test_no_child_holds_open_what_its_dead_parent_served():
 @pytest.mark.usefixtures("held_up")
 def test_a_process_that_is_killed_in_a_call_leaves_nothing_locked():
     """The next call waits for that one to end, which does not need its caller."""
-    best, told = agents.shared("b", Best), []
+    best, told = agents.distributed.shared("b", Best), []
     best.get()
-    with running([sys.executable, "-c", "import agents; agents.shared('b').wait()"]):  # until it is killed
+    with running([sys.executable, "-c", "import agents; agents.distributed.shared('b').wait()"]):  # until it is killed
         assert BEGUN.wait(HANGS_SECONDS)
     thread = threading.Thread(target=lambda: told.append(best.tell(1.0, "me")))
     thread.start()
@@ -339,23 +340,23 @@ def test_a_crowd_at_the_door_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
 def test_an_address_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(place.VARIABLE, text)
     with pytest.raises(ConfigurationError, match="KEY@HOST:PORT"):
-        agents.shared("n")
+        agents.distributed.shared("n")
 
 
 @pytest.mark.real
 def test_other_machines_are_served_at_an_address_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    counter = agents.shared("n")
-    exported = agents.serve_shared("0.0.0.0:0")
+    counter = agents.distributed.shared("n")
+    exported = agents.distributed.serve_shared("0.0.0.0:0")
     assert Address.of(exported).host not in ("0.0.0.0", "127.0.0.1")
-    assert run("import agents; print(agents.shared('n').add(3))", FINDER_SHARED=exported) == "3"
+    assert run("import agents; print(agents.distributed.shared('n').add(3))", FINDER_SHARED=exported) == "3"
     assert counter.value() == 3
-    told = run("import agents; agents.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
+    told = run("import agents; agents.distributed.serve_shared('127.0.0.1:0')", FINDER_SHARED=exported)
     assert "The objects of this process are those of" in told
     with pytest.raises(ConfigurationError, match="HOST:PORT"):
-        agents.serve_shared("here")
+        agents.distributed.serve_shared("here")
     taken = Address.of(exported).port
     with pytest.raises(ConfigurationError, match=f"cannot be served at 127.0.0.1:{taken}"):
-        agents.serve_shared(f"127.0.0.1:{taken}")
+        agents.distributed.serve_shared(f"127.0.0.1:{taken}")
 
 
 # --- Ray
@@ -368,14 +369,14 @@ def test_who_leaves_ray_loses_what_lived_there_and_can_share_anew():
     ray.init("local", num_cpus=1, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
     signal.signal(signal.SIGTERM, before)  # which Ray takes for itself
     try:
-        counter = agents.shared("n")
+        counter = agents.distributed.shared("n")
         counter.add(3)
     finally:
         ray.shutdown()
     with pytest.raises(ConnectionError, match="'n' is gone: it lived in Ray, which this process has left"):
         counter.add()
-    assert agents.shared("other").add() == 1
-    assert run("import agents; print(agents.shared('other').add())") == "2"
+    assert agents.distributed.shared("other").add() == 1
+    assert run("import agents; print(agents.distributed.shared('other').add())") == "2"
 
 
 # --- environments and callbacks
@@ -392,7 +393,7 @@ class Counting(gym.Env[np.ndarray, int]):
         return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
 
     def step(self, action: int) -> Any:
-        steps = agents.shared("steps").add()
+        steps = agents.distributed.shared("steps").add()
         return self.np_random.uniform(-1, 1, 2).astype(np.float32), float(action), steps % 7 == 0, False, {}
 
 
@@ -403,7 +404,7 @@ def test_environments_count_and_a_callback_reads(kind: str):
     seen = []
 
     def look(trainer: Any) -> None:
-        seen.append(agents.shared("steps").value())
+        seen.append(agents.distributed.shared("steps").value())
         if seen[-1] >= 50:
             trainer.stop("enough")
 

@@ -14,12 +14,13 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 import agents
 from agents import LambdaCallback, Progress, StopAtReturn, Trainer, evaluate
 from agents.buffers import RolloutMemory, UniformReplay
-from agents.callbacks.callback import EVENTS, Callback, CallbackList
+from agents.callbacks.callback import Callback
 from agents.collection.collector import Collector
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.training.call_progress import CallProgress
+from agents.training.listeners import EVENTS, CallbackList
 from agents.training.run import Budget
 
 

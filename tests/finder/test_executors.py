@@ -21,8 +21,9 @@ import pytest
 from fakes import SMALL_PPO, Remembering, TwoStep
 from processes import running, session_members, wait_until_alone
 
-from agents import AgentSpec, ConfigurationError, EnvironmentSpec, shared
+from agents import AgentSpec, ConfigurationError, EnvironmentSpec
 from agents.contract.pickling import pickled
+from agents.distributed import shared
 from finder.executors import Executor, make_executor
 from finder.trials.trial import TrialSpec
 from studies.database.records import EpisodeRecord

@@ -19,6 +19,7 @@ from processes import running
 
 import finder
 from agents import AgentSpec, ConfigurationError, EnvironmentSpec, NonFiniteError, RunEnded, TrainingRun
+from agents.training.function_trainer import learner_of
 from agents.training.run import Budget
 from finder import LRFinder, OptFinder, ParallelFinder, tune
 from finder.executors.choice import choose_executor
@@ -238,7 +239,7 @@ class TestRuns:
         mark = tmp_path / "ended"
         answers = iter([None, None, "interrupted"])
         spec = AgentSpec.of(trainings.hangs, CARTPOLE, {"mark": str(mark)})
-        trainer = spec.learner(0).trainer(waiting=lambda: next(answers))
+        trainer = learner_of(spec, 0).trainer(waiting=lambda: next(answers))
         assert list(trainer.iterate(Budget(env_steps=100))) == [10]
         assert trainer.run.stop_reason == "interrupted"
         assert mark.exists()
@@ -246,7 +247,7 @@ class TestRuns:
 
     def test_a_run_that_nobody_goes_on_with_ends_when_it_is_closed(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        trainer = AgentSpec.of(trainings.tidy, CARTPOLE, {"log": str(log)}).learner(3).trainer()
+        trainer = learner_of(AgentSpec.of(trainings.tidy, CARTPOLE, {"log": str(log)}), 3).trainer()
         turns = trainer.iterate(Budget(env_steps=1_000))
         assert [next(turns), next(turns)] == [10, 20]
         assert own_threads()

@@ -28,7 +28,7 @@ from studies.spec.attributes import seed_values
 from studies.study.study import load_study
 
 url = sys.argv[1]
-counter = agents.shared("steps")
+counter = agents.distributed.shared("steps")
 counter.add(1_000)  # in this process, as Ray is not connected yet
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 other = cluster.add_node(num_cpus=1)
@@ -72,7 +72,7 @@ assert {trial.user_attrs["configuration"]["executor"] for trial in trials} == {"
 class Counting(gym.Wrapper):
     def __init__(self):
         super().__init__(gym.make("CartPole-v1"))
-        self.steps = agents.shared("steps")
+        self.steps = agents.distributed.shared("steps")
     def step(self, action):
         self.steps.add()
         return self.env.step(action)
@@ -128,7 +128,8 @@ def test_a_machine_that_dies_costs_nothing_and_environments_of_trials_are_actors
 
 FROM_A_PROCESS = """
 from fakes import SMALL_PPO
-from agents import EnvironmentSpec, shared
+from agents import EnvironmentSpec
+from agents.distributed import shared
 from finder import LRFinder
 
 found = LRFinder("ppo", EnvironmentSpec("fakes:TwoStep-v0", {"counter": "steps"}, "ray")).grid(

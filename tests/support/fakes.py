@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents import shared
+from agents.distributed import shared
 from finder.trials.trial import Outcome
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import iqm

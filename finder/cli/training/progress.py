@@ -13,7 +13,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from agents.callbacks.callback import Callback, Evaluation, rates_text
+from agents.callbacks.callback import Callback
+from agents.training.progress_line import rates_text
+from agents.training.records import Evaluation
 from finder.progress.console import display, errors
 from finder.progress.fitting import DOT, lines_of_parts
 from finder.progress.guarded_live import GuardedLive

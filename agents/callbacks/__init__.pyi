@@ -1,0 +1,16 @@
+from .callback import Callback as Callback
+from .callback import Episode as Episode
+from .callback import Evaluation as Evaluation
+from .callback import LambdaCallback as LambdaCallback
+from .checkpoint import Checkpoints as Checkpoints
+from .curriculum import Curriculum as Curriculum
+from .evaluate import Evaluate as Evaluate
+from .history_file import HistoryFile as HistoryFile
+from .intervals import Every as Every
+from .plateaus import EarlyStop as EarlyStop
+from .plateaus import ReduceOnPlateau as ReduceOnPlateau
+from .progress import Progress as Progress
+from .publish import Publish as Publish
+from .signals import StopOnSignals as StopOnSignals
+from .stop_at_return import StopAtReturn as StopAtReturn
+from .tensorboard import TensorBoard as TensorBoard

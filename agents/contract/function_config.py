@@ -1,0 +1,105 @@
+"""Hyperparameters of a training function of the user's own, read from its signature.
+
+The parameters after the first are hyperparameters: their defaults are the function's own configuration, their
+annotations say which values are allowed. `Annotated` adds what the field of a config would say::
+
+    learning_rate: Annotated[float, agents.Hyperparameter(help="Step size.", search=(1e-5, 1e-1), log=True)] = 3e-4
+
+Parameters whose defaults are not plain values (functions, classes, objects) are not hyperparameters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hints
+
+from agents.config.hyperparameters import METADATA, Config, Hyperparameter
+from agents.errors import ConfigurationError
+
+_Kind = inspect.Parameter
+_PLAIN = (bool, int, float, str, type(None))
+_TAKEN = ("agent",)
+"""Names that a study has for something else; so are those of `Config`."""
+
+
+def name_of_function(function: Any) -> str:
+    """What a function is called; a partial one as what it is a part of."""
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def config_of(function: Callable[..., Any]) -> type[Config]:
+    """The class of a training function's hyperparameters, made of its signature.
+
+    Raises:
+        ConfigurationError: It does not take a run, or a parameter that cannot be a hyperparameter.
+    """
+    name = name_of_function(function)
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD):
+        raise ConfigurationError(f"The training function {name} must take its run as the first argument: {name}(run).")
+    hints = _hints(function)
+    named = [each for each in parameters[1:] if each.kind not in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)]
+    fields = [_field(name, each, hints) for each in named]
+    made = dataclasses.make_dataclass(
+        "FunctionConfig",
+        [field for field in fields if field is not None],
+        bases=(Config,),
+        namespace={"owner": classmethod(lambda _: name)},
+        frozen=True,
+        kw_only=True,
+    )
+    try:
+        made()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"A default of the training function {name}: {error}") from error
+    return made
+
+
+def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The field of a parameter, None where it is no hyperparameter."""
+    name, default = parameter.name, parameter.default
+    told = f"The parameter {name!r} of the training function {owner}"
+    if default is parameter.empty:
+        raise ConfigurationError(f"{told} has no default: give it one, with which the function runs by itself.")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ConfigurationError(f"{told} cannot be given by its name: put it behind the / in its signature.")
+    if not _is_plain(default):
+        return None
+    if name in _TAKEN or hasattr(Config, name):
+        raise ConfigurationError(f"{told} has a name that Finder needs itself: give it another one.")
+    hint = hints.get(name, type(default) if isinstance(default, bool | int | float | str) else Any)
+    about = Hyperparameter(help=f"A parameter of {owner}.", log=name == "learning_rate")
+    if get_origin(hint) is Annotated:
+        hint, *more = get_args(hint)
+        about = next((each for each in more if isinstance(each, Hyperparameter)), about)
+    kind = hint if default is not None else Optional[hint]  # noqa: UP045 - the hint may be any object
+    return name, kind, dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata={METADATA: about})
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)  # as `inspect.signature` does
+    hints: dict[str, Any] = {}
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        alone = SimpleNamespace(__annotations__={name: hint})
+        with contextlib.suppress(NameError):  # of a name that is only imported for a type checker
+            hints |= get_type_hints(alone, globalns=function.__globals__, include_extras=True)
+    return hints
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
+    return isinstance(value, _PLAIN)

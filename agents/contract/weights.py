@@ -1,0 +1,44 @@
+"""Starting an agent from the weights of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.contract.agent import Agent
+from agents.errors import ConfigurationError
+
+
+def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
+    """Gives a fresh agent the networks of another one, and what belongs to them (normaliser, how far exploration came).
+
+    Its optimizer, counters and generators stay fresh.
+
+    Raises:
+        ConfigurationError: They are of another structure.
+    """
+    own = agent.get_state()
+    try:
+        agent.set_state({**own, "networks": state["networks"], "extra": state["extra"], "fresh": False})
+    except (KeyError, ValueError) as error:
+        why = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
+        raise ConfigurationError(
+            f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
+            f"another algorithm, environment or other hyperparameters ({why}): take these, or start from new weights."
+        ) from error
+
+
+def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
+    """In what networks differ that were kept from those that are to have their weights; empty where in nothing.
+
+    Agents that are not of Keras networks may have none to compare.
+    """
+    if theirs and ours and sorted(theirs) != sorted(ours):
+        return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"
+    for name in sorted({*theirs} & {*ours}):
+        shapes = [[list(np.shape(array)) for array in arrays] for arrays in (theirs[name], ours[name])]
+        if shapes[0] != shapes[1]:
+            return f"their network {name} has weights of the shapes {shapes[0]}, this agent's has {shapes[1]}"
+    return ""

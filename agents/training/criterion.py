@@ -1,0 +1,29 @@
+"""A mean return at which a training stops."""
+
+from __future__ import annotations
+
+from agents.errors import ConfigurationError
+from agents.training.listeners import Listener
+from agents.training.records import Episode
+from agents.training.training import Training
+
+
+class Criterion(Listener):
+    """Stop a run once the mean return of its last `trial_count` episodes reaches `criterion`.
+
+    Raises:
+        ConfigurationError: `trial_count` is below one.
+    """
+
+    def __init__(self, criterion: float, trial_count: int = 100) -> None:
+        if trial_count < 1:
+            raise ConfigurationError(f"trial_count must be >= 1, got {trial_count}.")
+        self.criterion = criterion
+        self.trial_count = trial_count
+
+    def on_episode_end(self, trainer: Training, episode: Episode) -> None:
+        """Stop the run of this episode where the criterion is met."""
+        history = trainer.runs[episode.member].history
+        if len(history.returns) >= self.trial_count and history.mean_return(self.trial_count) >= self.criterion:
+            reason = f"mean return of the last {self.trial_count} episodes reached {self.criterion:g}"
+            trainer.stop(reason, episode.member)
