@@ -29,7 +29,7 @@ RUN = """
 import json, os, sys, time
 from finder.trials.checkpoints import Checkpoints
 from finder.executors import make_executor
-from finder.search.ingredients import Ingredients
+from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
@@ -54,7 +54,7 @@ spec = StudySpec(
 )
 study = open_study(spec)
 began = time.perf_counter()
-Search(study, Ingredients.of(spec), make_executor(executor, 1)).run()
+Search(study, ObjectResolver.of(spec), make_executor(executor, 1)).run()
 print(json.dumps({"wall": time.perf_counter() - began, **wrote}))
 """
 

@@ -20,7 +20,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from finder.executors import Executor, make_executor
-from finder.search.ingredients import Ingredients
+from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from finder.trials.trial import Outcome, TrialSpec
 from studies import StudySpec, open_study
@@ -69,21 +69,21 @@ def recorded(executor: Executor) -> tuple[float, float]:
         spec = make_spec(f"sqlite:///{folder}/finder.db")
         began = time.perf_counter()
         with open_study(spec) as study:
-            search = Search(study, Ingredients.of(spec), executor)
+            search = Search(study, ObjectResolver.of(spec), executor)
             search.run()
             return time.perf_counter() - began, search.recorder.seconds
 
 
 def unrecorded(executor: Executor) -> float:
     spec = make_spec("memory")
-    ingredients = Ingredients.of(spec)
+    resolver = ObjectResolver.of(spec)
     numbers = iter(enumerate(RATES))
 
     def next_trial() -> TrialSpec | None:
         number, rate = next(numbers, (None, 0.0))
         if number is None:
             return None
-        agent = ingredients.agent({"learning_rate": rate}, "ppo")
+        agent = resolver.agent({"learning_rate": rate}, "ppo")
         return TrialSpec(
             number=number, agent=agent, seeds=spec.seeds, env_steps=spec.env_steps, report_marks=spec.report_marks
         )

@@ -36,7 +36,7 @@ WORKER = """
 import json, sys, time
 import sqlalchemy as sa
 from finder.executors import make_executor
-from finder.search.ingredients import Ingredients
+from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from studies.recording.opening import join_study
 
@@ -53,7 +53,7 @@ def end(connection, *_):
     asked["database"] += time.perf_counter() - connection.info["began"]
 
 study = join_study(url, name)
-search = Search(study, Ingredients.of(study.spec), make_executor(executor, int(n_jobs)))
+search = Search(study, ObjectResolver.of(study.spec), make_executor(executor, int(n_jobs)))
 stopped = search.run()
 print(json.dumps({"recorder": search.recorder.seconds, "stopped": stopped, **asked}))
 """

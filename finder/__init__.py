@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from finder.long_run.histories import histories_data as histories_data
     from finder.long_run.histories import plot_losses as plot_losses
     from finder.long_run.histories import plot_returns as plot_returns
-    from finder.long_run.picked import picked_agent as picked_agent
+    from finder.long_run.recommendation import picked_agent as picked_agent
     from finder.range_test.range_test import RangeTestResult as RangeTestResult
     from finder.search.results import SearchResult as SearchResult
     from finder.search.search import run_search as run_search
@@ -30,7 +30,7 @@ _HOME = {
     "finder.finders.lr": ("LRFinder",),
     "finder.finders.optimizer": ("OptFinder",),
     "finder.finders.parallel": ("AgentFinder", "ParallelFinder"),
-    "finder.long_run.picked": ("picked_agent",),
+    "finder.long_run.recommendation": ("picked_agent",),
     "finder.range_test.range_test": ("RangeTestResult",),
     "finder.search.results": ("SearchResult",),
     "finder.search.search": ("run_search",),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from finder.progress.console import say_note
-from finder.search.remedy_words import advice
+from finder.progress.console import print_note
+from finder.search.advice import advice
 
 if TYPE_CHECKING:
     from studies.analysis.conclusion import Conclusion
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
-def say_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None:
+def print_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None:
     """Prints the reasons to be careful as notes.
 
     Args:
@@ -30,11 +30,11 @@ def say_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None
     found = conclusion(study)
     weightiest = () if concluded or not found.reasons else (f"{found.status}: {found.certainty}",)
     for text in (*weightiest, *(reason.text for reason in found.reasons[1:])):
-        say_note(f"{text}.")
+        print_note(f"{text}.")
     if matters := which_matters(verdict(study).ranked, study.spec.search_space()):
-        say_note(matters[:1].lower() + matters[1:])
+        print_note(matters[:1].lower() + matters[1:])
     if not_corrected := _no_correction(study, pick):
-        say_note(not_corrected)
+        print_note(not_corrected)
 
 
 def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]:
@@ -48,13 +48,13 @@ def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]
     ]
 
 
-def say_remedies(study: OpenStudy, found: Conclusion) -> None:
+def print_remedies(study: OpenStudy, found: Conclusion) -> None:
     """Prints what would make a pick safe where that is no command."""
     if study.storage.url == "memory":
         return
     for each in advice(study, found):
         if not each.command:
-            say_note(f"to settle it: {each.text} ({each.purpose}).")
+            print_note(f"to settle it: {each.text} ({each.purpose}).")
 
 
 def _no_correction(study: OpenStudy, pick: Pick) -> str:

@@ -22,7 +22,7 @@ from finder.cli.commands import run as run_command
 from finder.cli.commands import show as show_command
 from finder.cli.commands import train as train_command
 from finder.cli.process_list import hide_secrets
-from finder.progress.console import errors, say_error
+from finder.progress.console import errors, print_error
 from studies.errors import StudyError
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with _ended_like_ctrl_c():
             result: Any = app(args=words, prog_name="finder", standalone_mode=False, obj=words)
     except (ConfigurationError, StudyError) as error:
-        say_error(str(error))
+        print_error(str(error))
         return MISTAKEN
     except TyperException as error:
         context = getattr(error, "ctx", None)
@@ -114,7 +114,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error.__cause__, ValidationError):
             message = f"{message.rstrip('.')}, got {error.__cause__.errors()[0]['input']!r}."
         if message:  # without any words, the help was shown and there is nothing to add
-            say_error(message, f"See {command} --help.")
+            print_error(message, f"See {command} --help.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         told = _told(error)
         if not told:
             raise
-        say_error(told)
+        print_error(told)
         return MISTAKEN
     finally:
         errors().show_cursor(True)

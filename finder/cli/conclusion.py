@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from finder.cli.advice import safer_commands, say_doubts, say_remedies
-from finder.progress.console import environment_flags, errors, print_json, results, say_commands, say_error, say_note
+from finder.cli.advice import print_doubts, print_remedies, safer_commands
+from finder.progress.console import (
+    environment_flags,
+    errors,
+    print_commands,
+    print_error,
+    print_json,
+    print_note,
+    results,
+)
 from finder.progress.search_progress import headline
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
@@ -60,17 +68,17 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         print_conclusion(found)
     see = _what_to_do(study)
     if not output.quiet:
-        _say_counts(study, counts)
+        _print_counts(study, counts)
         if pick is not None:
-            say_next(study, pick, found)
+            print_next(study, pick, found)
     if stopped is not None:
         head, _, rest = stopped.partition("\n")
         last = headline(rest)
-        say_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
+        print_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
     elif counts["complete"] == 0:
-        say_error(f"no trial was completed, so there is no pick ({_told(counts)}).", see)
+        print_error(f"no trial was completed, so there is no pick ({_told(counts)}).", see)
     elif pick is None:
-        say_error(f"there is no pick: {why}")
+        print_error(f"there is no pick: {why}")
     return 1 if stopped is not None or pick is None else 0
 
 
@@ -98,7 +106,7 @@ def print_conclusion(found: Conclusion) -> None:
     results().print(Text.assemble((found.status, styles[found.status]), f": {found.certainty}"))
 
 
-def say_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = "") -> None:
+def print_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = "") -> None:
     """Prints the reasons to be careful, and what to do with a study.
 
     Where its pick is not safe, that is what would make it so, and not the long run.
@@ -109,11 +117,11 @@ def say_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = ""
         found: Its conclusion, which is printed already.
         shown: The command that prints this, which is not advised once more. Defaults to `""`.
     """
-    say_doubts(study, pick, concluded=True)
+    print_doubts(study, pick, concluded=True)
     if not found.safe:
-        say_remedies(study, found)
+        print_remedies(study, found)
     commands = next_commands(study, pick, found)
-    say_commands("Next", [each for each in commands if not shown or not each[0].startswith(f"finder {shown} ")])
+    print_commands("Next", [each for each in commands if not shown or not each[0].startswith(f"finder {shown} ")])
 
 
 def next_commands(study: OpenStudy, pick: Pick, found: Conclusion) -> list[tuple[str, str]]:
@@ -174,20 +182,20 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
     if not options.quiet:
         errors().print(Text(f"{len(rates)} points; the test ended: {result.reason}", "dim"))
     if suggestion.rate is None:
-        say_error(f"the range test suggests no learning rate: {suggestion.reason}")
+        print_error(f"the range test suggests no learning rate: {suggestion.reason}")
         return 1
     if not options.quiet:
-        say_note("it shows where learning is fast, not which rate ends best: confirm it with a grid.")
+        print_note("it shows where learning is fast, not which rate ends best: confirm it with a grid.")
         around = f"--start-lr {rate_text(suggestion.rate / 10)} --end-lr {rate_text(suggestion.rate * 10)} --n-rates 5"
         confirm = f"finder lr {shlex.quote(spec.label)} {environment_flags(spec.environment)} {around}"
         commands = [(confirm, "")]
         if name is not None:
             commands.append((f"finder report {shlex.quote(name)}{storage_flag(storage)}", "its curve"))
-        say_commands("Next", commands)
+        print_commands("Next", commands)
     return 0
 
 
-def _say_counts(study: OpenStudy, counts: Counter[str]) -> None:
+def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
     n_trials = sum(counts[state] for state in _STATES)
     where = "in memory only" if study.storage.url == "memory" else f"in {study.storage.label} as {study.name}"
     errors().print(Text(f"{counted(n_trials, 'trial')}: {_told(counts)} · {where}", "dim"))

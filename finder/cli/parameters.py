@@ -17,7 +17,7 @@ from studies.defaults import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from agents.contract.spec import AgentSpec
-    from finder.search.search import Observer
+    from finder.search.observer import Observer
 
 _WHAT, _BUDGET, _STUDY, _WHERE, _OUTPUT = "What is trained", "Budget", "The study", "Where trials run", "Output"
 
@@ -307,7 +307,9 @@ class SearchOptions:
         from agents.environments import EnvironmentSpec
 
         environment = EnvironmentSpec.of(self.env, values.json_object(self.env_kwargs, "--env-kwargs"))
-        chosen = said(wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization)
+        chosen = drop_none(
+            wrappers=self.wrapper, max_episode_steps=self.max_episode_steps, vectorization=self.vectorization
+        )
         return AgentSpec.of(name, replace(environment, **chosen))
 
     def given(self, name: str) -> bool:
@@ -322,7 +324,7 @@ class SearchOptions:
 
     def finder_arguments(self, observer: Observer) -> dict[str, Any]:
         """What was said of the budget and the study, as the finders take it."""
-        return said(
+        return drop_none(
             env_steps=self.env_steps,
             episodes=self.episodes,
             horizon=self.horizon,
@@ -347,7 +349,7 @@ class SearchOptions:
         )
 
 
-def said(**given: Any) -> dict[str, Any]:
+def drop_none(**given: Any) -> dict[str, Any]:
     """Returns the flags that were given: for the others, whoever is called has defaults of its own."""
     return {name: value for name, value in given.items() if value is not None}
 

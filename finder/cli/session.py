@@ -13,11 +13,11 @@ from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.conclusion import conclude, conclude_range_test
-from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.parameters import Output, SearchOptions
-from finder.progress.console import errors, say_commands
+from finder.cli.stdout_guard import redirect_stdout_to_stderr
+from finder.progress.console import errors, print_commands
 from finder.progress.search_progress import Progress, best_line, make_progress
-from finder.search.remedy_words import without_flags
+from finder.search.advice import without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
 from studies.study.begun import Begun, begun_by
@@ -25,8 +25,8 @@ from studies.words import counted
 
 if TYPE_CHECKING:
     from finder.range_test.range_test import RangeTestResult
+    from finder.search.observer import Observer
     from finder.search.results import SearchResult
-    from finder.search.search import Observer
 
 INTERRUPTED = 130
 
@@ -44,11 +44,11 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
     """
     progress = make_progress(output.quiet)
     try:
-        with foreign_output_on_stderr(), begun_by(_begun(output.words, file)), progress:
+        with redirect_stdout_to_stderr(), begun_by(_begun(output.words, file)), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
-        _say_interrupted(progress, output)
+        _print_interrupted(progress, output)
         return _code_of(interrupt)
     with result.study:
         return conclude(result.study, result.stopped, output)
@@ -78,7 +78,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
-        with foreign_output_on_stderr(), begun_by(_begun(options.output.words)):
+        with redirect_stdout_to_stderr(), begun_by(_begun(options.output.words)):
             result: RangeTestResult = finder.find(
                 **arguments,
                 env_steps=options.env_steps,
@@ -106,7 +106,7 @@ def _begun(words: Sequence[str], file: str | None = None) -> Begun:
     return Begun("file", (kept[0], file, *(word for word in kept[1:] if word != file)))
 
 
-def _say_interrupted(progress: Progress, output: Output) -> None:
+def _print_interrupted(progress: Progress, output: Output) -> None:
     """Tells what was kept and how to go on."""
     if output.quiet:
         return
@@ -128,7 +128,7 @@ def _say_interrupted(progress: Progress, output: Output) -> None:
     )
     if progress.best is not None:
         console.print(best_line(progress.best))
-    say_commands("Go on:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])
+    print_commands("Go on:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])
 
 
 def _code_of(interrupt: KeyboardInterrupt) -> int:

@@ -56,7 +56,7 @@ class Batching:
             room -= len(trial.seeds)
             if self._is_whole_again(trials, listener):
                 break
-        return shared_out(trials, n_workers)
+        return split_into_batches(trials, n_workers)
 
     def _is_whole_again(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
         """Return whether these are what is left of a batch that was interrupted, and gets no others.
@@ -77,7 +77,7 @@ class Batching:
         return min(known, default=None), self.members * n_workers
 
 
-def shared_out(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
+def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
     """Shares trials out so that workers have equally many runs, and those of equal structure stay together.
 
     Where trials of equal structure go to several workers, neighbours part: those that a plan has side by side do about

@@ -107,7 +107,9 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         executor = make_executor("process", n_jobs)
         executor.notes = [f"each run learns with the strategy {strategy}, so its trials have processes of their own"]
         return executor
-    members = {label: _Member(refusal=why_alone) if why_alone else _as_member(agent) for label, agent in agents.items()}
+    members = {
+        label: _Member(refusal=why_alone) if why_alone else _probe_member(agent) for label, agent in agents.items()
+    }
     refusals = {label: member.refusal for label, member in members.items() if member.refusal}
     for label, told in refusals.items():
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
@@ -116,7 +118,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
     else:
         n_jobs = spec.n_jobs or _jobs_that_pay(spec)
-        population, note = _that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
+        population, note = _population_that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
         notes += [note] if note else []
         adaptive = not spec.plan() and learns_from_results(spec.sampler)
         at_once = max(TRIALS_AT_ONCE, n_jobs) if adaptive else None
@@ -132,7 +134,7 @@ class _Member(NamedTuple):
     n_bytes: int = 0  # what one takes when its memory is full, about; 0 where that is not known
 
 
-def _as_member(agent: AgentSpec) -> _Member:
+def _probe_member(agent: AgentSpec) -> _Member:
     """Tries it. Whatever goes wrong beside is left to the trials, which keep the traceback."""
     from agents.population import Population, bytes_of_member
 
@@ -158,7 +160,7 @@ def _jobs_that_pay(spec: StudySpec) -> int:
     return max(1, min(cores(), _n_trials(spec), work // WORTH_PROCESSES))
 
 
-def _that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
+def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
     """Members a process of `n_bytes` each, and a word about it where it is fewer than was asked for."""
     wanted = spec.population or POPULATION
     free = free_memory()

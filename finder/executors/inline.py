@@ -10,7 +10,7 @@ from typing import Any
 from finder.executors.batches import Batching
 from finder.executors.executor import Executor, NextTrial, StudyListener
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import Workshops
+from finder.trials.groups import TemplateCache
 from finder.trials.trial import FELL_BEHIND, Outcome
 from studies.database.records import EpisodeRecord
 
@@ -26,7 +26,7 @@ class InlineExecutor(Executor):
 
     def __init__(self, batching: Batching) -> None:
         self._batching = batching
-        self._workshops = Workshops()
+        self._templates = TemplateCache()
 
     @property
     def description(self) -> str:
@@ -37,10 +37,10 @@ class InlineExecutor(Executor):
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         while batches := self._batching.next(next_trial, 1, listener):
-            run_cohort(batches[0], _Direct(listener, self._batching.name or "inline"), self._workshops)
+            run_cohort(batches[0], _ForwardingListener(listener, self._batching.name or "inline"), self._templates)
 
 
-class _Direct:
+class _ForwardingListener:
     """The listener of a cohort that passes everything straight on."""
 
     def __init__(self, listener: StudyListener, executor: str) -> None:

@@ -20,13 +20,13 @@ from agents.processes.fork_server import await_fork_server, prepare_processes, w
 from agents.processes.orphans import end_with_parent
 from agents.shared_objects import address_for_processes
 from finder.executors.batches import Batching
-from finder.executors.board import Board, BoardManager
-from finder.executors.crew import Process, Run
 from finder.executors.executor import Executor, NextTrial, StudyListener
-from finder.executors.signals import interrupts_wait
+from finder.executors.message_broker import BrokerManager, MessageBroker
+from finder.executors.signals import defer_interrupts
+from finder.executors.worker_pool import TrialDispatcher, WorkerProcess
 
 POLL_SECONDS = 0.05
-CHILD = "finder.executors.child"
+CHILD = "finder.executors.worker_process"
 
 
 class ProcessExecutor(Executor):
@@ -36,7 +36,7 @@ class ProcessExecutor(Executor):
         n_jobs: Processes at the same time, >= 1. Each gets an equal share of the cores.
         batching: Which trials a process runs at the same time. Defaults to one trial, and then every trial has a
             process of its own; otherwise a process runs batch after batch and keeps what it has compiled.
-        keep_values: Whether the board keeps all rewards and losses of all trials (`Board.values`).
+        keep_values: Whether the broker keeps all rewards and losses of all trials (`MessageBroker.values`).
     """
 
     def __init__(self, n_jobs: int = 1, batching: Batching | None = None, keep_values: bool = False) -> None:
@@ -46,7 +46,7 @@ class ProcessExecutor(Executor):
         self.batching = batching or Batching()
         self._keep_values = keep_values
         self.values: dict[str, Any] = {}
-        """What the board's dicts held at the end of the last run."""
+        """What the broker's dicts held at the end of the last run."""
 
     @property
     def description(self) -> str:
@@ -59,22 +59,22 @@ class ProcessExecutor(Executor):
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
         context = prepare_processes(CHILD)
         await_fork_server(context)
-        with _started(BoardManager(ctx=context)) as manager:
-            crew = _ForkedCrew(context, manager.Board(self._keep_values), self.n_jobs)
-            Run(
-                crew,
+        with _running(BrokerManager(ctx=context)) as manager:
+            pool = _ForkedWorkerPool(context, manager.MessageBroker(self._keep_values), self.n_jobs)
+            TrialDispatcher(
+                pool,
                 n_jobs=self.n_jobs,
                 batching=self.batching,
                 name=self.batching.name or "process",
                 next_trial=next_trial,
                 listener=listener,
-            ).loop()
-            told = crew.board.values()
+            ).run()
+            values = pool.broker.values()
             # A run that confirms the one before adds its trials.
-            self.values = {name: {**self.values.get(name, {}), **values} for name, values in told.items()}
+            self.values = {name: {**self.values.get(name, {}), **values} for name, own in values.items()}
 
 
-class _Forked:
+class _ForkedProcess:
     """A child that was forked from the fork server."""
 
     def __init__(self, process: Any) -> None:
@@ -98,43 +98,43 @@ class _Forked:
         self._process.join(seconds)
 
 
-class _ForkedCrew:
+class _ForkedWorkerPool:
     """Starts children of this process.
 
     Args:
         context: Of `multiprocess`.
-        board: Proxy of the board.
+        broker: Proxy of the broker.
         n_jobs: Children at the same time; each gets an equal share of the cores.
     """
 
-    def __init__(self, context: Any, board: Board, n_jobs: int) -> None:
-        self.board = board
+    def __init__(self, context: Any, broker: MessageBroker, n_jobs: int) -> None:
+        self.broker = broker
         self._context, self._n_jobs = context, n_jobs
-        self._bell, self._rope = context.Pipe(duplex=False)  # children ring when they have told something
+        self._wakeups, self._wakeup_sender = context.Pipe(duplex=False)  # children ring when they have told something
 
-    def start(self, number: int) -> _Forked:
-        from finder.executors.child import main
+    def start(self, number: int) -> _ForkedProcess:
+        from finder.executors.worker_process import main
 
         threads = max(1, (os.cpu_count() or 1) // self._n_jobs)
-        arguments = (number, self.board, self._rope, threads, list(sys.path))
+        arguments = (number, self.broker, self._wakeup_sender, threads, list(sys.path))
         told = {"shared": address_for_processes()}  # the server that they are forked from has an older environment
         process = self._context.Process(target=main, args=arguments, kwargs=told, name=f"worker-{number}", daemon=True)
         with without_main_module():
             process.start()
-        return _Forked(process)
+        return _ForkedProcess(process)
 
-    def wait(self, processes: Sequence[Process]) -> None:
-        ends = [process.sentinel for process in processes if isinstance(process, _Forked)]
-        wait([self._bell, *ends], timeout=POLL_SECONDS)
-        while self._bell.poll():
-            self._bell.recv_bytes()
+    def wait(self, processes: Sequence[WorkerProcess]) -> None:
+        ends = [process.sentinel for process in processes if isinstance(process, _ForkedProcess)]
+        wait([self._wakeups, *ends], timeout=POLL_SECONDS)
+        while self._wakeups.poll():
+            self._wakeups.recv_bytes()
 
 
 @contextmanager
-def _started(manager: BoardManager) -> Iterator[BoardManager]:
+def _running(manager: BrokerManager) -> Iterator[BrokerManager]:
     """Starts a manager, and ends its process with the block."""
     try:
-        with interrupts_wait(), without_main_module():
+        with defer_interrupts(), without_main_module():
             manager.start(initializer=end_with_parent)
         yield manager
     finally:

@@ -20,9 +20,9 @@ from agents.processes.module_path import search_first
 from agents.shared_objects import address_for_actors
 from agents.shared_objects.ray_connection import connected_ray, first_line, on_this_machine
 from finder.executors.batches import Batching
-from finder.executors.board import Board
-from finder.executors.crew import Process, Run
 from finder.executors.executor import Executor, NextTrial, StudyListener
+from finder.executors.message_broker import MessageBroker
+from finder.executors.worker_pool import TrialDispatcher, WorkerProcess
 
 POLL_SECONDS = 0.1
 
@@ -54,19 +54,19 @@ class RayExecutor(Executor):
         return self.n_jobs
 
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        crew = _RayCrew(self._ray, self._cpus, self._memory)
+        pool = _RayWorkerPool(self._ray, self._cpus, self._memory)
         try:
-            Run(
-                crew,
+            TrialDispatcher(
+                pool,
                 n_jobs=self.n_jobs,
                 batching=Batching(),
                 name="ray",
                 next_trial=next_trial,
                 listener=listener,
                 reuses=True,  # an actor needs seconds to import TensorFlow
-            ).loop()
+            ).run()
         finally:
-            crew.close()
+            pool.close()
 
 
 def room_for(cpus: float, memory: int | None, machines: Sequence[Mapping[str, float]]) -> int:
@@ -97,8 +97,8 @@ def _size(cpus: float, memory: float | None) -> str:
     return size if memory is None else f"{size} and {memory / 1e9:.1f} GB"
 
 
-class _RemoteBoard:
-    """The board in a process of its own, whose calls wait for their answers."""
+class _RemoteBroker:
+    """The broker in a process of its own, whose calls wait for their answers."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
@@ -110,13 +110,13 @@ class _RemoteBoard:
             try:
                 return self._ray.get(method.remote(*args))
             except self._ray.exceptions.RayError as error:
-                raise ConnectionError(f"the board is gone: {error}") from error
+                raise ConnectionError(f"the broker is gone: {error}") from error
 
         return call
 
 
-class _Actor:
-    """A process of the crew."""
+class _RayProcess:
+    """A process of the pool."""
 
     def __init__(self, ray: Any, actor: Any, running: Any) -> None:
         self._ray, self._actor, self._running = ray, actor, running
@@ -140,7 +140,7 @@ class _Actor:
         self._ray.wait([self._running], timeout=seconds)
 
 
-class _RayCrew:
+class _RayWorkerPool:
     """Starts actors, which Ray places.
 
     Args:
@@ -153,42 +153,42 @@ class _RayCrew:
         self._ray = ray
         # As long as this process lives; every waiting worker takes one of its threads.
         options = {"num_cpus": 0, "max_concurrency": 1_000, "scheduling_strategy": on_this_machine(ray)}
-        self._board_actor = ray.remote(Board).options(**options).remote()
-        self.board: Any = _RemoteBoard(ray, self._board_actor)
+        self._broker_actor = ray.remote(MessageBroker).options(**options).remote()
+        self.broker: Any = _RemoteBroker(ray, self._broker_actor)
         self._options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0}
         if memory is not None:
             self._options["memory"] = memory
         self._threads = max(1, int(cpus))
 
-    def start(self, number: int) -> _Actor:
-        actor = self._ray.remote(_Worker).options(**self._options).remote()
-        running = actor.run.remote(number, self._board_actor, self._threads, list(sys.path), address_for_actors())
-        return _Actor(self._ray, actor, running)
+    def start(self, number: int) -> _RayProcess:
+        actor = self._ray.remote(_RayWorker).options(**self._options).remote()
+        running = actor.run.remote(number, self._broker_actor, self._threads, list(sys.path), address_for_actors())
+        return _RayProcess(self._ray, actor, running)
 
-    def wait(self, _processes: Sequence[Process]) -> None:
+    def wait(self, _processes: Sequence[WorkerProcess]) -> None:
         time.sleep(POLL_SECONDS)
 
     def close(self) -> None:
-        """Ends the board."""
+        """Ends the broker."""
         with suppress(Exception):
-            self._ray.kill(self._board_actor, no_restart=True)
+            self._ray.kill(self._broker_actor, no_restart=True)
 
 
-class _Worker:
+class _RayWorker:
     """What an actor is: one process that runs batches of trials."""
 
-    def run(self, number: int, board: Any, threads: int, path: list[str], shared: str) -> None:
+    def run(self, number: int, broker: Any, threads: int, path: list[str], shared: str) -> None:
         import ray
 
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         search_first(path)
-        from finder.executors.child import main
+        from finder.executors.worker_process import main
 
-        main(number, _RemoteBoard(ray, board), _NoRope(), threads, list(sys.path), shared=shared)
+        main(number, _RemoteBroker(ray, broker), _NoWakeups(), threads, list(sys.path), shared=shared)
 
 
-class _NoRope:
-    """Nobody listens for a bell: the board is asked all the time."""
+class _NoWakeups:
+    """Nobody listens for a bell: the broker is asked all the time."""
 
     def send_bytes(self, _data: bytes) -> None:
         """Does nothing."""

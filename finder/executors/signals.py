@@ -12,7 +12,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def interrupts_wait() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Holds back what would interrupt this block, until its end.
 
     For moments in which an exception would lose a process that has just been started, or an answer that is on its

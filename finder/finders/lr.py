@@ -15,18 +15,18 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.training.trainer import Trainer
-from finder.finders.edges import BeyondEdges
+from finder.finders.range_extension import RangeExtension
 from finder.range_test.curve import changes
 from finder.range_test.figures import plot_sweep
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
 from finder.range_test.range_tests import pooled
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.range_test.suggestion import smooth
-from finder.search.ingredients import Ingredients
-from finder.search.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
-from finder.search.results import SearchResult, found_repr
+from finder.search.display import progress_disabled
+from finder.search.object_resolver import ObjectResolver
+from finder.search.options import Metrics, StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
-from finder.search.watching import is_silenced
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.spaces import LARGEST
 from studies.spec.spec import MOST_SEEDS
@@ -78,7 +78,7 @@ class LRFinder:
         self._forget()
 
     def __repr__(self) -> str:
-        return found_repr(f"LRFinder({self.spec!r})", self.result)
+        return finder_repr(f"LRFinder({self.spec!r})", self.result)
 
     def _forget(self) -> None:
         """Before a search: nothing is known."""
@@ -120,7 +120,7 @@ class LRFinder:
             rates: The rates themselves, instead of the three arguments before.
             optimizer: Which of the agent's optimizers, by name; None for all.
             extend: Whether rates beyond the range are tried where the best one is at its edge, up to two decades beyond
-                (`finder.finders.edges`); not where the rates themselves are given. Defaults to True.
+                (`finder.finders.range_extension`); not where the rates themselves are given. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:
@@ -132,7 +132,7 @@ class LRFinder:
         )
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
-        chosen: StudyOptions = {"pruner": usual_pruner(metrics, episodes), **options}
+        chosen: StudyOptions = {"pruner": default_pruner(metrics, episodes), **options}
         spec = make_spec(
             "lr",
             [agent],
@@ -141,13 +141,13 @@ class LRFinder:
             default_env_steps=50_000,
             episodes=episodes,
             metrics=metrics,
-            trials=tuple({name: rate} for rate in spread_out(candidates)),
+            trials=tuple({name: rate} for rate in spread_order(candidates)),
         )
         agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
-        ingredients = Ingredients.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
-        further = BeyondEdges(spec.trials, name) if extend and rates is None else None
+        resolver = ObjectResolver.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
+        extension = RangeExtension(spec.trials, name) if extend and rates is None else None
         self._forget()
-        ran = run_search(spec, ingredients=ingredients, further=further, **watching(options))
+        ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = SearchResult(*ran)
         self._conclude(self.result, name)
         return self.result
@@ -223,7 +223,7 @@ class LRFinder:
         self._forget()
         runs: list[RangeTestRun] = []
         for seed in numbers:
-            with self._copy(seed, strategy, shown=progress and not is_silenced()) as trainer:
+            with self._copy(seed, strategy, shown=progress and not progress_disabled()) as trainer:
                 own = range_test(
                     trainer,
                     start_lr,

@@ -15,11 +15,11 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
-from finder.finders.edges import BeyondEdges
+from finder.finders.range_extension import RangeExtension
 from finder.range_test.range_test import MOST_RATES
-from finder.search.ingredients import Ingredients
-from finder.search.options import Metrics, StudyOptions, make_spec, spread_out, usual_pruner, watching
-from finder.search.results import OptimizerResult, found_repr
+from finder.search.object_resolver import ObjectResolver
+from finder.search.options import Metrics, StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
 from studies.analysis.pick import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
@@ -83,7 +83,7 @@ class OptFinder:
         self.losses: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        return found_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
+        return finder_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
 
     def find(
         self,
@@ -107,7 +107,7 @@ class OptFinder:
             n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
                 on a log axis; one or two lie inside it. Defaults to 5.
             extend: Whether an optimizer whose best rate is at the edge of its range is tried beyond it, up to two
-                decades (`finder.finders.edges`); only for ``"search"``. Defaults to True.
+                decades (`finder.finders.range_extension`); only for ``"search"``. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:
@@ -117,9 +117,9 @@ class OptFinder:
         plan = [
             {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
             for label, optimizer in self.optimizers.items()
-            for rate in spread_out(_rates(label, optimizer, learning_rates, n_rates))
+            for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
         ]
-        usual = "race" if usual_pruner(metrics, episodes) == "race" else "none"
+        usual = "race" if default_pruner(metrics, episodes) == "race" else "none"
         chosen: StudyOptions = {"pruner": usual, **options}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
             chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
@@ -133,7 +133,7 @@ class OptFinder:
             metrics=metrics,
             trials=tuple(plan),
         )
-        ingredients = Ingredients.of(
+        resolver = ObjectResolver.of(
             spec,
             agents={self.spec.label: self.spec},
             optimizers=self.optimizers,
@@ -142,8 +142,8 @@ class OptFinder:
         )
         self.best_opt = self.best_learning_rate = self.best_reward = self.best_loss = None
         self.rewards, self.losses = {}, {}
-        further = BeyondEdges(spec.trials) if extend and learning_rates == "search" else None
-        ran = run_search(spec, ingredients=ingredients, further=further, **watching(options))
+        extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
+        ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = OptimizerResult(*ran)
         self._conclude(self.result, metrics)
         return self.result

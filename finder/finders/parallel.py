@@ -13,11 +13,11 @@ from agents.contract.registry import resolved
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
-from finder.executors.board import Board
+from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
-from finder.search.ingredients import Ingredients
-from finder.search.options import Metrics, StudyOptions, make_spec, watching
-from finder.search.results import SearchResult, found_repr
+from finder.search.object_resolver import ObjectResolver
+from finder.search.options import Metrics, StudyOptions, make_spec, observer_options
+from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
 from studies.analysis.pick import why_no_pick
 from studies.database.records import EpisodeRecord
@@ -78,7 +78,7 @@ class ParallelFinder:
 
     def __repr__(self) -> str:
         on = f" on {self._environment.label}"
-        return found_repr(f"{type(self).__name__}({list(self.agents)}{on})", self.result)
+        return finder_repr(f"{type(self).__name__}({list(self.agents)}{on})", self.result)
 
     def find(
         self,
@@ -117,9 +117,9 @@ class ParallelFinder:
             trials=tuple({"agent": label} for label in labels),
         )
         callbacks = options.get("callbacks")
-        ingredients = Ingredients.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
+        resolver = ObjectResolver.of(spec, agents=self.agents, environment=self._environment, callbacks=callbacks)
         executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
-        study, stopped = run_search(spec, ingredients=ingredients, executor=executor, **watching(options))
+        study, stopped = run_search(spec, resolver=resolver, executor=executor, **observer_options(options))
         self.result = SearchResult(study, stopped)
         self._take_values(self.result, executor.values)
         return self.result
@@ -127,12 +127,12 @@ class ParallelFinder:
     def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
         """Takes the shared dicts, which are by trial, and what an earlier run of the study recorded."""
         study = result.study
-        board = Board(keep_values=True)
+        broker = MessageBroker(keep_values=True)
         label_of = {trial.number: self._label_of(study, trial) for trial in study.trials()}
         for number in label_of.keys() - shared.get("rewards", {}).keys():
             if episodes := study.storage.episodes.curve(study.episodes_key, number):
-                board.post("episodes", 0, {number: episodes})
-        values = {name: {**shared.get(name, {}), **own} for name, own in board.values().items()}
+                broker.post("episodes", 0, {number: episodes})
+        values = {name: {**shared.get(name, {}), **own} for name, own in broker.values().items()}
         self.rewards, self.losses = (
             {label: values[name][number] for number, label in label_of.items() if number in values[name]}
             for name in ("rewards", "losses")

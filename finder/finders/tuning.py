@@ -11,10 +11,11 @@ from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
-from finder.search.ingredients import Ingredients, check_plan
-from finder.search.options import Metrics, StudyOptions, make_spec, watching
+from finder.search.object_resolver import ObjectResolver, check_plan
+from finder.search.observer import Observer
+from finder.search.options import Metrics, StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult
-from finder.search.search import Observer, run_search
+from finder.search.search import run_search
 from finder.search.study_file import read_study
 from studies.analysis.standing import standing
 from studies.errors import StudyError
@@ -63,7 +64,7 @@ def tune(
     spec = AgentSpec.of(agent, environment)
     fixed = options.get("params", {})
     as_fixed = spec.with_params(fixed)
-    space = space or whole_space(as_fixed, fixed)
+    space = space or default_space(as_fixed, fixed)
     if not space:
         names = list(spec.config.describe())
         raise ConfigurationError(
@@ -72,8 +73,8 @@ def tune(
             if names
             else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
         )
-    spaces = spaces_of(spec, space)
-    row = as_it_is(as_fixed, spaces)
+    spaces = parse_spaces(spec, space)
+    row = current_params(as_fixed, spaces)
     study = make_spec(
         "tune",
         [spec],
@@ -89,11 +90,11 @@ def tune(
         sampler_kwargs=dict(sampler_kwargs or {}),
     )
     agents, callbacks = {spec.label: spec}, options.get("callbacks")
-    ingredients = Ingredients.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
-    return SearchResult(*run_search(study, ingredients=ingredients, **watching(options)))
+    resolver = ObjectResolver.of(study, agents=agents, environment=spec.environment, callbacks=callbacks)
+    return SearchResult(*run_search(study, resolver=resolver, **observer_options(options)))
 
 
-def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
+def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
     """Search spaces from what people write; scale and range come from the hyperparameter's own field.
 
     Raises:
@@ -118,14 +119,14 @@ def spaces_of(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
                     f"The hyperparameter {name!r} has no search range of its own: give one, such as {name}=low:high."
                     f"{with_range}"
                 )
-            value = own_range(about.search)
+            value = declared_range(about.search)
             if name in complements:
                 value = {"low": round(1 - value["high"], 12), "high": round(1 - value["low"], 12)}
         spaces[name] = parse_space(value, log=log or None)
     return spaces
 
 
-def whole_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
+def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
     """The names of all that the agent's hyperparameters declare a range for, as complements where they can be.
 
     Args:
@@ -137,7 +138,7 @@ def whole_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
 
 
-def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
+def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
     """The agent's own configuration as a point of a search: what a search should try first.
 
     A number outside of its range becomes the nearest end; a choice that is not among those is left out.
@@ -154,7 +155,7 @@ def as_it_is(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
     return row
 
 
-def own_range(search: tuple[Any, ...]) -> Any:
+def declared_range(search: tuple[Any, ...]) -> Any:
     """The declared range: two numbers are its ends, anything else is a choice."""
     numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(search) == 2 and len(numbers) == 2:
@@ -199,7 +200,7 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
         ConfigurationError: An agent or a value that cannot be built.
     """
     spec = _read(path, overrides)
-    check_plan(spec, Ingredients.of(spec))
+    check_plan(spec, ObjectResolver.of(spec))
     with begun_by(Begun("file", ("run", str(path)))):
         study = open_study(spec)
     now = standing(study)

@@ -13,19 +13,19 @@ from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
 from finder.executors import choose_executor
 from finder.finders.optimizer import labelled
-from finder.search.ingredients import Ingredients, check_plan
-from finder.search.named_code import own_code_only
-from finder.search.options import own_params, weights_digest
+from finder.search.display import open_display, uses_builtin_display
+from finder.search.object_resolver import ObjectResolver, check_plan
+from finder.search.options import non_default_params, weights_digest
 from finder.search.results import SearchResult
 from finder.search.search import Search
-from finder.search.watching import is_script, watched
+from finder.search.trusted_code import trusted_code_only
 from studies.defaults import DEFAULT_STORAGE
 from studies.recording.opening import join_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 
 if TYPE_CHECKING:
-    from finder.search.search import Observer
+    from finder.search.observer import Observer
     from studies.study.study import OpenStudy
 
 
@@ -78,17 +78,17 @@ def work(
     with contextlib.ExitStack() as stack:
         stack.push(_closing(study))
         given = places_in(agents, optimizers, environment, callbacks, [type(agent) for agent in agents])
-        stack.enter_context(own_code_only(study, [*allow_modules, *given]))
+        stack.enter_context(trusted_code_only(study, [*allow_modules, *given]))
         spec = study.spec
-        ingredients = _ingredients(spec, agents, optimizers, environment, callbacks)
-        check_plan(spec, ingredients)
-        said = {"executor": executor, "n_jobs": n_jobs, "population": population}
-        changes = {name: value for name, value in said.items() if value is not None}
+        resolver = _resolver(spec, agents, optimizers, environment, callbacks)
+        check_plan(spec, resolver)
+        given_options = {"executor": executor, "n_jobs": n_jobs, "population": population}
+        changes = {name: value for name, value in given_options.items() if value is not None}
         here = StudySpec.from_json_dict({**spec.to_json_dict(), **changes})
-        known = {label: ingredients.agents[label] for label in spec.agents}
-        with watched(progress, observer) as watcher:
-            where, alone = choose_executor(here, known, ingredients.why_alone), is_script(progress, observer)
-            search = Search(study, ingredients, where, watcher, says_interrupts=alone)
+        known = {label: resolver.agents[label] for label in spec.agents}
+        with open_display(progress, observer) as display:
+            where, alone = choose_executor(here, known, resolver.why_alone), uses_builtin_display(progress, observer)
+            search = Search(study, resolver, where, display, report_interrupts=alone)
             stopped = search.run()
     return SearchResult(search.study, stopped)
 
@@ -103,9 +103,9 @@ def _closing(study: OpenStudy) -> Callable[..., None]:
     return close
 
 
-def _ingredients(
+def _resolver(
     spec: StudySpec, agents: Sequence[Any], optimizers: Sequence[Any], environment: Any, callbacks: Sequence[Any]
-) -> Ingredients:
+) -> ObjectResolver:
     if callbacks and len(callbacks) != len(spec.callbacks):
         had = ", ".join(spec.callbacks) or "none"
         raise ConfigurationError(f"The study's runs have the callbacks {had}: give {len(spec.callbacks)} callbacks.")
@@ -121,13 +121,13 @@ def _ingredients(
     elif place is not None:
         _check_environment(spec, place)
     named: Mapping[str, OptimizerSpec] = labelled(optimizers) if optimizers else {}
-    return Ingredients.of(spec, agents=by_label, optimizers=named, environment=place, callbacks=callbacks)
+    return ObjectResolver.of(spec, agents=by_label, optimizers=named, environment=place, callbacks=callbacks)
 
 
 def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
     """Refuses an agent that is not the one that the study was begun with."""
     varied = {*spec.params, *spec.fixed, *(name for row in spec.trials for name in row)}
-    own, theirs = own_params(agent, varied), spec.agent_params.get(label, {})
+    own, theirs = non_default_params(agent, varied), spec.agent_params.get(label, {})
     if own != theirs:
         raise ConfigurationError(f"The study's {label} has {theirs or 'no settings of its own'}, this one {own}.")
     if weights_digest(agent) != spec.agent_weights.get(label):

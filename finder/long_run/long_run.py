@@ -24,7 +24,7 @@ from agents.errors import ConfigurationError
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.long_run.run_folder import RunFolder, RunSettings
-from finder.trials.watchdog import Fed, Watchdog
+from finder.trials.watchdog import Watchdog, WatchdogCallback
 from studies.spec.spaces import LARGEST
 from studies.spec.spec import MOST_PROCESSES
 
@@ -85,7 +85,7 @@ class LongRun:
         asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
         self.watchdog = Watchdog(settings.hang_seconds)
         self._history = HistoryFile(folder.path)
-        own = [*asked, Fed(self.watchdog), self.checkpoints, self._history]
+        own = [*asked, WatchdogCallback(self.watchdog), self.checkpoints, self._history]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
         self.went_on_from: CheckpointHeader | None = None

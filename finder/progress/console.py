@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.guarded_live import DisplayConsole
-from finder.progress.hanging import Hanging
-from finder.progress.lasting_stream import LastingStream
-from finder.progress.plain_text import PlainConsole, plain_json, shortened
+from finder.progress.hanging_indent import HangingIndent
+from finder.progress.plain_text import PlainConsole, plain_json, truncate_long_words
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
 from studies.words import counted
@@ -36,8 +36,8 @@ def results() -> Console:
 
 
 def errors() -> Console:
-    """The console for everything else, which nobody has to read: see `LastingStream`."""
-    return _console(cast(TextIO, LastingStream(sys.stderr)))
+    """The console for everything else, which nobody has to read: see `BestEffortStream`."""
+    return _console(cast(TextIO, BestEffortStream(sys.stderr)))
 
 
 def _console(file: TextIO) -> Console:
@@ -50,7 +50,7 @@ def display() -> DisplayConsole:
     stream = sys.stderr
     with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor cannot be diverted that way
         stream = open(os.dup(stream.fileno()), "w", encoding=stream.encoding)  # noqa: SIM115 - lasts as the console
-    return DisplayConsole(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False)
+    return DisplayConsole(file=cast(TextIO, BestEffortStream(stream)), highlight=False, markup=False, emoji=False)
 
 
 def print_json(data: Any) -> None:
@@ -58,13 +58,13 @@ def print_json(data: Any) -> None:
     sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")
 
 
-def say_error(message: str, hint: str = "") -> None:
+def print_error(message: str, hint: str = "") -> None:
     """Prints a mistake, without a traceback."""
-    text = Text.assemble(("Error: ", "bold red"), shortened(message))
+    text = Text.assemble(("Error: ", "bold red"), truncate_long_words(message))
     errors().print(text.append(f"\n{hint}", "dim") if hint else text)
 
 
-def say_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
+def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
     """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
 
     What they are for stands beside them, or below where one would not fit beside its command.
@@ -81,12 +81,12 @@ def say_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
             line.append(f"{' ' * (longest - len(command))}   {purpose}", "dim")
         console.print(line, soft_wrap=True)
         if purpose and not beside:
-            console.print(Hanging(Text(" " * (indent + 2)), Text(purpose, "dim")))
+            console.print(HangingIndent(Text(" " * (indent + 2)), Text(purpose, "dim")))
 
 
-def say_note(message: str) -> None:
+def print_note(message: str) -> None:
     """Prints something that a careful person should know before they use the result."""
-    errors().print(Hanging(Text("Note  ", "yellow"), Text(message)))
+    errors().print(HangingIndent(Text("Note  ", "yellow"), Text(message)))
 
 
 def table(*columns: str, numbers: Collection[str] = ()) -> Table:

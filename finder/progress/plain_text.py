@@ -34,7 +34,7 @@ def plain_json(text: str) -> str:
     return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def shortened(text: str) -> str:
+def truncate_long_words(text: str) -> str:
     """Returns a text in which words that nobody reads to their end are cut in their middle."""
     return _LONG.sub(lambda found: f"{found[0][:150]}…{found[0][-50:]}", text)
 

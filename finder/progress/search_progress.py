@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from finder.progress.console import budget_of, display, errors
-from finder.progress.fitting import DOT, lines_of_parts, shortened
 from finder.progress.guarded_live import GuardedLive
-from finder.progress.hanging import Hanging
+from finder.progress.hanging_indent import HangingIndent
+from finder.progress.text_layout import DOT, join_parts, truncate_words
 from finder.progress.tracker import Best, RunningTrial, Tracker, spread_of
 from studies.words import counted, params_text, rate_text, the_best
 
@@ -79,7 +79,7 @@ class PlainProgress(Progress):
         for line in plan_lines(study, executor.description, self.n_before, n_left, self.n_again):
             self.console.print(line)
         for note in executor.notes if n_left else ():
-            self.console.print(Hanging(Text("Note  "), Text(note)))
+            self.console.print(HangingIndent(Text("Note  "), Text(note)))
         if self.best is not None and n_left:
             self.console.print(best_line(self.best))
 
@@ -167,22 +167,22 @@ class LiveProgress(PlainProgress):
         width = self.console.width
         bar = ProgressBar(total=1.0, completed=self.share, width=_BAR if width >= _NARROW else _BAR // 2)
         beside = Table.grid(padding=(0, 2))
-        beside.add_row(bar, Text("\n".join(lines_of_parts(self.summary(), width - (bar.width or 0) - 2)), no_wrap=True))
+        beside.add_row(bar, Text("\n".join(join_parts(self.summary(), width - (bar.width or 0) - 2)), no_wrap=True))
         parts: list[RenderableType] = [beside, *self._rows(width)]
         if self.best is not None:
-            parts.append(Hanging(Text("  "), best_line(self.best)))
+            parts.append(HangingIndent(Text("  "), best_line(self.best)))
         return Group(*parts)
 
     def _rows(self, width: int) -> list[Text]:
         """Return a line for each trial that runs, or one for all where they are many."""
         running = list(self.running.values())
         if len(running) > _ROWS:
-            return [Text("  " + line, no_wrap=True) for line in lines_of_parts(running_texts(running), width - 2)]
+            return [Text("  " + line, no_wrap=True) for line in join_parts(running_texts(running), width - 2)]
         narrow = width < _NARROW
         cells = [(f"#{trial.number}", _params(trial.params), *_trial_words(trial, narrow)) for trial in running]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         room = max(_LEAST, width - 2 - sum(widths) + widths[1] - 2 * (len(widths) - 1)) if cells else 0
-        shown = [(number, shortened(params, room, ", "), *words) for number, params, *words in cells]
+        shown = [(number, truncate_words(params, room, ", "), *words) for number, params, *words in cells]
         widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
         rows = []
         for row in shown:
@@ -202,10 +202,10 @@ def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"the best rate is at the edge of the range: {'; '.join(told)} too"
 
 
-def failure_note(error: Exception) -> Hanging:
+def failure_note(error: Exception) -> HangingIndent:
     """Say why a live display has become plain lines."""
     why = f"the live display failed ({type(error).__name__}: {error}); plain lines follow."
-    return Hanging(Text("Note  "), Text(why))
+    return HangingIndent(Text("Note  "), Text(why))
 
 
 def make_progress(quiet: bool) -> Progress:
@@ -227,8 +227,8 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
     lines: list[RenderableType] = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
-        Hanging(Text("Plan  ", "dim"), Text(plan)),
-        Hanging(Text("      "), Text(how, "dim")),
+        HangingIndent(Text("Plan  ", "dim"), Text(plan)),
+        HangingIndent(Text("      "), Text(how, "dim")),
         *(Text(note) for note in study.notes),
     ]
     now = standing(study)
@@ -268,7 +268,7 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         line.append(f"pruned{at} after {counted(outcome.env_steps, 'step')}", "yellow")
     elif outcome.state == "failed":
         room = max(_LEAST, width - line.cell_len - len("failed: ") - len(took))
-        line.append(f"failed: {shortened(headline(outcome.reason), room)}", "red")
+        line.append(f"failed: {truncate_words(headline(outcome.reason), room)}", "red")
     else:
         line.append("interrupted", "dim")
     wrapped = line.wrap(Console(width=width), width)

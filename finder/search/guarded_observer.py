@@ -6,14 +6,13 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from finder.executors import Executor
-    from finder.search.search import Observer
-    from finder.trials.trial import Outcome, TrialSpec
-    from studies.database.records import EpisodeRecord
-    from studies.study.study import OpenStudy
+from finder.executors import Executor
+from finder.search.observer import Observer
+from finder.trials.trial import Outcome, TrialSpec
+from studies.database.records import EpisodeRecord
+from studies.study.study import OpenStudy
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from agents.contract.spec import AgentSpec, FunctionSpec
 from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
-from finder.search.search import Observer, Watching
+from finder.search.observer import Observer, ObserverOptions
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spec.spaces import check_json
@@ -42,7 +42,7 @@ class StudyOptions(TypedDict, total=False):
         storage: Where it is kept. Defaults to ``sqlite:///finder.db``; None records nothing.
         seeds: How many seeds (0, 1, ...), or which. Defaults to 3.
         horizon: Environment steps of the long run that the pick is for. Where `env_steps` is not given, the study
-            trains that far if it is affordable (see `steps_for`); otherwise learning rates are corrected for the
+            trains that far if it is affordable (`default_steps_for`); otherwise learning rates are corrected for the
             difference, and how sure that is is told.
         executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial), ``"inline"`` (one
             after another, here), or ``"ray"`` (in a Ray cluster). Defaults to populations where the agents can be
@@ -69,7 +69,7 @@ class StudyOptions(TypedDict, total=False):
             is killed; 0 for never. Defaults to 60.
         hang_seconds: A run from which nothing comes back for so long has failed; 0 for never. Defaults to 600.
         progress: What is shown while it runs: True for a live display on a terminal and in a notebook, and plain lines
-            on standard error elsewhere; False for nothing; or an observer (`finder.search.search.Observer`) of your
+            on standard error elsewhere; False for nothing; or an observer (`finder.search.observer.Observer`) of your
             own. Defaults to True, or with the environment variable ``FINDER_PROGRESS=0`` to False.
         observer: The same as an observer given as `progress`.
     """
@@ -103,7 +103,7 @@ _NOT_OF_THE_STUDY = {"observer", "params", "progress", "seeds", "study_name"}
 """Options that become no field of the study, or one in other words."""
 
 
-def watching(options: StudyOptions) -> Watching:
+def observer_options(options: StudyOptions) -> ObserverOptions:
     """Return what `run_search` is told of who watches."""
     return {"progress": options.get("progress", True), "observer": options.get("observer")}
 
@@ -151,7 +151,7 @@ def make_spec(
     return StudySpec(
         kind=kind,
         agents=labels,
-        agent_params={label: own for label, agent in named if (own := own_params(agent, varied))},
+        agent_params={label: own for label, agent in named if (own := non_default_params(agent, varied))},
         agent_weights={label: digest for label, agent in named if (digest := weights_digest(agent)) is not None},
         **environment.described,
         vectorization=environment.vectorization,
@@ -168,13 +168,13 @@ AFFORDABLE = 100_000
 """Environment steps up to which every run of a study is as long as the run that it is for."""
 
 
-def steps_for(horizon: int) -> int:
+def default_steps_for(horizon: int) -> int:
     """Returns how far a study trains for a run of so many environment steps, where nobody says: all of it up to
     `AFFORDABLE`, then that many, and a quarter of what is more than four times as long."""
     return max(min(horizon, AFFORDABLE), horizon // 4)
 
 
-def spread_out(values: Sequence[_T]) -> list[_T]:
+def spread_order(values: Sequence[_T]) -> list[_T]:
     """Returns the same values in an order in which the first ones lie far apart (van der Corput 1935).
 
     Where trials run one after another, those that are compared with few others are not all from one end of the range.
@@ -184,7 +184,7 @@ def spread_out(values: Sequence[_T]) -> list[_T]:
     return [values[i] for i in order if i < len(values)]
 
 
-def usual_pruner(metrics: Metrics, episodes: int | None) -> str:
+def default_pruner(metrics: Metrics, episodes: int | None) -> str:
     """Returns how a plan of candidates is pruned where nobody says.
 
     They race. But rungs are in environment steps, and losses of different rates say little before the end.
@@ -193,10 +193,10 @@ def usual_pruner(metrics: Metrics, episodes: int | None) -> str:
 
 
 def _steps(horizon: int | None, default: int) -> int:
-    return default if horizon is None else steps_for(horizon)
+    return default if horizon is None else default_steps_for(horizon)
 
 
-def own_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
+def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
     """Returns what an agent sets otherwise than its class does by itself.
 
     It is part of what the study is: one of the same name for an agent with another discount is another study. Leaves

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from finder.search.table import TrialTable
 
 
-def found_repr(finder: str, result: object | None) -> str:
+def finder_repr(finder: str, result: object | None) -> str:
     """Return how a finder shows itself: what it is for and, after a search, what that found."""
     return finder if result is None else f"{finder}\n{result!r}"
 
@@ -34,7 +34,7 @@ class SearchResult:
         self.stopped = stopped
 
     def __repr__(self) -> str:
-        from finder.search.remedy_words import advice
+        from finder.search.advice import advice
         from studies.analysis.conclusion import conclusion
         from studies.reports.answer import counts_text
 

@@ -10,17 +10,19 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any
 
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in, restriction
+from finder.deprecation import renamed_arguments
 from finder.executors import Executor, choose_executor, prepare_for
+from finder.search.changed_defaults import changed_defaults
+from finder.search.display import open_display, uses_builtin_display
 from finder.search.guarded_observer import GuardedObserver
-from finder.search.ingredients import Ingredients, check_plan
-from finder.search.named_code import BY_ENVIRONMENT, own_code_only
-from finder.search.recorded_defaults import changed_defaults
-from finder.search.watching import is_script, watched
-from finder.trials.checkpoints import forget, forget_ended
+from finder.search.object_resolver import ObjectResolver, check_plan
+from finder.search.observer import Observer
+from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
+from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec
 from studies.analysis.pick import why_no_pick
 from studies.analysis.standing import standing
@@ -43,42 +45,7 @@ LOOK_SECONDS = 1.0
 """How often is looked whether there is something to do, while other processes run trials."""
 
 
-class Observer(Protocol):
-    """A progress display, say. It cannot change a search, and what it raises does not end one (`GuardedObserver`)."""
-
-    def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        """The study is open, and so many trials of it are left to run, on this executor."""
-
-    def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The best learning rate was at the edge of those that were tried: these trials come on top."""
-
-    def confirmation_begins(self, n_finalists: int) -> None:
-        """The search is done: so many of its best trials are run again, on further seeds."""
-
-    def others_run(self, n_trials: int) -> None:
-        """Nothing is left to begin here, while so many trials run in other processes."""
-
-    def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
-        """A trial was handed to the executor."""
-
-    def trial_built(self, number: int) -> None:
-        """A trial's agents are built; their first update compiles. Observers may be without this."""
-
-    def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
-        """Episodes of a trial have ended."""
-
-    def trial_ended(self, number: int, outcome: Outcome) -> None:
-        """A trial has ended."""
-
-
-class Watching(TypedDict):
-    """Who watches a search, as `run_search` takes it."""
-
-    progress: bool | Observer
-    observer: Observer | None
-
-
-Further = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
+PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
 """What else a study should try, now that all that was planned has ended; nothing when that is enough."""
 
 
@@ -87,33 +54,33 @@ class Search:
 
     Args:
         study: The open study.
-        ingredients: What its words stand for.
+        resolver: What its words stand for.
         executor: Where trials run.
         observer: Who watches.
-        further: What to try on top of the plan, asked when all of it has ended, until it says nothing.
-        says_interrupts: Whether it says what is kept when it is interrupted, since no program around it does.
+        extend_plan: What to try on top of the plan, asked when all of it has ended, until it says nothing.
+        report_interrupts: Whether it says what is kept when it is interrupted, since no program around it does.
     """
 
     def __init__(
         self,
         study: OpenStudy,
-        ingredients: Ingredients,
+        resolver: ObjectResolver,
         executor: Executor,
         observer: Observer | None = None,
-        further: Further | None = None,
+        extend_plan: PlanExtension | None = None,
         *,
-        says_interrupts: bool = True,
+        report_interrupts: bool = True,
     ) -> None:
         self.study = study
         self.recorder = Recorder(study)
-        changed = changed_defaults(study, ingredients.agents)
-        self._ingredients = ingredients.stepped_by(study.stepped_by).with_recorded_defaults(changed)
+        changed = changed_defaults(study, resolver.agents)
+        self._resolver = resolver.stepped_by(study.stepped_by).with_recorded_defaults(changed)
         if changed:
             executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor
         self._observer = None if observer is None else GuardedObserver(observer)
-        self._further = further
-        self._says_interrupts = says_interrupts
+        self._extend_plan = extend_plan
+        self._report_interrupts = report_interrupts
         self._tidied = time.monotonic()
         self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the trials that run
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
@@ -137,14 +104,14 @@ class Search:
             if self._observer:
                 self._observer.study_opened(self.study, self.recorder.n_left, self._executor)
             self._executor.run(self._next_trial, self)
-            while self.recorder.stop_reason is None and self._goes_on():
+            while self.recorder.stop_reason is None and self._continue():
                 pass
         except StorageAwayError as error:
             self.recorder.close()
-            raise StorageAwayError(f"{error} {self._what_is_kept(error)}") from error
+            raise StorageAwayError(f"{error} {self._what_was_saved(error)}") from error
         except KeyboardInterrupt:
-            if self._says_interrupts:
-                print(_interrupted(self.study), file=sys.stderr)
+            if self._report_interrupts:
+                print(_interrupt_message(self.study), file=sys.stderr)
             raise
         finally:
             gc.unfreeze()
@@ -152,50 +119,50 @@ class Search:
         if self._checkpoints is not None:
             still_open = self.recorder.open_trials
             others_run = self.study.storage.shared and (self.recorder.stop_reason is not None or still_open)
-            (forget_ended if others_run else forget)(self._checkpoints, still_open)
+            (remove_ended if others_run else remove_unneeded)(self._checkpoints, still_open)
         return self.recorder.stop_reason
 
-    def _goes_on(self) -> bool:
+    def _continue(self) -> bool:
         """Does what is to be done next, here or by waiting for others; returns whether there was anything."""
         self.study = self.recorder.look_again()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
         if not standing(self.study).all_ended:
-            return self._waits()
-        if rows := self._rows_further():
+            return self._wait()
+        if rows := self._further_rows():
             self.study = self.recorder.plan_further(rows)
             if self._observer:
                 self._observer.plan_grows(rows)
             return True
-        return self._confirms()
+        return self._confirm()
 
-    def _rows_further(self) -> Sequence[Mapping[str, Any]]:
+    def _further_rows(self) -> Sequence[Mapping[str, Any]]:
         """None once finalists were run again: then the search was over."""
-        if self._further is None or self.study.confirmation_trials():
+        if self._extend_plan is None or self.study.confirmation_trials():
             return ()
-        return self._further(self.study)
+        return self._extend_plan(self.study)
 
-    def _confirms(self) -> bool:
+    def _confirm(self) -> bool:
         """Runs finalists on further seeds, and who is better than what is left of them then."""
         if not self.spec.confirm or why_no_pick(self.study):
             return False
         if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
-            return self._waits()  # whoever leads the study may have something to add to the search
+            return self._wait()  # whoever leads the study may have something to add to the search
         if not (n := self.recorder.n_to_confirm()):
-            return bool(self.recorder.n_elsewhere) and self._waits()
+            return bool(self.recorder.n_elsewhere) and self._wait()
         if self._observer:
             self._observer.confirmation_begins(n)
         self._executor.run(lambda: self._next(self.recorder.ask_confirmation), self)
         return True
 
-    def _waits(self) -> bool:
+    def _wait(self) -> bool:
         if self._observer:
             self._observer.others_run(self.recorder.n_elsewhere)
         time.sleep(LOOK_SECONDS)
         return True
 
-    def _what_is_kept(self, error: StorageAwayError) -> str:
+    def _what_was_saved(self, error: StorageAwayError) -> str:
         """What becomes of what its storage does not know of."""
         path = self.recorder.unwritten
         if isinstance(error.__cause__, FileReplacedError):
@@ -212,7 +179,7 @@ class Search:
     def _next(self, next_ask: Callable[[], Ask | None]) -> TrialSpec | None:
         while (ask := next_ask()) is not None:
             try:
-                agent = self._ingredients.agent(ask.params, self.spec.agents[0])
+                agent = self._resolver.agent(ask.params, self.spec.agents[0])
             except ConfigurationError as error:
                 # A combination that cannot be built is this trial's failure, not the study's.
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
@@ -235,8 +202,8 @@ class Search:
                 checkpoint_seconds=self.spec.checkpoint_seconds,
                 hang_seconds=self.spec.hang_seconds,
                 strategy=self.spec.strategy,
-                callbacks=self._ingredients.callbacks,
-                why_alone=self._ingredients.why_alone,
+                callbacks=self._resolver.callbacks,
+                why_alone=self._resolver.why_alone,
                 only_modules=restriction(),
             )
             if self._observer:
@@ -307,10 +274,10 @@ class Search:
         due = time.monotonic() - self._tidied > TIDY_SECONDS
         if self._checkpoints is not None and due and not self.recorder.is_cut_off:
             self._tidied = time.monotonic()
-            forget_ended(self._checkpoints, self.recorder.open_trials)
+            remove_ended(self._checkpoints, self.recorder.open_trials)
 
 
-def _interrupted(study: OpenStudy) -> str:
+def _interrupt_message(study: OpenStudy) -> str:
     how_far = standing(study)
     if study.storage.url == "memory":
         return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
@@ -319,44 +286,45 @@ def _interrupted(study: OpenStudy) -> str:
     return f"Interrupted: {done} are kept in {where}; the same call goes on from there."
 
 
+@renamed_arguments(ingredients="resolver", further="extend_plan")
 def run_search(
     spec: StudySpec,
     *,
-    ingredients: Ingredients | None = None,
+    resolver: ObjectResolver | None = None,
     executor: Executor | None = None,
     observer: Observer | None = None,
     progress: bool | Observer = True,
     storage: StudyStorage | None = None,
-    further: Further | None = None,
+    extend_plan: PlanExtension | None = None,
 ) -> tuple[OpenStudy, str | None]:
     """Opens a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
 
     Args:
         spec: The study.
-        ingredients: What its words stand for; by default every word is a name.
+        resolver: What its words stand for; by default every word is a name.
         executor: Where trials run; by default what the study says, or what suits it.
         observer: Who watches, in place of `progress`.
         progress: Whether the search is shown, or who watches; see `finder.search.options.StudyOptions`.
         storage: An open storage; by default the study's own is opened.
-        further: See `Search`.
+        extend_plan: See `Search`.
 
     Raises:
         ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
         StudyError: A storage that cannot be opened, or a study of that name with another space.
     """
-    with watched(progress, observer) as watcher:
+    with open_display(progress, observer) as display:
         if executor is None:
             prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
-        ingredients = ingredients or Ingredients.of(spec)
-        check_plan(spec, ingredients)
+        resolver = resolver or ObjectResolver.of(spec)
+        check_plan(spec, resolver)
         executor = executor or choose_executor(
-            spec, {label: ingredients.agents[label] for label in spec.agents}, ingredients.why_alone
+            spec, {label: resolver.agents[label] for label in spec.agents}, resolver.why_alone
         )
         study = open_study(spec, storage)
         try:
-            alone = is_script(progress, observer)
-            with own_code_only(study, places_in(spec.to_json_dict(), ingredients), BY_ENVIRONMENT):
-                search = Search(study, ingredients, executor, watcher, further, says_interrupts=alone)
+            alone = uses_builtin_display(progress, observer)
+            with trusted_code_only(study, places_in(spec.to_json_dict(), resolver), BY_ENVIRONMENT):
+                search = Search(study, resolver, executor, display, extend_plan, report_interrupts=alone)
                 stopped = search.run()
         except BaseException:
             study.close()

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_COST = 0.02
+MAX_COST = 0.02
 """Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
 
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
 
 
-class Found(NamedTuple):
+class SavedGroup(NamedTuple):
     """A checkpoint and what it holds.
 
     Attributes:
@@ -70,7 +70,7 @@ class Checkpoints:
 
     Args:
         folder: Where the study's are.
-        seconds: How often they are written, above 0; less often where that would cost more than `MOST_COST`.
+        seconds: How often they are written, above 0; less often where that would cost more than `MAX_COST`.
     """
 
     def __init__(self, folder: str, seconds: float) -> None:
@@ -83,7 +83,7 @@ class Checkpoints:
     @property
     def due(self) -> bool:
         """Whether it is time for the next ones."""
-        return time.monotonic() - self._written > max(self._seconds, self._cost / MOST_COST)
+        return time.monotonic() - self._written > max(self._seconds, self._cost / MAX_COST)
 
     def save(self, groups: Iterable[Group]) -> None:
         """Writes those groups that went on since they were written last. Call it between two of their steps.
@@ -94,17 +94,17 @@ class Checkpoints:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for group in groups:
-                self._keep(group)
+                self._save_group(group)
         except OSError as error:
             log.warning("No checkpoint could be written to %s: %s", self._folder, error.strerror or error)
         self._written = time.monotonic()
         self._cost = self._written - began
 
-    def _keep(self, group: Group) -> None:
+    def _save_group(self, group: Group) -> None:
         # Named after the runs that are there and the epochs of their trials: what went on from one file in two
         # processes goes to two, and a process that comes back from a pause replaces no file of its successor.
         path = self._folder / _name([group.keys[member] for member in group.runs], _epochs(group))
-        if group.error is not None or not group.can_be_kept or self._steps.get(path) == group.trainer.env_steps:
+        if group.error is not None or not group.can_checkpoint or self._steps.get(path) == group.trainer.env_steps:
             return
         try:
             write_with_environments(lambda environments: _write(path, group, environments=environments))
@@ -120,12 +120,12 @@ class Checkpoints:
     def _remove_older(self, group: Group) -> None:
         """Removes the files that this group replaces: all of their runs are in it, in later epochs."""
         runs, epochs = set(group.keys), _epochs(group)
-        for found in all_in(self._folder):
+        for found in list_saved(self._folder):
             older = (key in runs and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
             if found.runs and all(older):
                 remove(found.path)
 
-    def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[Found, set[Key]]]:
+    def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[SavedGroup, set[Key]]]:
         """Returns the newest checkpoints of runs, each with the runs that go on from it.
 
         Args:
@@ -133,8 +133,8 @@ class Checkpoints:
             wanted: Which of their runs.
         """
         identities = {trial.number: identity(trial) for trial in trials}
-        newest: dict[Key, Found] = {}
-        for found in all_in(self._folder):
+        newest: dict[Key, SavedGroup] = {}
+        for found in list_saved(self._folder):
             if not _may_be_loaded(found.path):
                 continue
             for key in set(wanted).intersection(found.runs):
@@ -145,7 +145,7 @@ class Checkpoints:
         return [(found, {key for key in newest if newest[key].path == path}) for path, found in by_path.items()]
 
 
-def load(found: Found) -> dict[str, Any]:
+def load(found: SavedGroup) -> dict[str, Any]:
     """Returns the state of the trainer in a checkpoint, and under ``"callbacks"`` that of its callbacks.
 
     Raises:
@@ -160,7 +160,7 @@ def load(found: Found) -> dict[str, Any]:
 
 
 @functools.cache  # says so once in a process
-def _say_foreign(path: Path) -> None:
+def _warn_untrusted(path: Path) -> None:
     log.warning(
         "The checkpoint %s was not written by Finder here as this user: its trials begin anew. Machines that share the "
         "folder need the same key (%s=FILE); if you trust where the file comes from, set %s=1.",
@@ -172,25 +172,25 @@ def _may_be_loaded(path: Path) -> bool:
     """Whether this user's Finder wrote a file, or it is trusted; a damaged one fails where it is read."""
     with contextlib.suppress(OSError, ValueError):
         if not (trusts_all() or state_file.is_ours(path)):
-            _say_foreign(path)
+            _warn_untrusted(path)
             return False
     return True
 
 
-def all_in(folder: Path) -> list[Found]:
+def list_saved(folder: Path) -> list[SavedGroup]:
     """Returns every whole checkpoint in a folder; none if there is no such folder."""
-    found = [_found(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    found = [_read_saved(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return [each for each in found if each is not None]
 
 
-def forget_ended(folder: str, still_open: Collection[int]) -> None:
+def remove_ended(folder: str, still_open: Collection[int]) -> None:
     """Removes the checkpoints that no trial goes on from, while others may be written.
 
     Args:
         folder: Where they are.
         still_open: Numbers of the trials that have not ended.
     """
-    for found in all_in(Path(folder)):
+    for found in list_saved(Path(folder)):
         if not any(number in still_open for number, _ in found.runs):
             remove(found.path)
 
@@ -203,17 +203,17 @@ def remove(path: Path) -> None:
         log.warning("The checkpoint %s could not be removed: %s", path, error.strerror or error)
 
 
-def forget(folder: str, still_open: Collection[int] = ()) -> None:
+def remove_unneeded(folder: str, still_open: Collection[int] = ()) -> None:
     """Removes what no trial goes on from, when nobody runs any: also files that were never finished.
 
     Args:
         folder: Where checkpoints are.
         still_open: Numbers of the trials that have not ended.
     """
-    forget_ended(folder, still_open)
+    remove_ended(folder, still_open)
     place = Path(folder)
     for path in place.glob("*"):
-        if path.suffix != SUFFIX or _found(path) is None:
+        if path.suffix != SUFFIX or _read_saved(path) is None:
             remove(path)
     with contextlib.suppress(OSError):  # there is none, or something is left in it
         place.rmdir()
@@ -238,7 +238,7 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
     about = {
         "format": _FORMAT,
         "keys": group.keys,
-        "runs": [group.keys[member] for member in group.going_on],
+        "runs": [group.keys[member] for member in group.active_members],
         "identities": {str(trial.spec.number): identity(trial.spec) for trial in group.trials},
         "epochs": _epochs(group),
         "env_steps": group.trainer.env_steps,
@@ -249,13 +249,13 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
     state_file.write(path, sections_of(trainer, environments=environments), about)
 
 
-def _found(path: Path) -> Found | None:
+def _read_saved(path: Path) -> SavedGroup | None:
     """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
     told = state_file.about(path)
     if told is None or told.pop("format", None) not in _FORMATS or "keys" not in told:
         return None
     keys, runs = (tuple((int(number), int(seed)) for number, seed in told.pop(name)) for name in ("keys", "runs"))
-    return Found(path=path, keys=keys, runs=runs, **told)
+    return SavedGroup(path=path, keys=keys, runs=runs, **told)
 
 
 def _epochs(group: Group) -> dict[str, int]:

@@ -19,9 +19,9 @@ import numpy as np
 
 from agents.errors import NonFiniteError
 from agents.trust.allowed_modules import restricted
-from finder.trials.checkpoints import Checkpoints, Found, load, remove
-from finder.trials.groups import Group, Workshops, each_alone, make_again, make_groups, of_equal_structure
-from finder.trials.runs import Seeded, TrialRun
+from finder.trials.checkpoints import Checkpoints, SavedGroup, load, remove
+from finder.trials.groups import Group, TemplateCache, group_by_structure, make_groups, restore_group, single_run_groups
+from finder.trials.runs import SeededTrial, TrialRun
 from finder.trials.trial import INTERRUPTED, Outcome, State, TrialSpec, configuration_of
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import iqm
@@ -64,7 +64,7 @@ class CohortListener(Protocol):
         """A trial has ended. Nothing more is heard of it."""
 
 
-def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, workshops: Workshops | None = None) -> None:
+def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, templates: TemplateCache | None = None) -> None:
     """Trains every seed of every trial and tells the listener how it went.
 
     Errors of an agent or an environment are part of a trial's outcome. `KeyboardInterrupt` and what the listener raises
@@ -73,18 +73,18 @@ def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, workshops:
     Args:
         trials: What to run; their budgets and report marks are the same.
         listener: Hears of everything, and may stop trials.
-        workshops: Where compiled agents are taken from and given back to.
+        templates: Where compiled agents are taken from and given back to.
     """
     with restricted(trials[0].only_modules):
-        _Cohort(trials, listener, workshops or Workshops()).run()
+        _Cohort(trials, listener, templates or TemplateCache()).run()
 
 
 class _Cohort:
     """One call of `run_cohort`."""
 
-    def __init__(self, trials: Sequence[TrialSpec], listener: CohortListener, workshops: Workshops) -> None:
+    def __init__(self, trials: Sequence[TrialSpec], listener: CohortListener, templates: TemplateCache) -> None:
         self._listener = listener
-        self._workshops = workshops
+        self._templates = templates
         self._began = time.perf_counter()
         self._trials = {spec.number: TrialRun(spec) for spec in trials}
         self._groups: list[Group] = []
@@ -94,7 +94,7 @@ class _Cohort:
 
     def run(self) -> None:
         try:
-            for trials in of_equal_structure(list(self._trials.values())):
+            for trials in group_by_structure(list(self._trials.values())):
                 self._build(trials)
             for number, trial in self._running():
                 self._start(number, trial)
@@ -108,21 +108,21 @@ class _Cohort:
             raise
         finally:
             for group in self._groups:
-                group.close(self._workshops)
+                group.close(self._templates)
 
     def _build(self, trials: list[TrialRun]) -> None:
         """Makes the groups of trials of equal structure; a trial whose agent cannot be built has failed."""
         left = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
-        while left and (goes_on := self._newest(left)):
-            found, runs = goes_on
-            if self._goes_on(found, runs):
+        while left and (saved := self._newest_checkpoint(left)):
+            found, runs = saved
+            if self._restore(found, runs):
                 left = [run for run in left if run not in runs]
             else:
                 remove(found.path)  # an older one may be of use
         if left:
             self._begin(left)
 
-    def _newest(self, runs: Sequence[Seeded]) -> tuple[Found, list[Seeded]] | None:
+    def _newest_checkpoint(self, runs: Sequence[SeededTrial]) -> tuple[SavedGroup, list[SeededTrial]] | None:
         """A checkpoint from which some of these runs go on, and which; None if there is none."""
         if self._checkpoints is None:
             return None
@@ -131,27 +131,27 @@ class _Cohort:
         found = self._checkpoints.find(trials.values(), by_key)
         return (found[0][0], [by_key[key] for key in sorted(found[0][1])]) if found else None
 
-    def _begin(self, runs: Sequence[Seeded]) -> None:
+    def _begin(self, runs: Sequence[SeededTrial]) -> None:
         """Makes the groups of runs that begin anew."""
         try:
-            self._groups.extend(make_groups(runs, self._workshops))
+            self._groups.extend(make_groups(runs, self._templates))
         except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trials' failure
             for trial in dict.fromkeys(trial for trial, _ in runs):
                 trial.error = error
                 self._end_failed(trial.spec.number)
 
-    def _goes_on(self, found: Found, runs: Sequence[Seeded]) -> bool:
+    def _restore(self, found: SavedGroup, runs: Sequence[SeededTrial]) -> bool:
         """Makes the group of a checkpoint; False if these runs have to begin anew."""
         group = None
         try:
-            group = make_again(found.keys, runs, self._workshops, alone=found.alone)
+            group = restore_group(found.keys, runs, self._templates, alone=found.alone)
             group.load(load(found))
         except Exception as error:  # noqa: BLE001 - a checkpoint that nobody can go on from is no failure of a trial
             log.warning("The checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error)
             for trial, seed in runs:
                 trial.drop(seed)
             if group is not None:
-                group.close(self._workshops)
+                group.close(self._templates)
             return False
         self._groups.append(group)
         return True
@@ -173,16 +173,16 @@ class _Cohort:
         groups = deque(self._groups_running())
         while groups:
             group = groups.popleft()
-            group.alive, group.alive_meanwhile = self._show_life, self._listener.alive
+            group.alive, group.alive_meanwhile = self._heartbeat, self._listener.alive
             group.hangs = self._hangs
-            while group.behind(mark):
+            while group.is_before(mark):
                 group.step()
                 if self._checkpoints is not None and self._checkpoints.due:
                     self._checkpoints.save(self._groups)
                 if time.monotonic() - self._flushed > FLUSH_SECONDS and not self._flush():
                     return
             if group.not_mappable:
-                groups.extend(self._each_alone(group))
+                groups.extend(self._split_into_single_runs(group))
         if not self._flush():
             return
         for number, trial in self._running():
@@ -199,24 +199,24 @@ class _Cohort:
             if trial.finished:
                 self._complete(number, trial)
 
-    def _show_life(self) -> str | None:
+    def _heartbeat(self) -> str | None:
         return self._listener.episodes({})
 
     def _hangs(self, numbers: Sequence[int], reason: str) -> None:
         """Called by another thread, while this one hangs."""
         self._listener.hangs(
-            numbers, reason, lambda: {n: own for n, trial in self._running() if (own := trial.take_fresh())}
+            numbers, reason, lambda: {n: own for n, trial in self._running() if (own := trial.take_new_episodes())}
         )
 
-    def _each_alone(self, group: Group) -> list[Group]:
+    def _split_into_single_runs(self, group: Group) -> list[Group]:
         """Begins the runs of a group again, each by itself: they do what no member of a population can."""
         log.warning("It cannot be trained in a population, so each run is trained alone: %s", group.error)
         runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
         for trial, seed in runs:
             trial.drop(seed)
-        group.close(self._workshops)
+        group.close(self._templates)
         try:
-            made = list(each_alone(runs))
+            made = list(single_run_groups(runs))
         except Exception as error:  # noqa: BLE001 - as in `_begin`
             made = []
             for trial, _ in runs:
@@ -227,7 +227,7 @@ class _Cohort:
     def _flush(self) -> bool:
         """Hands new episodes over; False when everything is to end."""
         self._flushed = time.monotonic()
-        records = {number: trial.take_fresh() for number, trial in self._running()}
+        records = {number: trial.take_new_episodes() for number, trial in self._running()}
         reason = self._listener.episodes({number: own for number, own in records.items() if own})
         if reason:
             if self._checkpoints is not None:
@@ -250,7 +250,7 @@ class _Cohort:
     def _end_failed(self, number: int) -> None:
         trial = self._trials[number]
         error = trial.first_error()
-        fresh = trial.take_fresh()
+        fresh = trial.take_new_episodes()
         if fresh:
             self._listener.episodes({number: fresh})
         told = "".join(traceback.format_exception(error))
@@ -280,7 +280,7 @@ class _Cohort:
         trial = self._trials[number]
         trial.ended = True
         for run in trial.runs:
-            run.group.leave(run.member, reason or state)
+            run.group.remove_member(run.member, reason or state)
         outcome = Outcome(
             state=state,
             value=value,

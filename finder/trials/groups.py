@@ -16,14 +16,14 @@ from agents.training.function_trainer import FunctionTrainer, OwnTraining, learn
 from agents.training.records import Episode
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
-from finder.trials.runs import Key, Seeded, SeedRun, TrialRun
-from finder.trials.watchdog import Fed, Watchdog
+from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
+from finder.trials.watchdog import Watchdog, WatchdogCallback
 
 ALIVE_SECONDS = 5.0
 """How often a group shows that it is alive in the middle of a turn."""
 
 
-class Workshops:
+class TemplateCache:
     """Compiled agents that wait for the next cohort.
 
     Compiling takes seconds, and TensorFlow never quite forgets a graph; so trials of one process that differ only in
@@ -35,25 +35,25 @@ class Workshops:
 
     def __init__(self, keep: int = 4) -> None:
         self._keep = keep
-        self._workshops: list[Workshop] = []
+        self._templates: list[Workshop] = []
 
-    def take(self, spec: AgentSpec, n_members: int) -> Workshop:
+    def acquire(self, spec: AgentSpec, n_members: int) -> Workshop:
         """One in which so many members of this agent can be trained. It is taken out until it is given back.
 
         Raises:
             NotMappableError: The agent cannot be trained in a population.
         """
         structure = spec.structure()
-        for workshop in self._workshops:
+        for workshop in self._templates:
             if workshop.structure == structure and workshop.capacity >= n_members:
-                self._workshops.remove(workshop)
+                self._templates.remove(workshop)
                 return workshop
         return Workshop(spec, n_members)
 
-    def give_back(self, workshop: Workshop) -> None:
+    def release(self, workshop: Workshop) -> None:
         """Takes one that nobody uses any more."""
-        others = [other for other in self._workshops if other.structure != workshop.structure]
-        self._workshops = [*others, workshop][-self._keep :]
+        others = [other for other in self._templates if other.structure != workshop.structure]
+        self._templates = [*others, workshop][-self._keep :]
 
 
 class Group(Callback):
@@ -71,17 +71,17 @@ class Group(Callback):
 
     def __init__(
         self,
-        runs: Sequence[Seeded | None],
+        runs: Sequence[SeededTrial | None],
         learner: Population | Agent | OwnTraining,
         workshop: Workshop | None,
         keys: Sequence[Key] | None = None,
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
         spec = there[0][1].spec
-        self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._show_life_meanwhile)
-        callbacks = [*make_callbacks(spec.callbacks), Fed(self._watchdog), self]
+        self._watchdog = Watchdog(spec.hang_seconds, self._hangs, self._heartbeat_meanwhile)
+        callbacks = [*make_callbacks(spec.callbacks), WatchdogCallback(self._watchdog), self]
         self.trainer: Trainer | FunctionTrainer = (
-            learner.trainer(callbacks, waiting=self._show_life)
+            learner.trainer(callbacks, waiting=self._heartbeat)
             if isinstance(learner, OwnTraining)
             else Trainer(learner, spec.agent.environment, callbacks=callbacks)
         )
@@ -92,7 +92,7 @@ class Group(Callback):
         self._workshop = workshop
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
-        self._shown = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         self._alive_seconds = min(ALIVE_SECONDS, spec.hang_seconds / 4) if spec.hang_seconds else ALIVE_SECONDS
         self.alive: Callable[[], str | None] = lambda: None
         """Called now and then in the middle of a turn, however long it takes; it may give a reason to stop."""
@@ -126,13 +126,13 @@ class Group(Callback):
 
     def has_finished(self, member: int) -> bool:
         """Return whether a member has used its budget."""
-        return self.finished or self._has_its_episodes(member)
+        return self.finished or self._has_all_episodes(member)
 
-    def _has_its_episodes(self, member: int) -> bool:
+    def _has_all_episodes(self, member: int) -> bool:
         episodes = len(self.trainer.runs[member].history.returns)
         return self._budget.episodes is not None and episodes >= self._budget.episodes
 
-    def behind(self, mark: int) -> bool:
+    def is_before(self, mark: int) -> bool:
         """Return whether the group must continue to reach this environment step."""
         return not self.finished and self.trainer.env_steps < mark
 
@@ -145,7 +145,7 @@ class Group(Callback):
             self.error = error
 
     @property
-    def going_on(self) -> list[int]:
+    def active_members(self) -> list[int]:
         """The members that are there, or have come to their ends; not those that have left before, whose trials have
         ended."""
         there = set(self.trainer.present)
@@ -153,7 +153,7 @@ class Group(Callback):
         return [
             member
             for member, run in self.runs.items()
-            if member in there or runs[member].error or self._has_its_episodes(member) or not run.trial.ended
+            if member in there or runs[member].error or self._has_all_episodes(member) or not run.trial.ended
         ]
 
     @property
@@ -162,7 +162,7 @@ class Group(Callback):
         return not isinstance(self._learner, Population)
 
     @property
-    def can_be_kept(self) -> bool:
+    def can_checkpoint(self) -> bool:
         """Return whether the group can resume from a checkpoint; a running function of a user's cannot be copied."""
         return isinstance(self.trainer, Trainer)
 
@@ -176,7 +176,7 @@ class Group(Callback):
         """The trials whose runs these are."""
         return list(dict.fromkeys(run.trial for run in self.runs.values()))
 
-    def leave(self, member: int, reason: str) -> None:
+    def remove_member(self, member: int, reason: str) -> None:
         """A member's trial has ended."""
         if not self.finished and not self.trainer.runs[member].over:
             self.trainer.stop(reason, member)
@@ -185,18 +185,18 @@ class Group(Callback):
         self.runs[episode.member].note(episode)
 
     def on_step_end(self, trainer: Trainer) -> None:
-        self._show_life()
+        self._heartbeat()
 
-    def _show_life(self) -> str | None:
-        if time.monotonic() - self._shown <= self._alive_seconds:
+    def _heartbeat(self) -> str | None:
+        if time.monotonic() - self._last_heartbeat <= self._alive_seconds:
             return None
-        self._shown = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         return self.alive()
 
-    def _show_life_meanwhile(self) -> None:
+    def _heartbeat_meanwhile(self) -> None:
         """Called by the watchdog's thread: this one may be compiling."""
-        if time.monotonic() - self._shown > self._alive_seconds:
-            self._shown = time.monotonic()
+        if time.monotonic() - self._last_heartbeat > self._alive_seconds:
+            self._last_heartbeat = time.monotonic()
             self.alive_meanwhile()
 
     def _hangs(self, reason: str) -> None:
@@ -218,16 +218,16 @@ class Group(Callback):
             for episode in self.trainer.runs[member].history.episodes:
                 run.note(episode)
 
-    def close(self, workshops: Workshops) -> None:
+    def close(self, templates: TemplateCache) -> None:
         """Ends the loop, closes the environments and gives back the workshop."""
         self._watchdog.close()
         self._loop.close()
         self.trainer.close()
         if self._workshop is not None:
-            workshops.give_back(self._workshop)
+            templates.release(self._workshop)
 
 
-def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
+def group_by_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
     """The trials, those together that can be members of one population."""
     groups: dict[tuple[Any, ...], list[TrialRun]] = {}
     for trial in trials:
@@ -236,42 +236,47 @@ def of_equal_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
     return list(groups.values())
 
 
-def make_groups(runs: Sequence[Seeded], workshops: Workshops) -> Iterator[Group]:
+def make_groups(runs: Sequence[SeededTrial], templates: TemplateCache) -> Iterator[Group]:
     """The group of a population; where there can be none, a group for each run."""
     try:
-        yield _population_of(runs, runs, workshops)
+        yield _population_of(runs, runs, templates)
     except NotMappableError:
-        yield from each_alone(runs)
+        yield from single_run_groups(runs)
 
 
-def each_alone(runs: Sequence[Seeded]) -> Iterator[Group]:
+def single_run_groups(runs: Sequence[SeededTrial]) -> Iterator[Group]:
     """A group for each run."""
     for trial, seed in runs:
         yield Group([(trial, seed)], learner_of(trial.spec.agent, seed, trial.spec.strategy), None)
 
 
-def make_again(keys: Sequence[Key], runs: Collection[Seeded], workshops: Workshops, *, alone: bool) -> Group:
+def restore_group(
+    keys: Sequence[Key], runs: Collection[SeededTrial], templates: TemplateCache, *, alone: bool
+) -> Group:
     """The group that had these members, in which only some runs go on; see `Group.load`.
 
     Args:
         keys: Trial and seed of every member that it had.
         runs: Those that go on, at least one.
-        workshops: Where compiled agents are taken from.
+        templates: Where compiled agents are taken from.
         alone: Whether it was an agent alone, and no population of one.
 
     Raises:
         NotMappableError: The agent cannot be trained in a population any more.
     """
     if alone:
-        return next(each_alone(list(runs)))
+        return next(single_run_groups(list(runs)))
     by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
     members = [by_key.get(key) for key in keys]
     some = next(iter(by_key.values()))
-    return _population_of([run or some for run in members], members, workshops, keys)
+    return _population_of([run or some for run in members], members, templates, keys)
 
 
 def _population_of(
-    like: Sequence[Seeded], runs: Sequence[Seeded | None], workshops: Workshops, keys: Sequence[Key] | None = None
+    like: Sequence[SeededTrial],
+    runs: Sequence[SeededTrial | None],
+    templates: TemplateCache,
+    keys: Sequence[Key] | None = None,
 ) -> Group:
     spec = like[0][0].spec
     agent = spec.agent
@@ -279,6 +284,6 @@ def _population_of(
         raise NotMappableError(agent.why_alone or spec.why_alone)
     if spec.strategy != "none":
         raise NotMappableError("its strategy parts the minibatches of one agent.")
-    workshop = workshops.take(agent, len(like))
+    workshop = templates.acquire(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

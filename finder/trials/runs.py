@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from agents.contract.agent import Agent
 from agents.contract.spec import FunctionSpec
+from agents.training.function_trainer import FunctionTrainer, OwnTraining
 from agents.training.records import Episode, MetricSummary, metrics_of, summaries
+from agents.training.trainer import Trainer
 from finder.trials.trial import TrialSpec, episode_record
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
-
-if TYPE_CHECKING:
-    from finder.trials.groups import Group
 
 Key = tuple[int, int]
 """Number of a trial and one of its seeds: which run it is."""
@@ -53,9 +53,9 @@ class TrialRun:
         """Forgets the run of a seed, which begins anew."""
         self.runs = [run for run in self.runs if run.seed != seed]
 
-    def take_fresh(self) -> list[EpisodeRecord]:
+    def take_new_episodes(self) -> list[EpisodeRecord]:
         """Episodes that nobody was told of yet."""
-        return [record for run in self.runs for record in run.take_fresh()]
+        return [record for run in self.runs for record in run.take_new_episodes()]
 
     def values_at(self, env_steps: int) -> dict[int, float]:
         """Seed -> value at this step."""
@@ -67,17 +67,37 @@ class TrialRun:
 
     def custom_metrics(self) -> dict[str, MetricSummary]:
         """What callbacks measured of the last part of training, over all seeds."""
-        return summaries(episode for run in self.runs for episode in run.measured_lately())
+        return summaries(episode for run in self.runs for episode in run.recently_measured())
 
 
-Seeded = tuple[TrialRun, int]
+SeededTrial = tuple[TrialRun, int]
 """A trial and one of its seeds: what a run is of."""
+
+
+class RunGroup(Protocol):
+    """The group that trains a run, as the run sees it (`finder.trials.groups.Group`)."""
+
+    trainer: Trainer | FunctionTrainer
+    error: Exception | None
+
+    @property
+    def vectorization(self) -> str:
+        """How the environments are stepped."""
+
+    def has_finished(self, member: int) -> bool:
+        """Return whether a member has used its budget."""
+
+    def describe(self, member: int) -> Agent | OwnTraining:
+        """Return an agent with the hyperparameters of a member."""
+
+    def remove_member(self, member: int, reason: str) -> None:
+        """Stop a member whose trial has ended."""
 
 
 class SeedRun:
     """One run of a trial: which member of which group it is, and what its episodes were."""
 
-    def __init__(self, trial: TrialRun, seed: int, group: Group, member: int) -> None:
+    def __init__(self, trial: TrialRun, seed: int, group: RunGroup, member: int) -> None:
         self.seed = seed
         self.trial = trial
         self.group = group
@@ -120,12 +140,12 @@ class SeedRun:
         if metrics_of(episode):
             self._measured.append(episode)
 
-    def measured_lately(self) -> list[Episode]:
+    def recently_measured(self) -> list[Episode]:
         """Episodes of the last part of training of which callbacks measured something."""
         reached = self.env_steps
         return [episode for episode in self._measured if episode.env_steps > reached - LAST_PART * reached]
 
-    def take_fresh(self) -> list[EpisodeRecord]:
+    def take_new_episodes(self) -> list[EpisodeRecord]:
         """Episodes since the last call."""
         fresh, self._fresh = self._fresh, []
         return fresh

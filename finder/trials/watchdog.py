@@ -14,7 +14,7 @@ from agents.processes.hanging import HungError, under_way
 from agents.training.records import Evaluation
 from agents.training.trainer import Trainer
 
-__all__ = ["COMPILING_SECONDS", "Fed", "HungError", "Watchdog"]
+__all__ = ["COMPILING_SECONDS", "HungError", "Watchdog", "WatchdogCallback"]
 
 COMPILING_SECONDS = 120.0
 """How long the first update may take at least, in which code is compiled, however small the limit is."""
@@ -111,7 +111,7 @@ class Watchdog:
             self.alive()
 
 
-class Fed(Callback):
+class WatchdogCallback(Callback):
     """Feeds a watchdog with what a training does beside stepping its environments.
 
     Args:

@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 import agents
 import finder
 from agents import ConfigurationError
-from finder.long_run.picked import picked_callbacks
+from finder.long_run.recommendation import picked_callbacks
 from studies.errors import StudyError
 from studies.study.study import load_study
 

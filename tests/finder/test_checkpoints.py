@@ -19,9 +19,9 @@ from agents import AgentSpec, Callback, EnvironmentSpec, Episode, Trainer, Traje
 from agents.callbacks.callback import make_callbacks, why_alone
 from agents.trust.signatures import KEY_VARIABLE, TRUST_VARIABLE
 from finder.trials import checkpoints
-from finder.trials.checkpoints import Checkpoints, all_in, forget, forget_ended
+from finder.trials.checkpoints import Checkpoints, list_saved, remove_ended, remove_unneeded
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import Group, Workshops, each_alone, make_again, make_groups
+from finder.trials.groups import Group, TemplateCache, make_groups, restore_group, single_run_groups
 from finder.trials.runs import TrialRun
 from finder.trials.trial import INTERRUPTED, TrialSpec
 from studies.database.records import EpisodeRecord
@@ -55,7 +55,7 @@ class KillingAtRung(Remembering):
 
 @pytest.fixture(autouse=True)
 def after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "MOST_COST", 1e9)
+    monkeypatch.setattr(checkpoints, "MAX_COST", 1e9)
     monkeypatch.setattr("finder.trials.cohort.FLUSH_SECONDS", 0.0)
 
 
@@ -82,7 +82,7 @@ def test_killed_trials_go_on_and_end_as_if_nothing_had_happened(tmp_path: Path, 
     trials = [make_trial(tmp_path, number, agent) for number in range(3)]
     with pytest.raises(KilledError):
         run_cohort(trials, first)
-    [found] = all_in(tmp_path)
+    [found] = list_saved(tmp_path)
     assert 0 < found.env_steps < 320
     run_cohort(trials, again)
     for number in range(3):
@@ -117,7 +117,7 @@ def test_rewards_are_rewritten_for_each_run_by_itself_which_goes_on(tmp_path: Pa
     trials = [make_trial(tmp_path, number, agent, **own) for number in range(2)]
     with pytest.raises(KilledError):
         run_cohort(trials, Killing(2))
-    assert all_in(tmp_path)
+    assert list_saved(tmp_path)
     run_cohort(trials, again)
     for number in range(2):
         assert told(again, number) == told(whole, number)
@@ -142,7 +142,7 @@ def test_a_run_that_a_callback_has_stopped_stays_stopped(tmp_path: Path) -> None
     assert len([each for each in whole.records[0] if each.seed == 1]) == 2
     with pytest.raises(KilledError):
         run_cohort([make_trial(tmp_path, 0, **own)], KillingAtRung())
-    assert sorted(found.keys for found in all_in(tmp_path)) == [((0, 0),), ((0, 1),)]
+    assert sorted(found.keys for found in list_saved(tmp_path)) == [((0, 0),), ((0, 1),)]
     run_cohort([make_trial(tmp_path, 0, **own)], again)
     assert told(again, 0) == told(whole, 0)
     assert again.outcomes[0].seed_values == whole.outcomes[0].seed_values
@@ -167,9 +167,9 @@ def test_what_went_on_in_two_processes_goes_on_again_in_each(tmp_path: Path) -> 
     for trial in trials:
         with pytest.raises(KilledError):
             run_cohort([trial], Killing(3))
-    assert len({(found.path, found.env_steps) for found in all_in(tmp_path)}) == 3
+    assert len({(found.path, found.env_steps) for found in list_saved(tmp_path)}) == 3
     [(own, _)] = Checkpoints(str(tmp_path), 1.0).find(trials[:1], [(0, 0), (0, 1)])
-    assert own.env_steps > min(found.env_steps for found in all_in(tmp_path))
+    assert own.env_steps > min(found.env_steps for found in list_saved(tmp_path))
     run_cohort(trials, again)
     for number in range(2):
         assert told(again, number) == told(whole, number)
@@ -179,7 +179,7 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
     """A budget of seeds in turns: one is at its end when the other has not begun."""
     trial = make_trial(tmp_path)
     runs = [(TrialRun(trial), seed) for seed in trial.seeds]
-    first, second = each_alone(runs)
+    first, second = single_run_groups(runs)
     while first.behind(320):
         first.step()
     Checkpoints(str(tmp_path), 1.0).save([first])
@@ -193,7 +193,7 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
 def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_path: Path) -> None:
     def group_of(epoch: int, n_steps: int) -> Group:
         run = TrialRun(make_trial(tmp_path, epoch=epoch))
-        [group] = each_alone([(run, 0)])
+        [group] = single_run_groups([(run, 0)])
         for _ in range(n_steps):
             group.step()
         return group
@@ -201,9 +201,9 @@ def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_p
     away, successor = group_of(1, 2), group_of(2, 1)
     kept = Checkpoints(str(tmp_path), 1.0)
     kept.save([away])
-    [first] = all_in(tmp_path)
+    [first] = list_saved(tmp_path)
     Checkpoints(str(tmp_path), 1.0).save([successor])
-    [own] = all_in(tmp_path)
+    [own] = list_saved(tmp_path)
     assert own.path != first.path, "the file of the first epoch is replaced by that of the second"
     before = own.path.read_bytes()
     away.step()
@@ -211,7 +211,7 @@ def test_a_process_that_comes_back_replaces_no_checkpoint_of_its_successor(tmp_p
     assert own.path.read_bytes() == before
     [(found, _)] = kept.find([make_trial(tmp_path, epoch=3)], [(0, 0)])
     assert (found.path, found.env_steps) == (own.path, successor.trainer.env_steps)
-    assert max(each.env_steps for each in all_in(tmp_path)) == away.trainer.env_steps > found.env_steps
+    assert max(each.env_steps for each in list_saved(tmp_path)) == away.trainer.env_steps > found.env_steps
 
 
 def test_a_checkpoint_belongs_to_a_trial_whichever_name_its_vectorization_has(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent:
         trial = make_trial(tmp_path, 0, agent, environment=replace(EnvironmentSpec.of(env), vectorization="sync"))
         run = TrialRun(trial)
         runs = [(run, seed) for seed in ((0,) if alone else (0, 1))]
-        return next(each_alone(runs) if alone else make_groups(runs, Workshops()))
+        return next(single_run_groups(runs) if alone else make_groups(runs, TemplateCache()))
 
     def to_end(group: Group) -> list[np.ndarray[Any, Any]]:
         while group.behind(320):
@@ -247,7 +247,7 @@ def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent:
     kept.save([stopped])
     [(found, keys)] = kept.find([stopped.trials[0].spec], stopped.keys)
     trial = TrialRun(stopped.trials[0].spec)
-    again = make_again(found.keys, [(trial, seed) for _, seed in keys], Workshops(), alone=found.alone)
+    again = restore_group(found.keys, [(trial, seed) for _, seed in keys], TemplateCache(), alone=found.alone)
     again.load(checkpoints.load(found))
     for one, other in zip(to_end(straight), to_end(again), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
@@ -284,7 +284,7 @@ def test_a_trial_that_is_stopped_from_outside_is_kept(tmp_path: Path) -> None:
             return INTERRUPTED
 
     run_cohort([make_trial(tmp_path, checkpoint_seconds=1e9)], Stopping())
-    assert [found.keys for found in all_in(tmp_path)] == [((0, 0), (0, 1))]
+    assert [found.keys for found in list_saved(tmp_path)] == [((0, 0), (0, 1))]
 
 
 def test_another_configuration_begins_anew(tmp_path: Path) -> None:
@@ -324,11 +324,11 @@ def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplo
         run_cohort(trials, Killing(1))
     with pytest.raises(KilledError):
         run_cohort(trials[:1], Killing(3))
-    newest = max(all_in(tmp_path), key=lambda found: found.env_steps)
+    newest = max(list_saved(tmp_path), key=lambda found: found.env_steps)
     data = bytearray(newest.path.read_bytes())
     data[100] ^= 0xFF
     newest.path.write_bytes(data)
-    [older] = [found for found in all_in(tmp_path) if found.path != newest.path]
+    [older] = [found for found in list_saved(tmp_path) if found.path != newest.path]
     started = older.env_steps
     with caplog.at_level(logging.WARNING):
         run_cohort(trials[:1], again)
@@ -350,7 +350,7 @@ def test_who_has_left_does_not_go_on_as_if_it_were_there(tmp_path: Path) -> None
     trials = [make_trial(tmp_path, number) for number in range(2)]
     with pytest.raises(KilledError):
         run_cohort(trials, Pruning(7))
-    [found] = all_in(tmp_path)
+    [found] = list_saved(tmp_path)
     assert found.env_steps > 160
     assert set(found.runs) == {(1, 0), (1, 1)}
     again, whole = Remembering(), Remembering()
@@ -377,19 +377,19 @@ def test_checkpoints_are_forgotten_when_nobody_goes_on_from_them(tmp_path: Path)
     with pytest.raises(KilledError):
         run_cohort([make_trial(folder, number) for number in range(2)], Killing(3))
     (folder / ".half.new").write_text("killed while it was written")
-    forget_ended(str(folder), [1])
+    remove_ended(str(folder), [1])
     assert len(list(folder.iterdir())) == 2
-    forget(str(folder), [1])
-    assert [found.keys for found in all_in(folder)] == [((0, 0), (0, 1), (1, 0), (1, 1))]
+    remove_unneeded(str(folder), [1])
+    assert [found.keys for found in list_saved(folder)] == [((0, 0), (0, 1), (1, 0), (1, 1))]
     assert len(list(folder.iterdir())) == 1
-    forget(str(folder))
+    remove_unneeded(str(folder))
     assert not folder.exists()
-    forget(str(folder))  # nothing is there any more
+    remove_unneeded(str(folder))  # nothing is there any more
 
 
 def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(checkpoints, "MOST_COST", 0.02)
+    monkeypatch.setattr(checkpoints, "MAX_COST", 0.02)
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
 
     class Slow(Checkpoints):

@@ -11,7 +11,7 @@ from fakes import SMALL_DQN, SMALL_PPO
 from agents import AgentSpec, ConfigurationError
 from agents.algorithms.ppo import PPO
 from finder.executors import choice, choose_executor, machine
-from finder.executors.batches import shared_out
+from finder.executors.batches import split_into_batches
 from finder.executors.executor import Executor
 from finder.finders.lr import LRFinder
 from finder.search.study_file import read_study
@@ -93,12 +93,15 @@ def test_trials_are_shared_evenly_and_those_of_one_structure_stay_together():
         return TrialSpec(number=number, agent=agent, seeds=tuple(range(n_seeds)), env_steps=10)
 
     trials = [trial(number, hidden=4 + 4 * (number % 2)) for number in range(8)]
-    assert [[t.number for t in batch] for batch in shared_out(trials, 2)] == [[0, 4, 2, 6], [1, 5, 3, 7]]
-    assert [[t.number for t in batch] for batch in shared_out(trials[:3], 2)] == [[0], [2, 1]]
-    assert [[t.number for t in batch] for batch in shared_out(trials[:1], 3)] == [[0]]
+    assert [[t.number for t in batch] for batch in split_into_batches(trials, 2)] == [[0, 4, 2, 6], [1, 5, 3, 7]]
+    assert [[t.number for t in batch] for batch in split_into_batches(trials[:3], 2)] == [[0], [2, 1]]
+    assert [[t.number for t in batch] for batch in split_into_batches(trials[:1], 3)] == [[0]]
     alike = [trial(number, hidden=4) for number in range(6)]
-    assert [[t.number for t in batch] for batch in shared_out(alike, 2)] == [[0, 2, 4], [1, 3, 5]]  # neighbours part
-    assert shared_out([], 2) == []
+    assert [[t.number for t in batch] for batch in split_into_batches(alike, 2)] == [
+        [0, 2, 4],
+        [1, 3, 5],
+    ]  # neighbours part
+    assert split_into_batches([], 2) == []
 
 
 def test_a_container_may_give_less_than_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -11,7 +11,7 @@ from fakes import SMALL_PPO, Remembering
 from agents import AgentSpec, EnvironmentSpec, Trainer
 from agents.algorithms.ppo import PPO
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import Workshops
+from finder.trials.groups import TemplateCache
 from finder.trials.trial import INTERRUPTED, Outcome, TrialSpec
 
 
@@ -23,8 +23,8 @@ def make_trial(kwargs: dict[str, Any] | None = None, params: dict[str, Any] | No
     )
 
 
-def run_trial(trial: TrialSpec, listener: Remembering, workshops: Workshops | None = None) -> Outcome:
-    run_cohort([trial], listener, workshops)
+def run_trial(trial: TrialSpec, listener: Remembering, templates: TemplateCache | None = None) -> Outcome:
+    run_cohort([trial], listener, templates)
     return listener.outcomes[trial.number]
 
 
@@ -134,10 +134,10 @@ def test_what_is_needed_to_run_it_again_is_told():
 
 
 def test_a_workshop_that_was_used_gives_what_a_new_one_gives():
-    workshops, fresh, again = Workshops(), Remembering(), Remembering()
-    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), workshops)
-    run_trial(make_trial(params={"learning_rate": 0.01}), again, workshops)
-    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, Workshops())
+    templates, fresh, again = TemplateCache(), Remembering(), Remembering()
+    run_trial(make_trial(params={"learning_rate": 0.1, "gamma": 0.5}), Remembering(), templates)
+    run_trial(make_trial(params={"learning_rate": 0.01}), again, templates)
+    run_trial(make_trial(params={"learning_rate": 0.01}), fresh, TemplateCache())
     assert returns_of(fresh) == returns_of(again)
     assert fresh.reports == again.reports
 
@@ -150,10 +150,10 @@ def test_workshops_tell_classes_of_one_name_apart():
 
         return Scaled
 
-    workshops = Workshops()
+    templates = TemplateCache()
     first, second = (AgentSpec.of(make_class(factor), "fakes:TwoStep-v0", SMALL_PPO) for factor in (1.0, 100.0))
-    workshops.give_back(workshops.take(first, 2))
-    assert type(workshops.take(second, 2).agent) is second.agent
+    templates.give_back(templates.take(first, 2))
+    assert type(templates.take(second, 2).agent) is second.agent
 
 
 def test_an_error_of_the_listener_is_no_failure_of_the_trial():
@@ -185,9 +185,9 @@ def test_workshops_build_nothing_twice_for_the_same_structure(monkeypatch: pytes
     built = []
     build = AgentSpec.build
     monkeypatch.setattr(AgentSpec, "build", lambda self, seed=0: built.append(seed) or build(self, seed))
-    workshops = Workshops()
+    templates = TemplateCache()
     for rate in (0.1, 0.01, 0.001):
-        run_trial(make_trial(params={"learning_rate": rate}), Remembering(), workshops)
+        run_trial(make_trial(params={"learning_rate": rate}), Remembering(), templates)
     assert built == [0]
 
 

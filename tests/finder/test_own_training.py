@@ -23,7 +23,7 @@ from agents.training.function_trainer import learner_of
 from agents.training.run import Budget
 from finder import LRFinder, OptFinder, ParallelFinder, tune
 from finder.executors.choice import choose_executor
-from finder.finders.tuning import spaces_of
+from finder.finders.tuning import parse_spaces
 from finder.trials.cohort import run_cohort
 from finder.trials.trial import TrialSpec
 from studies.errors import StudyError
@@ -349,7 +349,7 @@ class TestWhatCannotBe:
 
     def test_a_learning_rate_is_searched_on_a_log_axis(self) -> None:
         spec = AgentSpec.of(trainings.train, CARTPOLE)
-        assert str(spaces_of(spec, {"learning_rate": "1e-4:1e-1"})["learning_rate"]).count("log=True") == 1
+        assert str(parse_spaces(spec, {"learning_rate": "1e-4:1e-1"})["learning_rate"]).count("log=True") == 1
 
     def test_a_part_of_a_function_is_one_too(self) -> None:
         spec = AgentSpec.of(partial(trainings.train, width=8), CARTPOLE)

@@ -16,8 +16,8 @@ from agents.contract.registry import ALGORITHMS
 from agents.environments.vector import batch
 from finder import run_file, run_search, tune
 from finder.executors import choice, make_executor
-from finder.finders.tuning import as_it_is, spaces_of, whole_space
-from finder.search.ingredients import Ingredients
+from finder.finders.tuning import current_params, default_space, parse_spaces
+from finder.search.object_resolver import ObjectResolver
 from finder.search.search import Search
 from finder.search.table import trial_table
 from finder.trials.trial import Outcome
@@ -66,7 +66,7 @@ def test_a_trial_whose_process_was_killed_has_the_steps_of_its_episodes():
     with open_storage("memory") as storage:
         spec = make_spec(seeds=(0, 1))
         study = open_study(spec, storage)
-        search = Search(study, Ingredients.of(spec), make_executor("inline"))
+        search = Search(study, ObjectResolver.of(spec), make_executor("inline"))
         ask = search.recorder.ask()
         assert ask is not None
         for seed, steps in ((0, 100), (1, 90), (0, 200)):
@@ -95,8 +95,8 @@ def test_optimizer_arguments_can_be_searched():
 def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: str):
     agent = AgentSpec.of(name, "Pendulum-v1" if name in ("ddpg", "sac", "td3") else "CartPole-v1")
     agent.build()
-    spaces = spaces_of(agent, whole_space(agent))
-    row = as_it_is(agent, spaces)
+    spaces = parse_spaces(agent, default_space(agent))
+    row = current_params(agent, spaces)
     assert {"learning_rate", "optimizer", "one_minus_gamma"} <= set(row) == set(spaces)
     rate, discount = spaces["learning_rate"], spaces["one_minus_gamma"]
     assert isinstance(rate, FloatRange)
@@ -110,7 +110,7 @@ def test_every_agent_has_a_space_of_its_own_and_is_tried_as_it_is_first(name: st
 
 def test_what_is_fixed_says_what_is_searched():
     agent = AgentSpec.of("dqn", "agents.environments.bit_flip:BitFlip-v0", {"replay": "hindsight", "noisy": True})
-    names = set(whole_space(agent))
+    names = set(default_space(agent))
     assert {"n_sampled_goal", "noisy_sigma"} <= names
     assert not {"n_step", "exploration_final_eps", "priority_alpha"} & names
     result = tune("ppo", ENV, n_trials=1, storage=None, **QUICK)
@@ -204,7 +204,7 @@ def test_what_other_workers_write_at_this_moment_is_left_to_them(storage: str, s
         half = folder / ".half.new"
         half.write_bytes(b"half of a checkpoint")
         with open_study(spec, opened) as study:
-            assert (Search(study, Ingredients.of(spec), make_executor("inline")).run() is not None) == stops
+            assert (Search(study, ObjectResolver.of(spec), make_executor("inline")).run() is not None) == stops
         assert half.exists() == (shared and stops)
 
 

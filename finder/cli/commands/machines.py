@@ -9,16 +9,6 @@ import typer
 
 from agents.errors import ConfigurationError
 from agents.shared_objects.addresses import reachable
-from finder.cli.access import (
-    Host,
-    Insecure,
-    NewToken,
-    TlsCert,
-    TlsKey,
-    page_commands,
-    say_who_is_let_in,
-    token_commands,
-)
 from finder.cli.parameters import (
     Executor,
     InsteadOfTheFiles,
@@ -32,18 +22,28 @@ from finder.cli.parameters import (
     Storage,
     StudyFile,
     StudyName,
-    said,
+    drop_none,
+)
+from finder.cli.server_options import (
+    Host,
+    Insecure,
+    NewToken,
+    TlsCert,
+    TlsKey,
+    page_commands,
+    print_who_is_let_in,
+    token_commands,
 )
 from finder.cli.session import run_search
-from finder.cli.trusting import AllowModule
-from finder.progress.console import errors, print_json, results, say_commands, storage_for_file
+from finder.cli.trust_options import AllowModule
+from finder.progress.console import errors, print_commands, print_json, results, storage_for_file
 from studies.defaults import DEFAULT_STORAGE
 from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
+    from finder.search.observer import Observer
     from finder.search.results import SearchResult
-    from finder.search.search import Observer
 
 
 def submit(
@@ -59,7 +59,7 @@ def submit(
     from studies.spec.spec_file import read_file
 
     storage = storage_for_file(read_file(file).data.get("storage"), storage)
-    study, n_left = submit_file(file, **said(n_trials=n_trials, storage=storage, name=study_name))
+    study, n_left = submit_file(file, **drop_none(n_trials=n_trials, storage=storage, name=study_name))
     with study:
         if study.storage.url == "memory":
             raise ConfigurationError("A study in memory ends with this command: give a --storage.")
@@ -70,7 +70,7 @@ def submit(
             errors().print(note)
         results().print(f"{study.name} in {study.storage.label}: {counted(n_left, 'trial')} to run", soft_wrap=True)
         where = storage_flag(study.storage.label)
-        say_commands(
+        print_commands(
             "Next",
             [
                 (f"finder worker {shlex.quote(study.name)}{where}", _whoever_runs_it(study.storage.shared)),
@@ -152,10 +152,10 @@ def serve(
             address, page = f"grpc{s}://{told}:{bound}", f"http{s}://{told}:{dashboard.server_port}/dashboard"
             results().print(address, soft_wrap=True)
             results().print(page, soft_wrap=True)
-            say_who_is_let_in(access, host)
+            print_who_is_let_in(access, host)
             where = "on this machine" if is_loopback(host) else "from any machine that reaches this one"
             worker_command = (f"finder worker STUDY --storage {address}", where)
-            say_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])
+            print_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])
             errors().print("Ctrl-C ends it.", style="dim")
             try:
                 dashboard.serve_forever(poll_interval=0.2)

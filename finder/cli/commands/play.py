@@ -14,11 +14,11 @@ from rich.text import Text
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.commands.play_words import PlayingProgress, print_episodes, summary_of
-from finder.cli.foreign import foreign_output_on_stderr
+from finder.cli.commands.play_messages import PlayingProgress, print_episodes, summary_of
 from finder.cli.parameters import Json
-from finder.cli.trusting import AllowModule, Trust
-from finder.progress.console import errors, print_json, say_commands, say_error
+from finder.cli.stdout_guard import redirect_stdout_to_stderr
+from finder.cli.trust_options import AllowModule, Trust
+from finder.progress.console import errors, print_commands, print_error, print_json
 
 if TYPE_CHECKING:
     from agents.checkpoints.header import CheckpointHeader
@@ -82,14 +82,14 @@ def play(  # noqa: PLR0917 - a command's flags
 
     path = find(checkpoint, best=best)
     header = header_of(path)
-    _say_begin(header, path)
+    _print_begin(header, path)
     from agents.backend.silence import import_tensorflow
     from agents.environments.time_limits import limit_without_one, time_limit
 
     limit = None
     playing = PlayingProgress(episodes)
     try:
-        with foreign_output_on_stderr(), playing:
+        with redirect_stdout_to_stderr(), playing:
             import_tensorflow()
             agent = load_agent(path, trust=trust, allow_modules=allow_module or ())
             assert agent.environment is not None  # every checkpoint says where its agent learned
@@ -103,7 +103,7 @@ def play(  # noqa: PLR0917 - a command's flags
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever an environment or its screen raises
-        say_error(f"{header.environment} cannot be played: {type(error).__name__}: {error}")
+        print_error(f"{header.environment} cannot be played: {type(error).__name__}: {error}")
         return 1
     finally:
         if not json:
@@ -117,11 +117,11 @@ def play(  # noqa: PLR0917 - a command's flags
     if not draws and not on_screen and not json:
         same = ["--best"] * best + ([] if env_kwargs is None else ["--env-kwargs", env_kwargs]) + ["--trust"] * trust
         same += [word for each in allow_module or () for word in ("--allow-module", each)]
-        say_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
+        print_commands("To see it", [(f"finder play {shlex.join([str(checkpoint), *same])} --video out.gif", "")])
     return 0
 
 
-def _say_begin(header: CheckpointHeader, path: Path) -> None:
+def _print_begin(header: CheckpointHeader, path: Path) -> None:
     trained = f"{header.algorithm} on {header.environment}, trained for {header.env_steps:,} environment steps · {path}"
     errors().print(Text.assemble(("Playing ", "bold"), trained), soft_wrap=True)
 

@@ -17,14 +17,14 @@ from finder.cli.parameters import (
     Population,
     Quiet,
     StudyFile,
-    said,
+    drop_none,
 )
 from finder.cli.session import run_search
 from finder.progress.console import storage_for_file
 
 if TYPE_CHECKING:
+    from finder.search.observer import Observer
     from finder.search.results import SearchResult
-    from finder.search.search import Observer
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
         read_study(file)  # asks the agents too, which takes seconds, so that every mistake is told at once
         raise
     storage = storage_for_file(spec.storage if "storage" in spec.model_fields_set else None, storage)
-    changes = said(
+    changes = drop_none(
         n_trials=n_trials, storage=storage, name=study_name, n_jobs=n_jobs, executor=executor, population=population
     )
 

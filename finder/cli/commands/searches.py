@@ -10,16 +10,16 @@ import typer
 
 from agents.errors import ConfigurationError
 from finder.cli import values
-from finder.cli.parameters import Agent, NTrials, SearchOptions, said, with_search_options
+from finder.cli.parameters import Agent, NTrials, SearchOptions, drop_none, with_search_options
 from finder.cli.session import run_range_test, run_search
-from finder.progress.console import environment_flags, say_commands, say_error
+from finder.progress.console import environment_flags, print_commands, print_error
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
+    from finder.search.observer import Observer
     from finder.search.results import SearchResult
-    from finder.search.search import Observer
 
 _RATES = "The candidates"
 _N_OF_LOSSES = 300
@@ -82,7 +82,7 @@ def lr(
 
     Example: finder lr ppo --env CartPole-v1 --env-steps 20000
     """
-    ends = said(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
+    ends = drop_none(start_lr=start_lr, end_lr=end_lr, optimizer=optimizer_name)
     if range_test:
         without = {"--rates": rates, "--n-jobs": options.n_jobs, "--horizon": options.horizon}
         for flag, given in {**without, "--callback": options.callback}.items():
@@ -90,11 +90,11 @@ def lr(
                 raise ConfigurationError(
                     f"{flag} is {given!r}, but in a range test the rate grows while one agent trains: leave it out."
                 )
-        return _range_test(agent, options, {**ends, **said(N=n_rates)})
+        return _range_test(agent, options, {**ends, **drop_none(N=n_rates)})
     if rates is not None and (start_lr, end_lr, n_rates) != (None, None, None):
         raise ConfigurationError("Give either --rates, or --start-lr, --end-lr and --n-rates.")
 
-    candidates = {**ends, **said(n_rates=n_rates, rates=values.rates(rates)), "extend": extend}
+    candidates = {**ends, **drop_none(n_rates=n_rates, rates=values.rates(rates)), "extend": extend}
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.lr import LRFinder
@@ -125,10 +125,10 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
         notes = getattr(error, "__notes__", [])
         if not notes:  # not of the test itself
             raise
-        say_error(f"{type(error).__name__}: {error}", "\n".join(notes))
+        print_error(f"{type(error).__name__}: {error}", "\n".join(notes))
         return 1
     if code == 1 and not options.quiet:
-        say_commands("Train every rate afresh", [(_grid(agent, options), "")])
+        print_commands("Train every rate afresh", [(_grid(agent, options), "")])
     return code
 
 
@@ -189,7 +189,7 @@ def opt(
     Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
     """
     learning_rates: Any = rates if rates in (None, "own", "search") else values.rates(rates)
-    candidates = {**said(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
+    candidates = {**drop_none(n_rates=n_rates, learning_rates=learning_rates), "extend": extend}
 
     def search(observer: Observer) -> SearchResult:
         from finder.finders.optimizer import DEFAULT_OPTIMIZERS, OptFinder
@@ -279,7 +279,7 @@ def tune(
         return search_space(
             options.agent(agent),
             space=space,
-            **said(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
+            **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
             **options.finder_arguments(observer),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from finder.cli.advice import say_doubts
+from finder.cli.advice import print_doubts
 from finder.cli.conclusion import pick_of
 from finder.cli.parameters import Json, Storage, StudyName
 from finder.progress.console import budget_of, errors, print_json, results, table
@@ -93,7 +93,7 @@ def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
     for because in dict.fromkeys(why for each in trials if (why := short_reason(each))):
         errors().print(Text(f"Pruned: {because}.", "dim"))
     if pick is not None:
-        say_doubts(study, pick)
+        print_doubts(study, pick)
     failed = next((each.number for each in trials if each.user_attrs.get("traceback")), None)
     if failed is not None:
         flag = storage_flag(study.storage.label)

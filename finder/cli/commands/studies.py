@@ -12,10 +12,10 @@ import typer
 from rich.text import Text
 
 from agents.errors import ConfigurationError
-from finder.cli.access import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, say_who_is_let_in
-from finder.cli.conclusion import pick_of, print_conclusion, say_next
+from finder.cli.conclusion import pick_of, print_conclusion, print_next
 from finder.cli.parameters import Json, Storage, StudyName
-from finder.progress.console import errors, print_json, results, say_commands, say_error, say_note, table
+from finder.cli.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_who_is_let_in
+from finder.progress.console import errors, print_commands, print_error, print_json, print_note, results, table
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
 from studies.storage.commands import storage_flag
@@ -65,7 +65,7 @@ def studies(storage: Storage = None, json: Json = False) -> int:
     out.print(listed)
     for summary in summaries:
         if summary.unreadable:
-            say_note(summary.unreadable)
+            print_note(summary.unreadable)
     return 0
 
 
@@ -81,7 +81,7 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
         pick = pick_of(opened)
         if pick is None:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
-            say_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)
+            print_error(f"the study {study!r} has no pick: {why_no_pick(opened)}", see)
             return 1
         if json:
             print_json(pick_json(opened, pick))
@@ -89,7 +89,7 @@ def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
         found = conclusion(opened)
         print_conclusion(found)
         results().print("\n" + python_lines(pick, opened), soft_wrap=True)
-        say_next(opened, pick, found, shown="best")
+        print_next(opened, pick, found, shown="best")
     return 0
 
 
@@ -152,17 +152,17 @@ def dashboard(
 
     access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
 
-    def say_ready(address: str) -> None:
+    def print_ready(address: str) -> None:
         results().print(address, soft_wrap=True)
-        say_who_is_let_in(access, host)
+        print_who_is_let_in(access, host)
         if access.is_new:
-            say_commands("Then", page_commands(access, address))
+            print_commands("Then", page_commands(access, address))
         errors().print("Ctrl-C ends it.", style="dim")
 
-    def say_drawing() -> None:
+    def print_drawing() -> None:
         errors().print("Drawing the figures of the studies ...", style="dim")
 
-    serve(storage or DEFAULT_STORAGE, host, port, say_ready, access, on_bound=say_drawing)
+    serve(storage or DEFAULT_STORAGE, host, port, print_ready, access, on_bound=print_drawing)
     return 0
 
 
@@ -211,5 +211,5 @@ def _show_range_test(study: OpenStudy, json: bool) -> int:
     elif suggestion is not None:
         results().print(Text(f"learning_rate {rate_text(suggestion)}", "bold green"))
     if suggestion is None:
-        say_error(f"the range test {study.name!r} suggests no learning rate.", f"See finder report {study.name}")
+        print_error(f"the range test {study.name!r} suggests no learning rate.", f"See finder report {study.name}")
     return 0 if suggestion is not None else 1

@@ -14,7 +14,7 @@ from finder.cli import values
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
 from finder.cli.training.run import go_on, run
 from finder.cli.training.settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
-from finder.cli.trusting import AllowModule, Trust
+from finder.cli.trust_options import AllowModule, Trust
 from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
@@ -259,8 +259,8 @@ def train(
 
     with ExitStack() as until:
         if from_ is not None:
-            as_it_is = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
-            _refuse(given & as_it_is, "--from trains the study's pick as it is")
+            current_params = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
+            _refuse(given & current_params, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
                 from_, storage or DEFAULT_STORAGE, agent, state, chosen,

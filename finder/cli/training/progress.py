@@ -17,10 +17,10 @@ from agents.callbacks.callback import Callback
 from agents.training.progress_line import rates_text
 from agents.training.records import Evaluation
 from finder.progress.console import display, errors
-from finder.progress.fitting import DOT, lines_of_parts
 from finder.progress.guarded_live import GuardedLive
-from finder.progress.hanging import Hanging
+from finder.progress.hanging_indent import HangingIndent
 from finder.progress.search_progress import failure_note, seconds_text
+from finder.progress.text_layout import DOT, join_parts
 from studies.words import counted, number_text, spread_text
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class PlainTraining(Callback):
         self._begin("evaluating", trainer)
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        self._console.print(Hanging(Text("  "), Text(evaluation_text(evaluation))))
+        self._console.print(HangingIndent(Text("  "), Text(evaluation_text(evaluation))))
 
     def on_step_end(self, trainer: Trainer) -> None:
         if self.phase:
@@ -87,7 +87,7 @@ class PlainTraining(Callback):
 
     def on_train_end(self, trainer: Trainer) -> None:
         self._note_speed(trainer)
-        self._console.print(Text("\n".join(lines_of_parts(self.parts(trainer, ended=True), self._console.width))))
+        self._console.print(Text("\n".join(join_parts(self.parts(trainer, ended=True), self._console.width))))
 
     def parts(self, trainer: Trainer, *, ended: bool = False) -> list[str]:
         """Return the phase, and how far, how fast and how well it goes, as far as that is known."""
@@ -191,7 +191,7 @@ class LiveTraining(PlainTraining):
             return self._spinner
         share, parts = self._shown
         beside = Table.grid(padding=(0, 2))
-        lines = lines_of_parts(parts, self._console.width - _BAR - 2)
+        lines = join_parts(parts, self._console.width - _BAR - 2)
         beside.add_row(ProgressBar(total=1.0, completed=share, width=_BAR), Text("\n".join(lines), no_wrap=True))
         if not self.phase:
             return beside

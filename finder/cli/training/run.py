@@ -12,10 +12,10 @@ from rich.text import Text
 
 from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
-from finder.cli.foreign import foreign_output_on_stderr
 from finder.cli.session import INTERRUPTED
-from finder.cli.training.words import budget_text, conclude, say_begin, say_stopped, say_went_on
-from finder.progress.console import errors, say_error
+from finder.cli.stdout_guard import redirect_stdout_to_stderr
+from finder.cli.training.messages import budget_text, conclude, print_begin, print_stopped, print_went_on
+from finder.progress.console import errors, print_error
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -110,15 +110,15 @@ def run(
     from agents.callbacks.signals import REASON, StopOnSignals
     from finder.cli.training.progress import training_progress
 
-    def say_stopping(_: int) -> None:
+    def print_stopping(_: int) -> None:
         if not output.quiet:
             errors().print("Stopping after this step; the same again ends it at once.", style="dim")
 
-    signals = StopOnSignals(say_stopping)
+    signals = StopOnSignals(print_stopping)
     if not output.quiet:
-        say_begin(folder)
+        print_begin(folder)
     with ExitStack() as stack:
-        stack.enter_context(foreign_output_on_stderr())
+        stack.enter_context(redirect_stdout_to_stderr())
         shown = training_progress(folder.settings, output.quiet)
         if shown is not None:
             stack.enter_context(shown)
@@ -132,7 +132,7 @@ def run(
         if goes_on:
             header = training.go_on(trust=trust)
             if not output.quiet:
-                say_went_on(header, training.why_new_episodes)
+                print_went_on(header, training.why_new_episodes)
         else:
             folder.create()  # only now: a mistake leaves nothing behind
             stack.enter_context(folder.held())
@@ -141,15 +141,15 @@ def run(
             result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
         except KeyboardInterrupt:
             if not output.quiet:
-                say_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
+                print_stopped(folder, training.result(REASON)._replace(env_steps=_newest(folder)[1].env_steps))
             return INTERRUPTED if signals.received is None else 128 + signals.received
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent, an environment or a callback raises
-            return _say_failed(folder, error)
+            return _print_failed(folder, error)
     if result.reason == REASON and signals.received is not None:
         if not output.quiet:
-            say_stopped(folder, result)
+            print_stopped(folder, result)
         return 128 + signals.received
     conclude(folder, result, output)
     return 0
@@ -162,7 +162,7 @@ def _end_hung(folder: RunFolder, reason: str) -> None:
 
     told = f"the training failed: HungError: {reason} It hung in compiled code, which only the end of the process ends."
     errors().show_cursor(True)
-    say_error(told, _newest_hint(folder))
+    print_error(told, _newest_hint(folder))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
@@ -182,12 +182,12 @@ def _where(folder: RunFolder) -> str:
     return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
 
 
-def _say_failed(folder: RunFolder, error: Exception) -> int:
+def _print_failed(folder: RunFolder, error: Exception) -> int:
     from agents.errors import NonFiniteError
 
     if not isinstance(error, NonFiniteError):  # which says all there is to say
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
-    say_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
+    print_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
     return 1
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from finder.cli.advice import say_doubts
-from finder.cli.training.words import say_pick
-from finder.progress.console import say_error
+from finder.cli.advice import print_doubts
+from finder.cli.training.messages import print_pick
+from finder.progress.console import print_error
 from studies.storage.commands import storage_flag
 
 if TYPE_CHECKING:
@@ -64,19 +64,19 @@ def settings_of_pick(
         quiet: Whether nothing is said.
     """
     from agents.trust.allowed_modules import places_in
-    from finder.long_run.picked import picked_agent, picked_callbacks
+    from finder.long_run.recommendation import picked_agent, picked_callbacks
     from finder.long_run.run_folder import RunSettings
-    from finder.search.named_code import own_code_only
+    from finder.search.trusted_code import trusted_code_only
     from studies.analysis.pick import best, why_no_pick
     from studies.study.study import load_study
 
     with load_study(storage, study) as opened:
         own = places_in(agent or "", list(chosen["callbacks"] or ()))
-        until.enter_context(own_code_only(opened, [*allow_modules, *own]))
+        until.enter_context(trusted_code_only(opened, [*allow_modules, *own]))
         why = why_no_pick(opened)
         if why:
             see = f"See finder show {shlex.quote(study)}{storage_flag(opened.storage.label)}"
-            say_error(f"the study {study!r} has no pick to train: {why}", see)
+            print_error(f"the study {study!r} has no pick to train: {why}", see)
             raise typer.Exit(1)
         pick = best(opened)
         spec = picked_agent(opened, pick, agent, weights)
@@ -91,8 +91,8 @@ def settings_of_pick(
             **_with_limit({**chosen, "callbacks": callbacks}, opened.spec.horizon or DEFAULT_STEPS),
         )
         if not quiet:
-            say_pick(pick, settings)
-            say_doubts(opened, pick)
+            print_pick(pick, settings)
+            print_doubts(opened, pick)
     return settings
 
 

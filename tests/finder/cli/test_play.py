@@ -1,4 +1,4 @@
-"""Watching what was trained, and drawing how it went."""
+"""ObserverOptions what was trained, and drawing how it went."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from agents.callbacks.history_file import EPISODES_SCHEMA
 from agents.errors import ConfigurationError
 from agents.playing.play import PlayedEpisode
-from finder.cli.commands.play_words import summary_of
+from finder.cli.commands.play_messages import summary_of
 from finder.long_run.histories import histories_data, plot_losses, plot_returns, plot_runs
 
 PPO = (

@@ -14,9 +14,9 @@ from rich.console import Console, RenderableType
 from agents.contract.spec import AgentSpec
 from finder import LRFinder
 from finder.executors import make_executor
-from finder.progress.fitting import shortened
-from finder.progress.lasting_stream import LastingStream
+from finder.progress.best_effort_stream import BestEffortStream
 from finder.progress.search_progress import LiveProgress, PlainProgress, end_line, headline
+from finder.progress.text_layout import truncate_words
 from finder.progress.tracker import Tracker
 from finder.search.guarded_observer import GuardedObserver
 from finder.trials.trial import Outcome, TrialSpec
@@ -265,11 +265,11 @@ def test_words_that_nobody_can_read_are_dropped() -> None:
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    console = Console(file=cast(TextIO, LastingStream(Unread())), width=80)
+    console = Console(file=cast(TextIO, BestEffortStream(Unread())), width=80)
     console.print("hello")  # rich ends the program where it sees this error itself
     console.print("hello again")
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    lasting = LastingStream(ascii_only)
+    lasting = BestEffortStream(ascii_only)
     lasting.write("✓ done")
     lasting.flush()
     assert ascii_only.buffer.getvalue() == b"? done"  # type: ignore[attr-defined]
@@ -329,7 +329,7 @@ def test_phases_have_names_and_no_guess_of_the_time_left(study: OpenStudy, clock
     ],
 )
 def test_shortened_between_words(text: str, width: int, short: str) -> None:
-    assert shortened(text, width) == short
+    assert truncate_words(text, width) == short
 
 
 @pytest.mark.parametrize(

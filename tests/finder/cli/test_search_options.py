@@ -234,7 +234,8 @@ class TestOfRates:
     def test_rates_of_optimizers(self, watched: Any, extends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         further = {"optimizer": "sgd", "learning_rate": 0.5}
         monkeypatch.setattr(
-            "finder.finders.edges.BeyondEdges.__call__", lambda _, study: [further] if len(study.trials()) == 2 else []
+            "finder.finders.range_extension.RangeExtension.__call__",
+            lambda _, study: [further] if len(study.trials()) == 2 else [],
         )
         words = ("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--confirm", "0", "--pruner", "none")
         ran = watched.small(*words, "--n-rates", "2", *(() if extends else ("--no-extend",)), "--json")

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from finder.progress.console import print_json
-from finder.progress.plain_text import PlainConsole, plain_json, plain_text, shortened
+from finder.progress.plain_text import PlainConsole, plain_json, plain_text, truncate_long_words
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\x7f\u202eb"
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -90,8 +90,8 @@ def test_own_styles_stay_commands(color: Any) -> None:
 
 
 def test_long_words_of_errors_are_cut() -> None:
-    assert shortened("short words stay " + "x" * 399) == "short words stay " + "x" * 399
-    assert shortened("y" * 1000) == "y" * 150 + "…" + "y" * 50
+    assert truncate_long_words("short words stay " + "x" * 399) == "short words stay " + "x" * 399
+    assert truncate_long_words("y" * 1000) == "y" * 150 + "…" + "y" * 50
 
 
 def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:

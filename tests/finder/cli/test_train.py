@@ -423,7 +423,7 @@ class TestThePick:
     def test_the_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         from dataclasses import replace
 
-        from finder.long_run.picked import picked_agent
+        from finder.long_run.recommendation import picked_agent
         from studies.study.study import load_study
 
         with load_study(f"sqlite:///{searched.finder.folder}/finder.db", searched.study) as study:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 
-class LastingStream:
+class BestEffortStream:
     """Writes to a stream for as long as that can be written to, and drops everything after that.
 
     A closed terminal, or the end of a program that read from a pipe, must not end a search of hours.

@@ -18,7 +18,7 @@ from finder import LRFinder, OptFinder, run_file, run_search, tune, work
 from finder.progress.notebook import NotebookProgress
 from finder.progress.search_progress import PlainProgress
 from finder.progress.tracker import Tracker
-from finder.search.watching import make_display
+from finder.search.display import make_display
 from studies import StudySpec
 
 ENV = "fakes:TwoStep-v0"

@@ -12,11 +12,11 @@ from agents.training.call_progress import SWITCH
 
 if TYPE_CHECKING:
     from finder.progress.search_progress import Progress
-    from finder.search.search import Observer
+    from finder.search.observer import Observer
 
 
 @contextlib.contextmanager
-def watched(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer | None]:
+def open_display(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer | None]:
     """For as long as the block lasts, a search is shown.
 
     Args:
@@ -30,19 +30,19 @@ def watched(progress: bool | Observer, observer: Observer | None = None) -> Iter
         yield observer
     elif not isinstance(progress, bool):
         yield progress
-    elif not progress or is_silenced():
+    elif not progress or progress_disabled():
         yield None
     else:
         with make_display() as display:
             yield display
 
 
-def is_script(progress: bool | Observer, observer: Observer | None = None) -> bool:
+def uses_builtin_display(progress: bool | Observer, observer: Observer | None = None) -> bool:
     """Return whether nobody but this package speaks to a person: a program with an observer of its own does."""
     return observer is None and isinstance(progress, bool)
 
 
-def is_silenced() -> bool:
+def progress_disabled() -> bool:
     """Return whether the environment says that nothing is to be shown."""
     return os.environ.get(SWITCH) == "0"
 

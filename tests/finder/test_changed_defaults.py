@@ -10,7 +10,7 @@ from fakes import SMALL_PPO
 
 from agents.algorithms.ppo import PPOConfig
 from finder import LRFinder
-from finder.search.recorded_defaults import ChangedDefaults
+from finder.search.changed_defaults import ChangedDefaults
 
 OLD = {"optimizer": "rmsprop", "gamma": 0.98}
 

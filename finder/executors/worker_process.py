@@ -14,36 +14,36 @@ from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
 from agents.processes.child_process import begin
 from finder.trials.cohort import run_cohort
-from finder.trials.groups import Workshops
+from finder.trials.groups import TemplateCache
 from finder.trials.trial import Outcome, TrialSpec
 from studies.database.records import EpisodeRecord
 
 import_all()
 
 
-def main(worker: int, board: Any, rope: Any, threads: int, path: list[str], *, shared: str) -> None:
-    """Runs one batch of trials after another, and tells the board.
+def main(worker: int, broker: Any, wakeup: Any, threads: int, path: list[str], *, shared: str) -> None:
+    """Runs one batch of trials after another, and tells the broker.
 
     Args:
         worker: Number of this worker.
-        board: Proxy of the board.
-        rope: Connection to the parent's bell: it rings when there is something on the board.
+        broker: Proxy of the broker.
+        wakeup: Connection to the parent's bell: it rings when there is something on the broker.
         threads: Cores that this process may use.
         path: The parent's `sys.path`, so that a user's modules are found.
         shared: Where shared objects are (`agents.shared_objects`).
     """
     begin(threads, shared)
     sys.path[:] = path
-    workshops = Workshops()
-    while (batch := board.take(worker)) is not None:
+    templates = TemplateCache()
+    while (batch := broker.receive_batch(worker)) is not None:
         payloads, waits = batch
-        trials = _unpacked(worker, board, payloads)
-        rope.send_bytes(b".")
+        trials = _unpack(worker, broker, payloads)
+        wakeup.send_bytes(b".")
         if trials:
-            run_cohort(trials, _Told(worker, board, rope, waits), workshops)
+            run_cohort(trials, _BrokerListener(worker, broker, wakeup, waits), templates)
 
 
-def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[TrialSpec]:
+def _unpack(worker: int, broker: Any, payloads: Mapping[int, bytes]) -> list[TrialSpec]:
     trials = []
     for number, payload in payloads.items():
         try:
@@ -51,41 +51,41 @@ def _unpacked(worker: int, board: Any, payloads: Mapping[int, bytes]) -> list[Tr
         except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
             reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
             outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())
-            board.finish(worker, number, outcome)
+            broker.finish(worker, number, outcome)
     return trials
 
 
-class _Told:
-    """The listener of a cohort that tells the board."""
+class _BrokerListener:
+    """The listener of a cohort that tells the broker."""
 
-    def __init__(self, worker: int, board: Any, rope: Any, waits: bool) -> None:
+    def __init__(self, worker: int, broker: Any, wakeup: Any, waits: bool) -> None:
         self._worker = worker
-        self._board = board
-        self._rope = rope
+        self._broker = broker
+        self._wakeup = wakeup
         self._waits = waits
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        self._board.post("started", self._worker, (number, configuration))
+        self._broker.post("started", self._worker, (number, configuration))
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
-        answer: str | None = self._board.post("episodes", self._worker, records)
+        answer: str | None = self._broker.post("episodes", self._worker, records)
         return answer
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        self._board.post("rung", self._worker, (env_steps, dict(values)))
-        self._rope.send_bytes(b".")
-        return self._board.answer(self._worker) if self._waits else {}
+        self._broker.post("rung", self._worker, (env_steps, dict(values)))
+        self._wakeup.send_bytes(b".")
+        return self._broker.await_reply(self._worker) if self._waits else {}
 
     def alive(self) -> None:
-        self._board.post("episodes", self._worker, {})
+        self._broker.post("episodes", self._worker, {})
 
     def hangs(
         self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
     ) -> None:
-        self._board.post("episodes", self._worker, fresh())
-        self._board.post("hangs", self._worker, (list(numbers), reason))
-        self._rope.send_bytes(b".")
+        self._broker.post("episodes", self._worker, fresh())
+        self._broker.post("hangs", self._worker, (list(numbers), reason))
+        self._wakeup.send_bytes(b".")
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        self._board.finish(self._worker, number, outcome)
-        self._rope.send_bytes(b".")
+        self._broker.finish(self._worker, number, outcome)
+        self._wakeup.send_bytes(b".")

@@ -24,7 +24,7 @@ AT_A_TIME = 1.0
 """Decades that are tried before it is looked again."""
 
 
-class BeyondEdges:
+class RangeExtension:
     """What a study should try on top of its plan of rates: a `finder.search.search.Further`.
 
     Rates of one kind, such as those of one optimizer, are looked at by themselves. Where the best of them is at an edge

@@ -25,7 +25,7 @@ Insecure = Annotated[
 ]
 
 
-def say_who_is_let_in(access: Access, host: str) -> None:
+def print_who_is_let_in(access: Access, host: str) -> None:
     """Warns of what other machines may do, or read, where a server is open to them."""
     from studies.storage.access import is_loopback
 

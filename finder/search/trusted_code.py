@@ -11,7 +11,7 @@ from studies.study.study import OpenStudy
 BY_ENVIRONMENT = "{1}={0}"
 
 
-def own_code_only(
+def trusted_code_only(
     study: OpenStudy, allowed: Iterable[str], how: str = BY_FLAG
 ) -> contextlib.AbstractContextManager[None]:
     """Returns a block in which text of a study names what is allowed; anything where it is in a file of this user's.

@@ -9,7 +9,7 @@ from rich.text import Text
 
 
 @dataclass(frozen=True)
-class Hanging:
+class HangingIndent:
     """A lead, and a text beside it that is wrapped between words.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Words that fit a terminal's width: broken between parts, shortened between words."""
+"""Words that fit a terminal's width: broken between parts, truncate_words between words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 DOT = " · "
 
 
-def lines_of_parts(parts: Sequence[str], width: int) -> list[str]:
+def join_parts(parts: Sequence[str], width: int) -> list[str]:
     """Return the parts on as few lines as hold them, none of them broken: a part wider than the line has its own."""
     lines: list[str] = []
     for part in parts:
@@ -20,7 +20,7 @@ def lines_of_parts(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def shortened(text: str, width: int, separator: str = " ") -> str:
+def truncate_words(text: str, width: int, separator: str = " ") -> str:
     """Return a text that is no wider than that, of whole words, with an ellipsis where words are left out.
 
     Args:
@@ -37,5 +37,5 @@ def shortened(text: str, width: int, separator: str = " ") -> str:
             break
         kept = longer
     if not kept and separator != " ":
-        return shortened(text, width)
+        return truncate_words(text, width)
     return f"{kept}{separator}…" if kept else "…"

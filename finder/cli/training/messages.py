@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from finder.progress.console import errors, print_json, results, say_commands, say_note
+from finder.progress.console import errors, print_commands, print_json, print_note, results
 from studies.words import counted, number_text, rate_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from studies.analysis.pick import Pick
 
 
-def say_begin(folder: RunFolder) -> None:
+def print_begin(folder: RunFolder) -> None:
     """Prints what is about to be trained, for how long, and where."""
     settings = folder.settings
     agent = settings.agent.rpartition(":")[2]
@@ -30,7 +30,7 @@ def say_begin(folder: RunFolder) -> None:
     )
 
 
-def say_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
+def print_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
     """Prints from where a run goes on, and why its episodes do not, where they cannot."""
     errors().print(
         Text.assemble(
@@ -39,10 +39,10 @@ def say_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
         )
     )
     if why_new_episodes:
-        say_note(f"{why_new_episodes} All else goes on as it was.")
+        print_note(f"{why_new_episodes} All else goes on as it was.")
 
 
-def say_pick(pick: Pick, settings: RunSettings) -> None:
+def print_pick(pick: Pick, settings: RunSettings) -> None:
     """Prints which trial of a study is trained, and how sure the study was."""
     errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
     rate = pick.rate
@@ -50,10 +50,10 @@ def say_pick(pick: Pick, settings: RunSettings) -> None:
         told = f"learning rate {rate_text(rate.suggested)}, corrected for {rate.horizon:,} environment steps"
         errors().print(Text(told, "dim"))
     if rate is not None and rate.why_unsafe:
-        say_note(f"no safe suggestion of a learning rate: {rate.why_unsafe}")
+        print_note(f"no safe suggestion of a learning rate: {rate.why_unsafe}")
     horizon, steps = None if rate is None else rate.horizon, settings.env_steps
     if horizon is not None and steps is not None and steps > horizon:
-        say_note(f"the study's pick is for {horizon:,} environment steps, and this run has {steps:,}.")
+        print_note(f"the study's pick is for {horizon:,} environment steps, and this run has {steps:,}.")
 
 
 def budget_text(settings: RunSettings) -> str:
@@ -88,14 +88,14 @@ def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
         from agents.playing.play import has_screen
 
         if result.mean_return is None and (hint := _no_limit_hint(folder.settings)):
-            say_note(f"no episode has ended: {hint}.")
+            print_note(f"no episode has ended: {hint}.")
 
         for name, own in result.custom_metrics.items():
             span = f"{number_text(own['min'])} to {number_text(own['max'])}"
             errors().print(Text(f"{name} {number_text(own['mean'])}   {span}", "dim"), soft_wrap=True)
         errors().print(Text(f"{result.reason} · {result.wall_seconds:.0f} s of training", "dim"))
         place = shlex.quote(str(folder.path))
-        say_commands(
+        print_commands(
             "Next",
             [
                 (f"finder play {place}", "watch it; --video out.gif writes it")
@@ -113,7 +113,7 @@ def _no_limit_hint(settings: RunSettings) -> str:
     return no_limit_hint(EnvironmentSpec.of_described(settings))
 
 
-def say_stopped(folder: RunFolder, result: RunResult) -> None:
+def print_stopped(folder: RunFolder, result: RunResult) -> None:
     """Prints what is kept of a run that was interrupted, and how it goes on."""
     settings = folder.settings
     total = "" if settings.env_steps is None else f" of {settings.env_steps:,}"
@@ -123,6 +123,6 @@ def say_stopped(folder: RunFolder, result: RunResult) -> None:
         soft_wrap=True,
     )
     if settings.weights_only:
-        say_note("its checkpoints hold weights only (--weights-only): it cannot go on, but others can start from it.")
+        print_note("its checkpoints hold weights only (--weights-only): it cannot go on, but others can start from it.")
     else:
-        say_commands("Go on:", [(f"finder train --resume {shlex.quote(str(folder.path))}", "")])
+        print_commands("Go on:", [(f"finder train --resume {shlex.quote(str(folder.path))}", "")])

@@ -1,6 +1,6 @@
-"""The shared board of a study in processes: what children write and the parent reads, behind one lock.
+"""The shared broker of a study in processes: what children write and the parent reads, behind one lock.
 
-The board lives in a `multiprocess` manager's own process and holds the shared dicts. Its lock is taken there,
+The broker lives in a `multiprocess` manager's own process and holds the shared dicts. Its lock is taken there,
 inside each call, and never by a child: a child that is killed can therefore not leave it locked, and loses only
 itself.
 """
@@ -22,7 +22,7 @@ Values = dict[tuple[int, int], float]
 """Seed and number of an episode -> value."""
 
 
-class Board:
+class MessageBroker:
     """Shared dicts, the events that the parent has not read yet, and what it has for its workers.
 
     Args:
@@ -41,7 +41,7 @@ class Board:
 
     # Called by workers ----------------------------------------------------------------------------------------
 
-    def take(self, worker: int) -> Any:
+    def receive_batch(self, worker: int) -> Any:
         """Waits for a batch of trials; None when there will be no more. That is the first word of a worker."""
         with self._changed:
             self._changed.wait_for(lambda: worker in self._work)
@@ -58,7 +58,7 @@ class Board:
                 self._append(content)
             return self._stops.get(worker)
 
-    def answer(self, worker: int) -> dict[int, str]:
+    def await_reply(self, worker: int) -> dict[int, str]:
         """Waits for what the parent says to the worker's rung."""
         with self._changed:
             self._changed.wait_for(lambda: worker in self._answers)
@@ -71,13 +71,13 @@ class Board:
 
     # Called by the parent -------------------------------------------------------------------------------------
 
-    def give(self, worker: int, batch: Any) -> None:
+    def send_batch(self, worker: int, batch: Any) -> None:
         """Has a batch of trials for a worker; None sends it home."""
         with self._changed:
             self._work[worker] = batch
             self._changed.notify_all()
 
-    def drain(self) -> list[Event]:
+    def drain_events(self) -> list[Event]:
         """What was told since the last call, in order."""
         with self._changed:
             events, self._events = self._events, []
@@ -122,10 +122,12 @@ class Board:
                 losses[record.seed, record.episode] = math.nan if record.loss is None else record.loss
 
 
-class BoardManager(BaseManager):
-    """Serves a `Board` to other processes."""
+class BrokerManager(BaseManager):
+    """Serves a `MessageBroker` to other processes."""
 
 
-BoardManager.register(
-    "Board", Board, exposed=("take", "post", "answer", "finish", "give", "drain", "reply", "stop", "values")
+BrokerManager.register(
+    "MessageBroker",
+    MessageBroker,
+    exposed=("receive_batch", "post", "await_reply", "finish", "send_batch", "drain_events", "reply", "stop", "values"),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from finder import LRFinder
-from finder.finders.edges import BeyondEdges
+from finder.finders.range_extension import RangeExtension
 from studies import load_study, open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -49,20 +49,20 @@ def rates(*values: float) -> list[dict[str, Any]]:
 def test_inside_the_range_nothing_is_added():
     rows = rates(1e-4, 1e-3, 1e-2)
     study = searched(rows, lambda params: -abs(math.log10(params["learning_rate"]) + 3))
-    assert BeyondEdges(rows)(study) == []
+    assert RangeExtension(rows)(study) == []
 
 
 def test_a_decade_beyond_the_edge_is_added_as_far_apart_as_the_others():
     rows = rates(1e-4, 10**-3.5, 1e-3)
     study = searched(rows, lambda params: math.log(params["learning_rate"]))
-    assert BeyondEdges(rows)(study) == rates(3.162e-3, 1e-2)
+    assert RangeExtension(rows)(study) == rates(3.162e-3, 1e-2)
     study = searched(rows, lambda params: -math.log(params["learning_rate"]))
-    assert BeyondEdges(rows)(study) == rates(3.162e-5, 1e-5)
+    assert RangeExtension(rows)(study) == rates(3.162e-5, 1e-5)
 
 
 def test_the_plan_grows_until_the_best_lies_inside_and_not_beyond_reason():
     rows = rates(1e-3, 1e-2)
-    further = BeyondEdges(rows)
+    further = RangeExtension(rows)
     study = searched(rows, lambda params: -math.log(params["learning_rate"]))
     added = []
     with Recorder(study) as recorder:
@@ -81,7 +81,7 @@ def test_each_optimizer_has_its_own_edges():
         best = 1e-2 if params["optimizer"] == "adam" else 1.0
         return -abs(math.log10(params["learning_rate"] / best))
 
-    assert BeyondEdges(rows)(searched(rows, worth)) == [{"optimizer": "sgd", "learning_rate": 1.0}]
+    assert RangeExtension(rows)(searched(rows, worth)) == [{"optimizer": "sgd", "learning_rate": 1.0}]
 
 
 def test_an_optimizer_that_only_makes_noise_is_not_extended():
@@ -92,12 +92,12 @@ def test_an_optimizer_that_only_makes_noise_is_not_extended():
         power = round(-math.log10(params["learning_rate"]))
         return {4: 50.0, 3: 500.0, 2: 60.0}[power] if params["optimizer"] == "adam" else noise[power]
 
-    assert BeyondEdges(rows)(searched(rows, worth)) == []
+    assert RangeExtension(rows)(searched(rows, worth)) == []
 
 
 def test_no_rate_beyond_what_anybody_uses():
     rows = rates(1.0, 5.0)
-    assert BeyondEdges(rows)(searched(rows, lambda params: params["learning_rate"])) == []
+    assert RangeExtension(rows)(searched(rows, lambda params: params["learning_rate"])) == []
 
 
 @pytest.mark.parametrize("extend", [True, False])

@@ -14,12 +14,12 @@ from agents.distributed.strategies import StrategySpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.training.function_trainer import check_callbacks
-from finder.search.recorded_defaults import ChangedDefaults
+from finder.search.changed_defaults import ChangedDefaults
 from studies.spec.spec import StudySpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ingredients:
+class ObjectResolver:
     """What a study's words stand for where they are more than words.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ingredients:
     why_alone: str = ""
 
     @classmethod
-    def of(cls, spec: StudySpec, **given: Any) -> Ingredients:
+    def of(cls, spec: StudySpec, **given: Any) -> ObjectResolver:
         """Looks up every name in a study, and so finds unknown ones before anything runs."""
         environment = given.get("environment") or EnvironmentSpec.of_described(spec)
         environment = replace(environment, vectorization=spec.vectorization)
@@ -56,7 +56,7 @@ class Ingredients:
         alone = why_alone(made)
         return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
 
-    def stepped_by(self, vectorization: str) -> Ingredients:
+    def stepped_by(self, vectorization: str) -> ObjectResolver:
         """The same with environments that are stepped in this way."""
         if vectorization == self.environment.vectorization:
             return self
@@ -67,7 +67,7 @@ class Ingredients:
         }
         return replace(self, agents=agents, environment=environment)
 
-    def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> Ingredients:
+    def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> ObjectResolver:
         """The same with agents whose defaults are those of a study's earlier trials."""
         agents = {each.label: self.agents[each.label].with_params(each.recorded) for each in changed}
         return replace(self, agents={**self.agents, **agents})
@@ -83,11 +83,11 @@ class Ingredients:
         return agent.with_params(rest)
 
 
-def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
+def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
     """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
-        _check_buildable(ingredients.agent({**spec.fixed, "agent": label}, label), spec.strategy)
+        _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
     for name, space in spec.search_space().items():
         if name == "agent":
             continue
@@ -95,7 +95,7 @@ def check_plan(spec: StudySpec, ingredients: Ingredients) -> None:
             getattr(space, side) for side in ("low", "high", "value") if hasattr(space, side)
         ]
         for value in values:
-            _check_value(name, value, spec, ingredients)
+            _check_value(name, value, spec, resolver)
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
@@ -116,19 +116,19 @@ def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
             ) from error
 
 
-def _check_value(name: str, value: Any, spec: StudySpec, ingredients: Ingredients) -> None:
+def _check_value(name: str, value: Any, spec: StudySpec, resolver: ObjectResolver) -> None:
     """A value must suit at least one of the agents that are compared."""
     owner = name.rpartition(".")[0]
     errors = []
     for label in spec.agents:
         params = {**spec.fixed, "agent": label, name: value}
         try:
-            config = ingredients.agent(params, label).config
+            config = resolver.agent(params, label).config
             if name == "optimizer" and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 optimizer.build()
             if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers
-                _check_buildable(ingredients.agent(params, label))
+                _check_buildable(resolver.agent(params, label))
         except ConfigurationError as error:
             errors.append(error)
         else:

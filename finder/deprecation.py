@@ -1,0 +1,66 @@
+"""Names of before, which work for one version more and warn."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from agents.errors import ConfigurationError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn that a name is deprecated.
+
+    Args:
+        old: The deprecated name, such as ``"the argument metrics"``.
+        new: What to write instead.
+        stacklevel: Frames between this function and the caller's code, plus one. Defaults to 3.
+    """
+    warnings.warn(
+        f"{old} is deprecated and will be removed in the next version: use {new}.",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def renamed_arguments(**renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that accepts keyword arguments under their deprecated names too.
+
+    Args:
+        **renamed: Deprecated name -> present name.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return function(*args, **with_present_names(kwargs, renamed, stacklevel=4))
+
+        return call
+
+    return decorate
+
+
+def with_present_names(given: Mapping[str, Any], renamed: Mapping[str, str], *, stacklevel: int = 3) -> dict[str, Any]:
+    """Return keyword arguments under their present names, with a warning for each deprecated one.
+
+    Args:
+        given: The arguments.
+        renamed: Deprecated name -> present name.
+        stacklevel: See `warn_renamed`.
+
+    Raises:
+        ConfigurationError: An argument is given under both names.
+    """
+    result = dict(given)
+    for old, new in renamed.items():
+        if old in result:
+            if new in result:
+                raise ConfigurationError(f"{old} is the deprecated name of {new}: give one of them.")
+            result[new] = result.pop(old)
+            warn_renamed(f"the argument {old}", new, stacklevel=stacklevel + 1)
+    return result
