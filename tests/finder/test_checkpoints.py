@@ -180,7 +180,7 @@ def test_seeds_that_are_trained_alone_go_on_each_from_its_own(tmp_path: Path) ->
     trial = make_trial(tmp_path)
     runs = [(TrialRun(trial), seed) for seed in trial.seeds]
     first, second = single_run_groups(runs)
-    while first.behind(320):
+    while first.is_before(320):
         first.step()
     Checkpoints(str(tmp_path), 1.0).save([first])
     listener, whole = Remembering(), Remembering()
@@ -234,7 +234,7 @@ def test_weights_slots_and_replay_are_the_same_in_the_end(tmp_path: Path, agent:
         return next(single_run_groups(runs) if alone else make_groups(runs, TemplateCache()))
 
     def to_end(group: Group) -> list[np.ndarray[Any, Any]]:
-        while group.behind(320):
+        while group.is_before(320):
             group.step()
         assert group.error is None
         state = group.trainer.get_state(environments=False)
@@ -393,7 +393,7 @@ def test_a_checkpoint_that_takes_long_is_written_less_often(tmp_path: Path, monk
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
 
     class Slow(Checkpoints):
-        def _keep(self, group: Group) -> None:
+        def _save_group(self, group: Group) -> None:
             clock[0] += 3.0
 
     kept = Slow(str(tmp_path), 60.0)

@@ -142,7 +142,7 @@ def test_a_workshop_that_was_used_gives_what_a_new_one_gives():
     assert fresh.reports == again.reports
 
 
-def test_workshops_tell_classes_of_one_name_apart():
+def test_template_cache_tells_classes_of_one_name_apart():
     def make_class(factor: float) -> type[PPO]:
         class Scaled(PPO):
             def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -152,8 +152,8 @@ def test_workshops_tell_classes_of_one_name_apart():
 
     templates = TemplateCache()
     first, second = (AgentSpec.of(make_class(factor), "fakes:TwoStep-v0", SMALL_PPO) for factor in (1.0, 100.0))
-    templates.give_back(templates.take(first, 2))
-    assert type(templates.take(second, 2).agent) is second.agent
+    templates.release(templates.acquire(first, 2))
+    assert type(templates.acquire(second, 2).agent) is second.agent
 
 
 def test_an_error_of_the_listener_is_no_failure_of_the_trial():
