@@ -107,7 +107,7 @@ def test_the_environment_switches_it_off(capsys: pytest.CaptureFixture[str]):
 
 
 def test_an_import_of_the_package_does_not_import_what_draws():
-    script = "import sys, finder, finder.search.display\nassert 'rich' not in sys.modules and 'IPython' not in sys.modules"
+    script = "import sys, finder.search.display\nassert 'rich' not in sys.modules and 'IPython' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
