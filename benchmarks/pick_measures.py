@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from studies.analysis.learning_rate_estimate import estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank, worst_choice
-from studies.analysis.rates import rate_finding
-from studies.analysis.recommending import recommended
+from studies.analysis.robust_choice import recommended
 from studies.policies import make_policy
 from studies.policies.replay import CLOSE, coverage, groups_of, plateau, replay_often, run_policy, summary
 from studies.policies.run_table import RunTable
@@ -120,7 +120,7 @@ def horizon(table: RunTable, replays: int, share: float, n_seeds: int) -> Json:
             )
             pick = recommended(ranked)
             assert pick is not None
-            said = rate_finding(ranked, [], pick, env_steps=table.marks[mark], horizon=table.marks[-1])
+            said = estimate_learning_rate(ranked, [], pick, env_steps=table.marks[mark], horizon=table.marks[-1])
             assert said is not None
             first, last = plateau(table, own[0], worth)
             best = (positions[first] + positions[last]) / 2

@@ -40,7 +40,7 @@ def screenshot(figure: go.Figure, output: str | Path, width: int, height: int) -
 
 
 def main(name: str, storage: str, output: str) -> None:
-    with load_study(storage, name) as study:
+    with load_study(name, storage) as study:
         figure = plot_learning_rate(study).update_layout(width=WIDTH, height=HEIGHT)
     screenshot(figure, output, WIDTH, HEIGHT)
 

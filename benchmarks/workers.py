@@ -52,7 +52,7 @@ def end(connection, *_):
     asked["statements"] += 1
     asked["database"] += time.perf_counter() - connection.info["began"]
 
-study = join_study(url, name)
+study = join_study(name, url)
 search = Search(study, ObjectResolver.of(study.spec), make_executor(executor, int(n_jobs)))
 stopped = search.run()
 print(json.dumps({"recorder": search.recorder.seconds, "stopped": stopped, **asked}))
@@ -75,7 +75,7 @@ def main() -> None:
         )  # fmt: skip
         open_study(spec).close()
         result = run(url, n_workers, "process" if arguments.storage == "sqlite" else "inline")
-        with load_study(url, "many") as study:
+        with load_study("many", url) as study:
             result |= checked(study, arguments.trials)
     result = {"storage": arguments.storage, "workers": n_workers, "trials": arguments.trials, **result}
     with RESULTS.open("a") as file:

@@ -1,13 +1,13 @@
 from .analysis.listing import StudySummary as StudySummary
 from .analysis.listing import list_studies as list_studies
-from .analysis.no_pick import NoPick as NoPick
-from .analysis.pick import Pick as Pick
-from .analysis.pick import best as best
-from .analysis.pick import best_optimizer as best_optimizer
+from .analysis.no_recommendation import NoRecommendation as NoRecommendation
 from .analysis.ranking import Candidate as Candidate
 from .analysis.ranking import Ranked as Ranked
 from .analysis.ranking import rank as rank
-from .analysis.recommending import recommended as recommended
+from .analysis.recommendation import Recommendation as Recommendation
+from .analysis.recommendation import best as best
+from .analysis.recommendation import best_optimizer as best_optimizer
+from .analysis.robust_choice import recommended as recommended
 from .database.episodes import EpisodeTable as EpisodeTable
 from .database.records import Ask as Ask
 from .database.records import EpisodeRecord as EpisodeRecord
@@ -42,3 +42,7 @@ from .storage.storage import StudyStorage as StudyStorage
 from .storage.storage import open_storage as open_storage
 from .study.study import OpenStudy as OpenStudy
 from .study.study import load_study as load_study
+
+# Deprecated names, which `__init__.py` resolves with a warning.
+NoPick = NoRecommendation
+Pick = Recommendation

@@ -1,4 +1,4 @@
-"""The one error that a user's mistake raises in `studies`, and the words that name the nearest right answer."""
+"""The error class of `studies`, and suggestions of the nearest valid names."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable
 
 
 class StudyError(ValueError):
-    """A study cannot be made, opened, continued or read as it was asked for.
+    """Error for a study that cannot be created, opened, continued or read.
 
-    The message names the value given, what is allowed and what to do next. The command line prints it as it is
-    and ends with exit code 2, so it never needs a traceback to be understood.
+    The message names the value given, what is allowed and what to do next. The command line prints it without a
+    traceback and exits with code 2.
     """
 
 
 def nearest(name: str, allowed: Iterable[str], limit: int = 3) -> str:
-    """Returns the end of an error message: the nearest allowed names, then all of them.
+    """Return the end of an error message: the nearest allowed names, then all of them.
 
     Args:
-        name: The unknown name as the user gave it.
-        allowed: Every name that would have been accepted.
-        limit: The most near names to offer. Defaults to `3`.
+        name: Unknown name as the user gave it.
+        allowed: All valid names.
+        limit: Maximum number of near names. Defaults to `3`.
 
     Returns:
-        For example `Did you mean 'adam'? Allowed: adam, sgd.` When nothing is near, only the second sentence.
+        For example `Did you mean 'adam'? Allowed: adam, sgd.` Without a near name, only the second sentence.
     """
     names = sorted(set(allowed))
     lowered = {candidate.lower(): candidate for candidate in reversed(names)}

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them, the same in every message, figure and report."""
+"""Text of numbers and names, the same in every message, figure and report."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Protocol
 
 
 def counted(number: int, word: str) -> str:
-    """Returns `1 trial` or `1,200 trials`."""
+    """Return `1 trial` or `1,200 trials`."""
     return f"{number:,} {plural(word, number)}"
 
 
 def plural(word: str, number: int) -> str:
-    """Returns `trial` for one and `trials` otherwise."""
+    """Return `trial` for one and `trials` otherwise."""
     return word if number == 1 else f"{word}s"
 
 
 def rate_text(value: float) -> str:
-    """Returns a learning rate as people write it: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
+    """Return a learning rate in short notation: 0.0003 is `3e-4`, 0.00139 is `1.39e-3`."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.2e}".partition("e")
@@ -27,7 +27,7 @@ def rate_text(value: float) -> str:
 
 
 def number_text(value: float) -> str:
-    """Returns a value with four digits that matter: `478.2`, `12,345`, `0.001235`."""
+    """Return a value with four significant digits: `478.2`, `12,345`, `0.001235`."""
     if math.isnan(value):
         return "unknown"
     value = value or 0.0  # no "-0"
@@ -37,9 +37,10 @@ def number_text(value: float) -> str:
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Returns `494 ± 11`: two digits of the spread; one, as in `9.346 ± 0.005`, where the value has three without them.
+    """Return `494 ± 11`, with two digits of the spread, or one, as in `9.346 ± 0.005`, if the value has three without
+    them.
 
-    The spread of a few seeds is itself rough, so that 9.3460 ± 0.0054 would say more than anybody knows.
+    The spread of a few seeds is itself rough, so 9.3460 ± 0.0054 would suggest false precision.
     """
     if not (math.isfinite(spread) and math.isfinite(value)):
         return number_text(value)
@@ -54,19 +55,19 @@ def spread_text(value: float, spread: float) -> str:
 
 
 def over_seeds_text(number: int) -> str:
-    """Returns how so many seeds make one value: of four or more it is the interquartile mean (IQM), else the mean."""
+    """Return how a value combines this number of seeds: interquartile mean (IQM) for four or more, else the mean."""
     if number <= 1:
         return "one seed"
     return f"{'IQM' if number >= 4 else 'mean'} over {number:,} seeds"
 
 
 def the_best(number: int) -> str:
-    """Returns `the best` for one and `the best 3` otherwise."""
+    """Return `the best` for one and `the best 3` otherwise."""
     return "the best" if number == 1 else f"the best {number}"
 
 
 def interval_text(low: float, high: float) -> str:
-    """Returns `463 to 512`, with the digits that its width leaves; empty if an end is unknown."""
+    """Return `463 to 512`, rounded to the width of the interval; empty if an end is unknown."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
     width = high - low
@@ -84,7 +85,7 @@ def _exponent(value: float) -> int:
 
 
 def param_text(name: str, value: Any) -> str:
-    """Returns a parameter's value for people; rates in their own notation, discounts by what they lack to 1."""
+    """Return the text of a parameter value; learning rates in short notation, discounts by their distance from 1."""
     if isinstance(value, float):
         if 0.99 < value < 1:
             return f"{value:.{1 - _exponent(1 - value)}f}".rstrip("0")
@@ -94,13 +95,13 @@ def param_text(name: str, value: Any) -> str:
 
 
 def params_text(params: dict[str, Any]) -> str:
-    """Returns `optimizer adam, learning_rate 1e-3`: what it is first, then its rates, then the rest by name."""
+    """Return `optimizer adam, learning_rate 1e-3`: agent and optimizer first, then rates, then the rest by name."""
     names = sorted(params, key=lambda name: (name != "agent", name != "optimizer", "learning_rate" not in name, name))
     return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 
 
 class Place(Protocol):
-    """What says which environment it is about: a study, a pick, the settings of a run."""
+    """Protocol of objects that describe an environment: studies, recommendations, settings of a run."""
 
     @property
     def env(self) -> str: ...
@@ -116,12 +117,12 @@ class Place(Protocol):
 
 
 def class_or_id(env: str) -> str:
-    """Returns an environment's id; of a class of a file, its name without the file."""
+    """Return the id of an environment; for a class in a file, its name without the file."""
     return env.rpartition(":")[2] if ".py:" in env else env
 
 
 def environment_code(place: Place) -> str:
-    """Returns the Python that stands for an environment: its id, or an `EnvironmentSpec` with what was said of it."""
+    """Return Python code for an environment: its id, or an `EnvironmentSpec` with the settings that differ."""
     settings = {
         "kwargs": dict(place.env_kwargs),
         "wrappers": list(place.wrappers),
@@ -132,12 +133,12 @@ def environment_code(place: Place) -> str:
 
 
 def call_lines(agent: str, environment: Place, config: Mapping[str, Any]) -> str:
-    """Returns the lines of Python that call a training function with what was found.
+    """Return lines of Python that call a training function with the parameters that were found.
 
     Args:
-        agent: The function's label.
-        environment: What says which environment it is for.
-        config: The function's parameters.
+        agent: Label of the function.
+        environment: Environment of the study.
+        config: Parameters of the function.
     """
     place, _, name = agent.rpartition(":")
     module = place.rpartition("/")[2].removesuffix(".py")

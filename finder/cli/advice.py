@@ -9,11 +9,11 @@ from finder.search.advice import advice
 
 if TYPE_CHECKING:
     from studies.analysis.conclusion import Conclusion
-    from studies.analysis.pick import Pick
+    from studies.analysis.recommendation import Recommendation
     from studies.study.study import OpenStudy
 
 
-def print_doubts(study: OpenStudy, pick: Pick, *, concluded: bool = False) -> None:
+def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = False) -> None:
     """Prints the reasons to be careful as notes.
 
     Args:
@@ -57,7 +57,7 @@ def print_remedies(study: OpenStudy, found: Conclusion) -> None:
             print_note(f"to settle it: {each.text} ({each.purpose}).")
 
 
-def _no_correction(study: OpenStudy, pick: Pick) -> str:
+def _no_correction(study: OpenStudy, pick: Recommendation) -> str:
     """The study has a horizon that its pick was not corrected for."""
     horizon = study.spec.horizon
     if horizon in (None, study.spec.env_steps) or pick.rate is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from finder.cli.parameters import Output, SearchOptions
     from finder.range_test.range_test import RangeTestResult
     from studies.analysis.conclusion import Conclusion
-    from studies.analysis.pick import Pick
+    from studies.analysis.recommendation import Recommendation
     from studies.study.study import OpenStudy
 
 _STATES = ("complete", "pruned", "failed")
@@ -47,8 +47,8 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         The exit code: 1 if it was stopped or has no pick.
     """
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.pick import why_no_pick
-    from studies.analysis.standing import standing
+    from studies.analysis.recommendation import why_no_pick
+    from studies.analysis.status import study_status
 
     pick, counts, why, found = pick_of(study), count_states(study), why_no_pick(study), conclusion(study)
     if output.json:
@@ -59,7 +59,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
                 **found.to_json(),
                 "pick": None if pick is None else pick_json(study, pick),
                 "why_no_pick": why or None,
-                "complete": standing(study).complete,
+                "complete": study_status(study).complete,
                 "trials": {state: counts[state] for state in _STATES},
                 "stopped": stopped,
             }
@@ -82,9 +82,9 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
     return 1 if stopped is not None or pick is None else 0
 
 
-def pick_of(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if there is none; `studies.analysis.pick.why_no_pick` says why."""
-    from studies.analysis.pick import best, why_no_pick
+def pick_of(study: OpenStudy) -> Recommendation | None:
+    """Returns the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
+    from studies.analysis.recommendation import best, why_no_pick
 
     return None if why_no_pick(study) else best(study)
 
@@ -106,7 +106,7 @@ def print_conclusion(found: Conclusion) -> None:
     results().print(Text.assemble((found.status, styles[found.status]), f": {found.certainty}"))
 
 
-def print_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = "") -> None:
+def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, shown: str = "") -> None:
     """Prints the reasons to be careful, and what to do with a study.
 
     Where its pick is not safe, that is what would make it so, and not the long run.
@@ -124,7 +124,7 @@ def print_next(study: OpenStudy, pick: Pick, found: Conclusion, *, shown: str = 
     print_commands("Next", [each for each in commands if not shown or not each[0].startswith(f"finder {shown} ")])
 
 
-def next_commands(study: OpenStudy, pick: Pick, found: Conclusion) -> list[tuple[str, str]]:
+def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> list[tuple[str, str]]:
     """Returns what to do with a study, each command with its purpose."""
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
@@ -203,14 +203,14 @@ def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
 
 def _what_to_do(study: OpenStudy) -> str:
     """Where the reasons of failures are, and how a study goes on after them."""
-    from studies.analysis.standing import standing
+    from studies.analysis.status import study_status
 
     if study.storage.url == "memory":
         return ""
     if study.spec.plan():
         again = "run it again: it tries failed trials again"
     else:
-        again = "run it again with more --n-trials" if standing(study).complete else "run it again: it goes on"
+        again = "run it again with more --n-trials" if study_status(study).complete else "run it again: it goes on"
     return (
         f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}\n"
         f"When the cause is mended, {again}."

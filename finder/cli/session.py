@@ -20,7 +20,7 @@ from finder.progress.search_progress import Progress, best_line, make_progress
 from finder.search.advice import without_flags
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
-from studies.study.begun import Begun, begun_by
+from studies.study.origin import StudyOrigin, started_by
 from studies.words import counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
     """
     progress = make_progress(output.quiet)
     try:
-        with redirect_stdout_to_stderr(), begun_by(_begun(output.words, file)), progress:
+        with redirect_stdout_to_stderr(), started_by(_begun(output.words, file)), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -78,7 +78,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
-        with redirect_stdout_to_stderr(), begun_by(_begun(options.output.words)):
+        with redirect_stdout_to_stderr(), started_by(_begun(options.output.words)):
             result: RangeTestResult = finder.find(
                 **arguments,
                 env_steps=options.env_steps,
@@ -98,12 +98,12 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
     return conclude_range_test(result, spec, finder.study_name, options)
 
 
-def _begun(words: Sequence[str], file: str | None = None) -> Begun:
+def _begun(words: Sequence[str], file: str | None = None) -> StudyOrigin:
     """How a study is kept as begun: the command without its storage, and with its file first where it has one."""
     kept = without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q"))
     if file is None:
-        return Begun("command", tuple(kept))
-    return Begun("file", (kept[0], file, *(word for word in kept[1:] if word != file)))
+        return StudyOrigin("command", tuple(kept))
+    return StudyOrigin("file", (kept[0], file, *(word for word in kept[1:] if word != file)))
 
 
 def _print_interrupted(progress: Progress, output: Output) -> None:

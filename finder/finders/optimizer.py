@@ -21,7 +21,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import Metrics, StudyOptions, default_pruner, make_spec, observer_options, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
-from studies.analysis.pick import why_no_pick
+from studies.analysis.recommendation import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
 if TYPE_CHECKING:

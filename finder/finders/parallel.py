@@ -19,7 +19,7 @@ from finder.search.object_resolver import ObjectResolver
 from finder.search.options import Metrics, StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
-from studies.analysis.pick import why_no_pick
+from studies.analysis.recommendation import why_no_pick
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import iqm, last_part_return
 from studies.study.study import OpenStudy

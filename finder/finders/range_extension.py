@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from studies.analysis.confirmation import left_behind, verdict
-from studies.analysis.pick import why_no_pick
+from studies.analysis.confirmation import pruned_estimates, verdict
+from studies.analysis.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.analysis.ranking import rank
-from studies.analysis.rates import RateFinding, rate_finding
-from studies.analysis.recommending import rate_name, recommended
+from studies.analysis.recommendation import why_no_pick
+from studies.analysis.robust_choice import rate_name, recommended
 from studies.spec.spaces import Json
 from studies.study.study import OpenStudy
 
@@ -48,7 +48,7 @@ class RangeExtension:
         """Returns the rows to try, none where every best rate lies inside."""
         if why_no_pick(study):
             return []
-        found, left = verdict(study), left_behind(study)
+        found, left = verdict(study), pruned_estimates(study)
         if rate_name([*found.ranked, *left]) != self._name:
             return []
         rows = []
@@ -59,7 +59,7 @@ class RangeExtension:
             best = recommended(own, study.direction, left)
             if best is None:
                 continue
-            finding = rate_finding(own, left, best, study.direction)
+            finding = estimate_learning_rate(own, left, best, study.direction)
             others = {key: value for key, value in best.params.items() if key != self._name}
             rows += [{**others, self._name: rate} for rate in _beyond(finding, asked)]
         return rows
@@ -68,7 +68,7 @@ class RangeExtension:
         return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
 
 
-def _beyond(finding: RateFinding | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
+def _beyond(finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
     """The rates beyond the edge at which the best one lies."""
     if finding is None or not finding.edge or not finding.told_apart:
         return []

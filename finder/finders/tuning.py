@@ -17,13 +17,13 @@ from finder.search.options import Metrics, StudyOptions, make_spec, observer_opt
 from finder.search.results import SearchResult
 from finder.search.search import run_search
 from finder.search.study_file import read_study
-from studies.analysis.standing import standing
+from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
 from studies.spec.spaces import FloatRange, IntRange, Space, parse_space, settle
 from studies.spec.spec import StudySpec
-from studies.study.begun import Begun, begun_by
+from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 
 
@@ -181,7 +181,7 @@ def run_file(
     Raises:
         StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
     """
-    with begun_by(Begun("file", ("run", str(path)))):
+    with started_by(StudyOrigin("file", ("run", str(path)))):
         return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
 
 
@@ -201,9 +201,9 @@ def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
     """
     spec = _read(path, overrides)
     check_plan(spec, ObjectResolver.of(spec))
-    with begun_by(Begun("file", ("run", str(path)))):
+    with started_by(StudyOrigin("file", ("run", str(path)))):
         study = open_study(spec)
-    now = standing(study)
+    now = study_status(study)
     return study, now.n_total - now.n_ended + now.n_again
 
 

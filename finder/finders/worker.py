@@ -74,7 +74,7 @@ def work(
             that is not allowed.
         StudyError: There is no such study, or it is in a file that another process writes.
     """
-    study = join_study(storage, study_name)
+    study = join_study(study_name, storage)
     with contextlib.ExitStack() as stack:
         stack.push(_closing(study))
         given = places_in(agents, optimizers, environment, callbacks, [type(agent) for agent in agents])

@@ -14,13 +14,13 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from finder.search.options import weights_digest
-from studies.analysis.pick import Pick
+from studies.analysis.recommendation import Recommendation
 from studies.study.study import OpenStudy
 
 
 def picked_agent(
     study: OpenStudy,
-    pick: Pick,
+    pick: Recommendation,
     agent: str | type[Agent] | None = None,
     weights: Mapping[str, Any] | None = None,
 ) -> AgentSpec:

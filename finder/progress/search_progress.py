@@ -218,7 +218,7 @@ def make_progress(quiet: bool) -> Progress:
 
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
     """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
-    from studies.analysis.standing import standing
+    from studies.analysis.status import study_status
 
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
@@ -231,7 +231,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         HangingIndent(Text("      "), Text(how, "dim")),
         *(Text(note) for note in study.notes),
     ]
-    now = standing(study)
+    now = study_status(study)
     if n_left == 0 and now.complete:
         lines.append(Text("Nothing left to run; showing what it found."))
     elif n_left == 0 and not now.all_ended:

@@ -198,12 +198,12 @@ class Tracker:
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """See `Observer`."""
-        from studies.analysis.pick import best, why_no_pick
-        from studies.analysis.standing import standing
+        from studies.analysis.recommendation import best, why_no_pick
+        from studies.analysis.status import study_status
 
         self.study = study
         self.n_places = executor.trials_at_once(len(study.spec.seeds))
-        before = standing(study)
+        before = study_status(study)
         self.n_again = before.n_again
         self.n_before = before.n_ended - before.n_again
         self.n_total = self.n_before + n_left
@@ -229,10 +229,10 @@ class Tracker:
 
     def _look_around(self) -> None:
         """Counts what other processes have done."""
-        from studies.analysis.standing import standing_of
+        from studies.analysis.status import status_of
 
         if self.study is not None and self.study.storage.shared:
-            now = standing_of(self.study.spec, self.study.trials())
+            now = status_of(self.study.spec, self.study.trials())
             self.n_before, self.n_total = max(0, now.n_ended - self.n_done), now.n_total
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:

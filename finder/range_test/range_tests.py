@@ -12,7 +12,7 @@ from scipy import stats
 from finder.range_test.range_test import RangeTestResult, smoothing_window
 from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest
 from finder.range_test.sweep import Sweep
-from studies.analysis.rates import WIDEST
+from studies.analysis.learning_rate_estimate import WIDEST
 
 
 def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from studies.analysis.remedies import remedy_text
 from studies.storage.commands import storage_flag
-from studies.study.begun import begun_of
+from studies.study.origin import read_origin
 from studies.words import rate_text
 
 if TYPE_CHECKING:
     from studies.analysis.conclusion import Conclusion
     from studies.analysis.remedies import Remedy
-    from studies.study.begun import Begun
+    from studies.study.origin import StudyOrigin
     from studies.study.study import OpenStudy
 
 _FLAGS = {
@@ -63,11 +63,11 @@ class Advice:
 
 def advice(study: OpenStudy, found: Conclusion) -> list[Advice]:
     """Returns what would make the pick of a study safe, in the words of the interface that began it."""
-    begun = begun_of(study)
+    begun = read_origin(study)
     return [advice_of(begun, study.storage.label, remedy) for remedy in found.remedies]
 
 
-def advice_of(begun: Begun | None, storage: str, remedy: Remedy) -> Advice:
+def advice_of(begun: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice:
     """Returns a remedy in the words of an interface.
 
     Args:

@@ -6,8 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from studies.analysis.no_pick import NoPick
-from studies.analysis.pick import Pick, best, best_optimizer, why_no_pick
+from studies.analysis.no_recommendation import NoRecommendation
+from studies.analysis.recommendation import Recommendation, best, best_optimizer, why_no_pick
 from studies.study.study import OpenStudy
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class SearchResult:
         return f"<pre>{html.escape(repr(self))}</pre>{self.table()._repr_html_()}"
 
     @property
-    def best(self) -> Pick | NoPick:
+    def best(self) -> Recommendation | NoRecommendation:
         """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
 
-        Where none can be called the best it is false and has a `reason` (`NoPick`); whatever else is asked of that
-        raises a `StudyError` with this reason.
+        Where none can be called the best it is false and has a `reason` (`NoRecommendation`); whatever else is asked of
+        that raises a `StudyError` with this reason.
         """
         why = why_no_pick(self.study)
-        return NoPick(self.study.name, why) if why else best(self.study)
+        return NoRecommendation(self.study.name, why) if why else best(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
         """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.

@@ -24,8 +24,8 @@ from finder.search.observer import Observer
 from finder.search.trusted_code import BY_ENVIRONMENT, trusted_code_only
 from finder.trials.checkpoints import remove_ended, remove_unneeded
 from finder.trials.trial import Outcome, TrialSpec
-from studies.analysis.pick import why_no_pick
-from studies.analysis.standing import standing
+from studies.analysis.recommendation import why_no_pick
+from studies.analysis.status import study_status
 from studies.database.records import Ask, EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.recording.opening import open_study
@@ -124,14 +124,14 @@ class Search:
 
     def _continue(self) -> bool:
         """Does what is to be done next, here or by waiting for others; returns whether there was anything."""
-        self.study = self.recorder.look_again()
+        self.study = self.recorder.refresh()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
             return True
-        if not standing(self.study).all_ended:
+        if not study_status(self.study).all_ended:
             return self._wait()
         if rows := self._further_rows():
-            self.study = self.recorder.plan_further(rows)
+            self.study = self.recorder.extend_plan(rows)
             if self._observer:
                 self._observer.plan_grows(rows)
             return True
@@ -164,7 +164,7 @@ class Search:
 
     def _what_was_saved(self, error: StorageAwayError) -> str:
         """What becomes of what its storage does not know of."""
-        path = self.recorder.unwritten
+        path = self.recorder.spool_path
         if isinstance(error.__cause__, FileReplacedError):
             meanwhile = "" if path is None else f"What ended meanwhile is in {path}. "
             return f"{meanwhile}Put the file back in its place, and start the study again here."
@@ -278,7 +278,7 @@ class Search:
 
 
 def _interrupt_message(study: OpenStudy) -> str:
-    how_far = standing(study)
+    how_far = study_status(study)
     if study.storage.url == "memory":
         return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
     done = f"{how_far.n_ended} of {how_far.n_total} trials"

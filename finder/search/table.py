@@ -10,8 +10,8 @@ import pandas as pd
 from optuna.trial import FrozenTrial
 
 from studies.analysis.confirmation import candidate
-from studies.analysis.pick import best, why_no_pick
 from studies.analysis.ranking import rank
+from studies.analysis.recommendation import best, why_no_pick
 from studies.study.study import OpenStudy
 from studies.words import number_text, param_text
 

@@ -17,13 +17,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from studies.analysis.confirmation import Verdict, left_behind, verdict
-from studies.analysis.pick import Pick, best, why_no_pick
+from studies.analysis.confirmation import Verdict, pruned_estimates, verdict
+from studies.analysis.learning_rate_estimate import LITTLE, cost_of_choice, cost_text
 from studies.analysis.ranking import Ranked
-from studies.analysis.rates import LITTLE, cost_of_choice, cost_text
-from studies.analysis.recommending import kind_key
+from studies.analysis.recommendation import Recommendation, best, why_no_pick
 from studies.analysis.remedies import Remedy, for_rate, for_tie, more_confirmed, more_seeds, remedy_text, same_again
-from studies.analysis.standing import standing
+from studies.analysis.robust_choice import kind_key
+from studies.analysis.status import study_status
 from studies.spec.spaces import Json
 from studies.words import counted, interval_text, number_text, params_text, rate_text, spread_text, the_best
 
@@ -122,20 +122,20 @@ def conclusion(study: OpenStudy) -> Conclusion:
     return _conclusion(study, pick, "not safe", against[0].text, tuple(against))
 
 
-def pick_json(study: OpenStudy, pick: Pick) -> dict[str, Json]:
+def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:
     """Returns the pick of a study as `finder best --json` prints it."""
-    return {**pick.to_json(), **conclusion(study).to_json(), "complete": standing(study).complete}
+    return {**pick.to_json(), **conclusion(study).to_json(), "complete": study_status(study).complete}
 
 
 def _conclusion(
-    study: OpenStudy, pick: Pick, status: Status, certainty: str, reasons: tuple[Reason, ...]
+    study: OpenStudy, pick: Recommendation, status: Status, certainty: str, reasons: tuple[Reason, ...]
 ) -> Conclusion:
     return Conclusion(
         status=status, pick=_pick_line(study, pick), value=value_line(pick), certainty=certainty, reasons=reasons
     )
 
 
-def _pick_line(study: OpenStudy, pick: Pick) -> str:
+def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
     several = len(study.spec.agents) > 1
     settings = params_text({name: value for name, value in pick.params.items() if name != "agent" or several})
     rate = pick.rate
@@ -148,7 +148,7 @@ def _pick_line(study: OpenStudy, pick: Pick) -> str:
     return f"{settings}; {between}"
 
 
-def value_line(pick: Pick) -> str:
+def value_line(pick: Recommendation) -> str:
     """Returns what a pick is worth, whether that is confirmed or only what the search saw, and the interval."""
     value = f"{pick.metric} {spread_text(pick.value, pick.spread)}"
     interval = interval_text(pick.low, pick.high)
@@ -158,7 +158,7 @@ def value_line(pick: Pick) -> str:
     return f"{value} confirmed over {pick.seeds_text}{expected}; in the search {number_text(pick.tuning_value)}"
 
 
-def _reasons(study: OpenStudy, pick: Pick, found: Verdict) -> list[Reason]:
+def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reason]:
     """Everything that speaks against a pick, the weightiest first."""
     found_reasons = [
         _unfinished(study),
@@ -173,7 +173,7 @@ def _reasons(study: OpenStudy, pick: Pick, found: Verdict) -> list[Reason]:
 
 
 def _unfinished(study: OpenStudy) -> Reason | None:
-    now = standing(study)
+    now = study_status(study)
     if now.complete:
         return None
     if now.n_unconfirmed and now.n_ended >= now.n_total:
@@ -191,13 +191,13 @@ def _too_few(study: OpenStudy, found: Verdict) -> Reason | None:
     return Reason(text="only one trial is complete, so there is nothing to compare it with")
 
 
-def _refuted(pick: Pick, found: Verdict) -> Reason | None:
+def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
     if pick.trial not in found.refuted:
         return None
     return Reason(text=f"on further seeds it failed, as all finalists did: {_plain(found.refuted[pick.trial])}")
 
 
-def _defeated(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
+def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:
     """Another one did clearly better on all its seeds, but was not confirmed."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     if chosen.tied or len(found.ranked) < 2:
@@ -210,7 +210,7 @@ def _defeated(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
     return Reason(text=text, remedy=more_confirmed(study.spec, len(found.confirmed) + len(better)))
 
 
-def _rate(study: OpenStudy, pick: Pick, found: Verdict) -> Reason | None:
+def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:
     if pick.rate is None or not pick.rate.why_unsafe or (pick.rate.cause == "one seed" and _one_seed(study, found)):
         return None
     name = pick.rate.name
@@ -242,15 +242,15 @@ def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:
     return Reason(text=text, remedy=more_confirmed(study.spec, 3))
 
 
-def _cost(study: OpenStudy, pick: Pick, found: Verdict, tied: list[Ranked]) -> float:
+def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked]) -> float:
     """How much better one of those that are level with the pick may be, as a share of the range of all."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     # What left a race early is part of the range: those that are left of one lie close together.
-    cost = cost_of_choice(chosen, tied, [*found.ranked, *left_behind(study)], study.direction)
+    cost = cost_of_choice(chosen, tied, [*found.ranked, *pruned_estimates(study)], study.direction)
     return math.inf if math.isnan(cost) else cost
 
 
-def _tie(study: OpenStudy, pick: Pick, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
+def _tie(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked], cost: float) -> Reason:
     first = tied[0]
     others = f"{counted(len(tied), 'other trial')}, " + ("first " if len(tied) > 1 else "")
     may_be = cost_text(cost, "one of them" if len(tied) > 1 else "it")

@@ -21,16 +21,16 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from studies.analysis.learning_rate_estimate import LearningRateEstimate, estimate_learning_rate
 from studies.analysis.ranking import Candidate, Ranked, rank, within
-from studies.analysis.rates import RateFinding, rate_finding
-from studies.analysis.recommending import Left, recommended
 from studies.analysis.return_bounds import return_bounds
+from studies.analysis.robust_choice import PrunedEstimate, recommended
 from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, has_diverged, never_learned, seed_values
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.bounds import Bounds
 from studies.statistics.drift import measured
-from studies.statistics.leaving import at_end, told_apart
+from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 
 if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
@@ -92,7 +92,7 @@ class Verdict:
     ranked: list[Ranked]
     confirmed: list[Confirmed]
     refuted: dict[int, str]
-    rate: RateFinding | None
+    rate: LearningRateEstimate | None
 
     @property
     def confirmation(self) -> Confirmed | None:
@@ -110,7 +110,7 @@ def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
 def finalists(study: OpenStudy) -> list[Ranked]:
     """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
     ranked = [each for each in rank(_candidates(study), study.direction) if not math.isnan(each.value)]
-    first = recommended(ranked, study.direction, left_behind(study))
+    first = recommended(ranked, study.direction, pruned_estimates(study))
     if first is None or len(ranked) < 2:  # nothing was chosen
         return []
     return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
@@ -175,7 +175,7 @@ def _verdict(study: OpenStudy) -> Verdict:
     without = untrained | set(refuted)
     sound = [each for each in candidates if each.number not in without] or candidates
     unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
-    left = left_behind(study) + [Left(params=each.params, value=math.nan) for each in unsound]
+    left = pruned_estimates(study) + [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
     together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
     # Beside all others, whose spread tells what theirs may be.
     alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
@@ -193,7 +193,7 @@ def _verdict(study: OpenStudy) -> Verdict:
     spec = study.spec
     rate = None
     if best is not None:
-        rate = rate_finding(
+        rate = estimate_learning_rate(
             ranked, left, best, study.direction,
             env_steps=spec.env_steps, horizon=spec.horizon, drift_known=_drift_known(study, best.number),
         )  # fmt: skip
@@ -255,7 +255,7 @@ def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
     return Candidate(label=f"#{trial.number}", params=study.params(trial), seed_values=values, number=trial.number)
 
 
-def left_behind(study: OpenStudy) -> list[Left]:
+def pruned_estimates(study: OpenStudy) -> list[PrunedEstimate]:
     """Returns what was pruned or diverged: it says what the neighbours of a candidate are worth.
 
     A trial that failed for another reason, such as a process that was killed, says nothing of what it tried.
@@ -268,11 +268,11 @@ def left_behind(study: OpenStudy) -> list[Left]:
     ]
     told = _told(study, kept, complete)
     return [_pruned(study, trial, complete, told=trial.number in told) for trial in kept] + [
-        Left(params=study.params(trial), value=math.nan) for trial in diverged
+        PrunedEstimate(params=study.params(trial), value=math.nan) for trial in diverged
     ]
 
 
-def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> Left:
+def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> PrunedEstimate:
     """What a pruned trial would have been worth at its end."""
     params, step = study.params(trial), _left_at(trial)
     values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
@@ -284,9 +284,9 @@ def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial
     own = [course for learner, course in everyone if learner == _learner(params)]
     survivors = own or [course for _, course in everyone]
     if not values or not survivors or not all(map(math.isfinite, values)):
-        return Left(params=params, value=math.nan if trial.value is None else trial.value)
-    value, error, df = at_end(values, survivors, same_kind=bool(own))
-    return Left(params=params, value=value, error=error, df=df, told=told)
+        return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
+    value, error, df = estimate_final(values, survivors, same_kind=bool(own))
+    return PrunedEstimate(params=params, value=value, error=error, df=df, told=told)
 
 
 def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
@@ -314,6 +314,6 @@ def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[Froz
                 leaving.setdefault((kind, step), []).append(trial.number)
     found = set()
     for key, numbers in leaving.items():
-        told = dict(zip(there[key], told_apart(list(there[key].values())), strict=True))
+        told = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
         found |= {number for number in numbers if told[number]}
     return found

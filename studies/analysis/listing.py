@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.analysis.standing import standing_of
+from studies.analysis.status import status_of
 from studies.database.damage import DamagedError, check_trials
 from studies.errors import StudyError
 from studies.spec.attributes import is_confirmation, why_not_ours
@@ -96,7 +96,7 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
         return _unreadable(name, own, n_confirmed, str(error))
     names = spec.parameter_names
     own = [trial for trial in own if not why_not_ours(trial, names)]
-    standing = standing_of(spec, own)
+    study_status = status_of(spec, own)
     values = [trial.value for trial in own if trial.state == TrialState.COMPLETE and trial.value is not None]
     return StudySummary(
         name=name,
@@ -105,8 +105,8 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
         env=spec.env,
         metric=spec.metric,
         direction=spec.direction,
-        n_trials=standing.n_total,
-        n_ended=standing.n_ended,
+        n_trials=study_status.n_total,
+        n_ended=study_status.n_ended,
         n_confirmed=n_confirmed,
         best_value=(max(values) if spec.direction == "maximize" else min(values)) if values else None,
         **_counted(own),

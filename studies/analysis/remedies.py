@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from studies.analysis.rates import WIDEST, RateFinding
+from studies.analysis.learning_rate_estimate import WIDEST, LearningRateEstimate
 from studies.spec.spaces import Json
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_co
 
 def for_rate(
     spec: StudySpec,
-    finding: RateFinding,
+    finding: LearningRateEstimate,
     tried: Sequence[float],
     seeds_to_settle: int | None,
     *,
@@ -136,7 +136,7 @@ def for_rate(
 
 
 def _rates(
-    spec: StudySpec, finding: RateFinding, rates: Sequence[float], where: str, optimizer: str | None
+    spec: StudySpec, finding: LearningRateEstimate, rates: Sequence[float], where: str, optimizer: str | None
 ) -> Remedy | None:
     """Further rates; where a sampler proposes them, a wider range."""
     rounded = tuple(float(f"{rate:.3g}") for rate in sorted(rates))
@@ -159,7 +159,7 @@ def _rates(
     )
 
 
-def _beyond(finding: RateFinding, tried: Sequence[float]) -> list[float]:
+def _beyond(finding: LearningRateEstimate, tried: Sequence[float]) -> list[float]:
     """Two rates beyond the edge, as far apart as the last two that were tried, a decade at most."""
     others = sorted(rate for rate in {*tried, finding.lowest, finding.highest} if rate != finding.tested)
     neighbour = others[0] if finding.edge == "lowest" else others[-1]  # all lie on the other side of the edge
@@ -167,7 +167,7 @@ def _beyond(finding: RateFinding, tried: Sequence[float]) -> list[float]:
     return [finding.tested * step**n for n in (1, 2)]
 
 
-def _enough_steps(finding: RateFinding) -> int:
+def _enough_steps(finding: LearningRateEstimate) -> int:
     """Environment steps from which on the interval for the long run is narrow enough, doubling those of the study.
 
     Where that run is shorter than those of the study, as many as it has.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from studies.coordination.owner import Owner
-from studies.database.fencing import Fence, LostError
+from studies.database.fencing import Fence, LeaseLostError
 from studies.database.leases import Lease, LeaseTable
 from studies.database.retries import StorageAwayError
 
@@ -49,7 +49,7 @@ _RETRY_SECONDS = (0.01, 0.1)
 """Between two tries to plan, at random between these."""
 
 
-class Claims:
+class LeaseManager:
     """What this process holds of a study. A context manager; see `close`. May be called from any thread.
 
     Args:
@@ -70,7 +70,7 @@ class Claims:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self, number: int) -> Owner | None:
+    def acquire(self, number: int) -> Owner | None:
         """Takes something that nobody alive holds; returns who holds it, None where it is ours from now on."""
         with self._lock:
             if number in self._held:
@@ -80,7 +80,7 @@ class Claims:
                 return None
             lease = self._table.held(self._study).get(number)
             if lease is None:
-                return self.take(number)
+                return self.acquire(number)
             # What was opened in this process before, and never closed, does not keep it from opening it again.
             again = number == STUDY and Owner.read(lease.owner).is_this_process
             epoch = lease.epoch if lease.owner == str(self._own) else 0
@@ -91,10 +91,10 @@ class Claims:
             self._begin_to_hold(number, epoch)
             return None
 
-    def take_in_time(self, number: int) -> Owner | None:
+    def acquire_in_time(self, number: int) -> Owner | None:
         """Does the same; watches a holder whose deadline has passed for as long as it takes."""
         told = False
-        while (holder := self.take(number)) is not None:
+        while (holder := self.acquire(number)) is not None:
             lease = self._table.held(self._study).get(number)
             if lease is None:  # given back at this moment
                 continue
@@ -104,7 +104,7 @@ class Claims:
             time.sleep(_LOOK_SECONDS)
         return None
 
-    def other_in_time(self) -> Owner | None:
+    def other_owner_in_time(self) -> Owner | None:
         """Returns a process, but for this one, that holds anything; watches those whose deadline has passed too."""
         told = False
         while True:
@@ -129,13 +129,13 @@ class Claims:
         self._epochs[number] = epoch
         self._lost.discard(number)
 
-    def keep(self) -> None:
+    def start_renewing(self) -> None:
         """Renews what is held, now and until `close`."""
         if self._thread is None and self._others:
             self._thread = threading.Thread(target=self._renew_again_and_again, name="finder-leases", daemon=True)
             self._thread.start()
 
-    def give_back(self, number: int) -> bool:
+    def release(self, number: int) -> bool:
         """Gives something back; returns whether it was ours to the end."""
         with self._lock:
             if number not in self._held:
@@ -169,7 +169,7 @@ class Claims:
         asked = (PLANNING, STUDY) if number is None else (PLANNING, number, STUDY)
         return next((fence for each in asked if (fence := self.fence((each,))) is not None), None)
 
-    def take_lost(self) -> set[int]:
+    def pop_lost(self) -> set[int]:
         """Returns what others took since the last call: this process was away for longer than it may be (asleep)."""
         with self._lock:
             lost, self._lost = self._lost, set()
@@ -192,29 +192,29 @@ class Claims:
         May be entered again from inside.
 
         Raises:
-            LostError: At its end, if this process was away for so long that another one has planned meanwhile.
+            LeaseLostError: At its end, if this process was away for so long that another one has planned meanwhile.
         """
         if PLANNING in self._held:
             yield
             return
-        while self.take(PLANNING) is not None:
+        while self.acquire(PLANNING) is not None:
             time.sleep(random.uniform(*_RETRY_SECONDS))
         try:
             yield
         except BaseException:
             with contextlib.suppress(Exception):  # it has failed already, perhaps because the database is away
-                self.give_back(PLANNING)
+                self.release(PLANNING)
             raise
         else:
-            if not self.give_back(PLANNING):
-                raise LostError("another process planned trials of this study while this one was away.")
+            if not self.release(PLANNING):
+                raise LeaseLostError("another process planned trials of this study while this one was away.")
         finally:
             self._epochs.pop(PLANNING, None)
 
     def plan(self, call: Callable[[], _T]) -> _T:
         """Returns what a call returns that may be made twice: again, where another process has planned meanwhile."""
         while True:
-            with contextlib.suppress(LostError), self.planning():
+            with contextlib.suppress(LeaseLostError), self.planning():
                 return call()
 
     def _is_over(self, number: int, lease: Lease) -> bool:
@@ -271,13 +271,13 @@ class Claims:
         with self._lock:
             for number in list(self._held):
                 try:
-                    self.give_back(number)
+                    self.release(number)
                 except StorageAwayError:  # and so it is for all the others, each of which would be waited for
                     break
                 except Exception as error:  # noqa: BLE001 - it is free by itself, in a while
                     log.debug("what is held of %s could not be given back: %s", self._study, error)
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> LeaseManager:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Tables beside Optuna's: episodes, leases and fences; how their schema migrates, and how calls are retried.
+"""Tables beside Optuna's: episodes, leases and fences; schema migrations and retried calls.
 
-SQL enters here and in `studies.storage`, nowhere else.
+SQL is allowed in this room and in `studies.storage` only.
 """

@@ -1,4 +1,4 @@
-"""Storages whose contents cannot be: what a damaged file, or another program's change, leaves of a study."""
+"""Detection of damaged storages: contents that a corrupt file or another program left inconsistent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from studies.errors import StudyError
 from studies.spec.attributes import CONFIRMS_ATTR, REASON_ATTR, RUNG_ATTR, TRACEBACK_ATTR
 
 RESTORE = "Restore the storage from a copy, or remove what is damaged with a tool of its database."
-"""What to do about a damaged storage."""
+"""Advice for a damaged storage."""
 
 MADE = "alembic_version"
-"""The table that Optuna fills last: where it has a row, all others were made."""
+"""Table that Optuna fills last: if it has a row, all others were created."""
 
 OPTUNA_TABLES = (
     "studies",
@@ -33,32 +33,34 @@ OPTUNA_TABLES = (
     "trial_system_attributes",
     "version_info",
 )
-"""Tables that Optuna has from its version 3 on."""
+"""Tables of Optuna since its version 3."""
 
 
 class DamagedError(StudyError):
-    """What is stored cannot be read, or cannot be: a file was damaged, or another program changed it."""
+    """Error for stored data that is unreadable or inconsistent, because a file was damaged or another program changed
+    it.
+    """
 
 
 def damaged(what: str, why: str) -> DamagedError:
-    """Returns the error for something in a storage that cannot be.
+    """Return the error for damaged data.
 
     Args:
-        what: What it is, such as `trial 3`.
-        why: What is wrong with it.
+        what: Name of the data, such as `trial 3`.
+        why: Reason.
     """
     return DamagedError(f"{what} is damaged ({why}). {RESTORE}")
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns what a database or Optuna says is wrong, on one line."""
+    """Return the reason that a database or Optuna gives for an error, on one line."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     told = " ".join(str(getattr(cause, "orig", None) or cause).split()).rstrip(".?")
     return told if type(cause).__name__ in told or len(told.split()) > 2 else f"{type(cause).__name__}: {told}"
 
 
 def is_of_contents(error: BaseException) -> bool:
-    """Returns whether an error of a call says that the storage cannot be read or written as it is."""
+    """Return whether an error means that the contents of the storage cannot be read or written."""
     if isinstance(error, IntegrityError | StudyError):
         return False
     of_values = isinstance(error, JSONDecodeError | UnicodeDecodeError | OverflowError) or type(error) is LookupError
@@ -95,18 +97,18 @@ _MAY_BE: Mapping[str, Callable[[Any], bool]] = {
     TRACEBACK_ATTR: _is_text,
     RUNG_ATTR: _is_table,
 }
-"""Attribute of a trial -> whether a value may be one."""
+"""Attribute of a trial -> predicate of valid values."""
 
 
 def check_trials(trials: Iterable[FrozenTrial], study: str) -> None:
-    """Checks that what is read of trials is what was written.
+    """Check that attributes and values of trials have the expected types.
 
     Args:
-        trials: The trials.
-        study: The study's name, for errors.
+        trials: Trials.
+        study: Name of the study, for errors.
 
     Raises:
-        DamagedError: An attribute, or a value, is of another kind.
+        DamagedError: If an attribute or a value has another type.
     """
     for trial in trials:
         for name, value in trial.user_attrs.items():

@@ -1,4 +1,4 @@
-"""Every episode of every trial, in a table beside Optuna's: the full curves that a study's few reports only sketch."""
+"""Episodes of all trials, in a table beside Optuna's, which holds only few intermediate values."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ _KINDS = (
     ("loss", (float, int, type(None))),
     ("wall_seconds", (float, int)),
 )
-"""Of what kind the fields of an episode are; SQLite keeps in a column whatever it is given."""
+"""Types of the fields of an episode; SQLite does not enforce the types of columns."""
 
 
 class EpisodeTable(ABC):
-    """The episodes of all studies of a storage. Calls may come from any thread."""
+    """Base class for the episodes of all studies of a storage. Calls are thread-safe."""
 
     @abstractmethod
     def add(self, study_name: str, batch: Sequence[tuple[int, EpisodeRecord]]) -> None:
-        """Writes a batch in one transaction.
+        """Write a batch in one transaction.
 
         Args:
-            study_name: The study.
-            batch: Pairs of trial number and episode. An episode that is there already is replaced, so that a trial
-                that goes on from a checkpoint may send its last episodes again.
+            study_name: Key of the study.
+            batch: Pairs of trial number and episode. An existing episode is replaced, so that a trial that is resumed
+                from a checkpoint may send its last episodes again.
         """
 
     @abstractmethod
     def curve(self, study_name: str, trial_number: int) -> list[EpisodeRecord]:
-        """Returns a trial's episodes, ordered by seed, then by episode. A return that was not finite reads as NaN."""
+        """Return the episodes of a trial, ordered by seed, then by episode. A return that was not finite is NaN."""
 
     @abstractmethod
     def curves(self, study_name: str) -> dict[int, list[EpisodeRecord]]:
-        """Returns the same for every trial that has episodes, by number."""
+        """Return the episodes of every trial that has any, by trial number."""
 
     @abstractmethod
     def count(self, study_name: str) -> int:
-        """Returns how many episodes a study has."""
+        """Return the number of episodes of a study."""
 
     @abstractmethod
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
-        """Deletes all episodes of a study, or of one of its trials."""
+        """Delete all episodes of a study, or of one of its trials."""
 
     def returns_seen(self, study_name: str) -> ReturnsSeen | None:
-        """Returns the lowest and the highest returns of a study's episodes, None if it has none with a return."""
+        """Return the extremes of the returns of a study, None if no episode has a return."""
         runs: dict[tuple[int, int], list[float]] = {}
         a_step = []
         for number, curve in self.curves(study_name).items():
@@ -77,7 +77,7 @@ class EpisodeTable(ABC):
         return ReturnsSeen(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
 
     def frame(self, study_name: str) -> pd.DataFrame:
-        """Returns all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
+        """Return all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
         import pandas as pd
 
         names = list(EpisodeRecord.__dataclass_fields__)
@@ -91,10 +91,10 @@ class EpisodeTable(ABC):
 
 
 class SqlEpisodes(EpisodeTable):
-    """An `EpisodeTable` in a database.
+    """`EpisodeTable` in a database.
 
     Args:
-        engine: The database, whose tables `studies.database.schema.prepare` has made.
+        engine: Database, with the tables that `studies.database.schema.prepare` created.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -148,7 +148,7 @@ class SqlEpisodes(EpisodeTable):
             connection.execute(statement)
 
     def returns_seen(self, study_name: str) -> ReturnsSeen | None:
-        """See `EpisodeTable`; the database looks, so that no episode has to be read."""
+        """See `EpisodeTable`; computed by the database, without reading episodes."""
         columns = episodes.c
         own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
         a_step = columns.episode_return / columns.length
@@ -172,7 +172,7 @@ class SqlEpisodes(EpisodeTable):
         return ReturnsSeen(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
 
     def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
-        """Trial and episode, in order."""
+        """Yield trial number and episode, in order."""
         statement = sa.select(episodes).where(episodes.c.study_name == study_name)
         if trial_number is not None:
             statement = statement.where(episodes.c.trial_number == trial_number)
@@ -196,12 +196,12 @@ class SqlEpisodes(EpisodeTable):
 
 
 def _finite(value: float | None) -> float | None:
-    """Returns None for NaN and infinities: SQL has no portable way to write them."""
+    """Return None for NaN and infinities: SQL has no portable literal for them."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _upsert(dialect: str) -> sa.Insert:
-    """Returns an insert that replaces a row of the same key; every SQL dialect spells it in its own way."""
+    """Return an insert that replaces a row with the same key; its syntax differs between SQL dialects."""
     if dialect == "sqlite":
         lite = sqlite.insert(episodes)
         return lite.on_conflict_do_update(index_elements=_KEY, set_={name: lite.excluded[name] for name in _VALUES})

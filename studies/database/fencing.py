@@ -1,8 +1,8 @@
-"""Writes that are conditional on a lease: a process that was away and has lost it changes nothing any more.
+"""Writes that are conditional on a lease: a process whose lease has expired can no longer write.
 
-A lease has an epoch, which grows each time that it is taken. A `Fence` names leases with their epochs. While a thread
-is in `fenced`, every transaction that it begins reads those rows first and locks them until its end, so that no
-takeover comes between that check and the commit.
+A lease has an epoch, which is incremented each time that the lease is acquired. A `Fence` names leases with their
+epochs. While a thread is in `fenced`, every transaction that it starts first reads and locks these rows until its end,
+so that no takeover can happen between that check and the commit.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _STUDY_WRITES = ("create_new_trial", "set_study_user_attr", "set_study_system_at
 _thread = threading.local()
 
 
-class LostError(StudyError):
-    """What was held was taken by another process, because this one was away for too long.
+class LeaseLostError(StudyError):
+    """Error for leases that another process took over because this process did not renew them in time.
 
     Attributes:
-        numbers: What is not held any more.
+        numbers: Numbers of the lost leases.
     """
 
     def __init__(self, message: str, numbers: frozenset[int] = frozenset()) -> None:
@@ -46,12 +46,12 @@ class LostError(StudyError):
 
 
 class Fence(NamedTuple):
-    """Leases that a write needs.
+    """Leases that a write requires.
 
     Attributes:
-        study: The study's key.
-        owner: Their owner.
-        epochs: Their numbers -> the epochs in which the owner took them.
+        study: Key of the study.
+        owner: Owner of the leases.
+        epochs: Number of a lease -> epoch in which the owner acquired it.
     """
 
     study: str
@@ -59,19 +59,19 @@ class Fence(NamedTuple):
     epochs: Mapping[int, int]
 
     def check(self, held: Mapping[int, int]) -> None:
-        """Checks the leases against what the owner holds now, as numbers -> epochs.
+        """Check the leases against those that the owner holds now.
 
         Raises:
-            LostError: One of them is not held any more, or was held by another process meanwhile.
+            LeaseLostError: If one of them expired, or was held by another process in between.
         """
         lost = frozenset(number for number, epoch in self.epochs.items() if held.get(number) != epoch)
         if lost:
-            raise LostError(f"another process has taken {sorted(lost)} of {self.study!r} meanwhile.", lost)
+            raise LeaseLostError(f"another process has taken {sorted(lost)} of {self.study!r} meanwhile.", lost)
 
 
 @contextlib.contextmanager
 def fenced(fence: Fence | None) -> Iterator[None]:
-    """Makes every write of this thread conditional on leases, until the block ends; `None` leaves them as they are."""
+    """Make every write of this thread conditional on leases until the block ends; `None` changes nothing."""
     before = current()
     _thread.fence = fence or before
     try:
@@ -81,13 +81,13 @@ def fenced(fence: Fence | None) -> Iterator[None]:
 
 
 def current() -> Fence | None:
-    """Returns what the writes of this thread are conditional on at the moment."""
+    """Return the fence of the current thread."""
     found: Fence | None = getattr(_thread, "fence", None)
     return found
 
 
 def check_transactions(engine: sa.Engine) -> None:
-    """Checks the fence of the thread at the beginning of each transaction of a database that has the leases."""
+    """Check the fence of the thread at the start of each transaction of a database that holds the leases."""
 
     @sa.event.listens_for(engine, "begin")
     def check(connection: sa.Connection) -> None:
@@ -97,18 +97,18 @@ def check_transactions(engine: sa.Engine) -> None:
         own = sa.and_(
             leases.c.study_name == fence.study, leases.c.owner == fence.owner, leases.c.number.in_(list(fence.epochs))
         )
-        if engine.dialect.name == "sqlite":  # which locks the file with the first write, and knows no other lock
+        if engine.dialect.name == "sqlite":  # locks the file at the first write; SQLite has no other lock
             connection.execute(leases.update().where(own).values(epoch=leases.c.epoch))
         rows = connection.execute(sa.select(leases.c.number, leases.c.epoch).where(own).with_for_update(read=True))
         fence.check({row.number: row.epoch for row in rows})
 
 
 class LockedStorage:
-    """An Optuna storage that is no database: its fenced writes are made within a transaction of the one beside it.
+    """Optuna storage without transactions: fenced writes happen within a transaction of the database beside it.
 
     Args:
-        storage: The storage.
-        engine: The database that has the leases; see `check_transactions`.
+        storage: Storage.
+        engine: Database that holds the leases; see `check_transactions`.
     """
 
     def __init__(self, storage: BaseStorage, engine: sa.Engine) -> None:
@@ -129,11 +129,11 @@ class LockedStorage:
 
 
 class FencedStorage:
-    """An Optuna storage as one process sees it that runs a study: each write needs the lease of what it writes.
+    """Optuna storage of a process that runs a study: each write requires the lease of what it changes.
 
     Args:
-        storage: The storage, whose transactions are checked.
-        fence_of: Returns what a write needs, by the number of the trial that it changes (`None`: of the study).
+        storage: Storage, whose transactions are checked.
+        fence_of: Returns the required fence, given the number of the changed trial (`None`: the study).
     """
 
     def __init__(self, storage: BaseStorage, fence_of: Callable[[int | None], Fence | None]) -> None:

@@ -1,6 +1,6 @@
-"""Who holds which trial of a study, and until when: a table that any number of processes and machines may write.
+"""Leases of studies and trials: a table that any number of processes and machines may write.
 
-Time is the database's, so that clocks of machines need not agree. What a process does with it is in
+Time is that of the database, so that clocks of machines need not agree. The protocol is in
 `studies.coordination.lease_manager`.
 """
 
@@ -21,21 +21,21 @@ _NOW = {
     "mysql": "(UNIX_TIMESTAMP(NOW(6)) + 0.0E0)",
     "mariadb": "(UNIX_TIMESTAMP(NOW(6)) + 0.0E0)",
 }
-"""Dialect -> its time now, in seconds since 1970."""
+"""Dialect -> SQL expression of the current time in seconds since 1970."""
 
 
 _NOBODY = ""
-"""The owner of what was given back: the row stays, so that its epoch goes on."""
+"""Owner of a released lease: the row remains, so that its epoch continues."""
 
 
 class Lease(NamedTuple):
-    """Who holds something.
+    """Lease of a study or a trial.
 
     Attributes:
-        owner: The process, as `studies.coordination.owner` writes it.
-        deadline: Until when, in seconds since 1970 by the database's clock.
-        seconds_left: Until then; below 0 when it has passed.
-        epoch: How often it was taken; see `studies.database.fencing`.
+        owner: Owning process, as `studies.coordination.owner` writes it.
+        deadline: Expiry, in seconds since 1970 by the clock of the database.
+        seconds_left: Seconds until expiry; below 0 afterwards.
+        epoch: Number of times that it was acquired; see `studies.database.fencing`.
     """
 
     owner: str
@@ -45,40 +45,40 @@ class Lease(NamedTuple):
 
 
 class LeaseTable(Protocol):
-    """The leases of all studies of a storage. Each call is one transaction, and may come from any thread."""
+    """Base class for the leases of all studies of a storage. Each call is one transaction, and is thread-safe."""
 
     def take(self, study: str, number: int, owner: str, seconds: float, instead_of: Lease | None = None) -> int:
-        """Takes what nobody holds, or takes it over; returns its epoch from then on, 0 where it is not taken.
+        """Acquire a free lease, or take one over; return its new epoch, 0 if it was not acquired.
 
         Args:
-            study: The study's key.
-            number: What is taken.
-            owner: Who takes it.
-            seconds: For how long.
-            instead_of: Whose lease is taken over, exactly as it was read; if it was renewed since, nothing happens.
+            study: Key of the study.
+            number: Number of the lease.
+            owner: New owner.
+            seconds: Duration.
+            instead_of: Lease to take over, exactly as it was read; if it was renewed since, nothing happens.
         """
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        """Holds everything that an owner holds for so many seconds from now; returns the numbers."""
+        """Extend all leases of an owner by this duration from now; return their numbers."""
 
     def release(self, study: str, number: int, owner: str) -> bool:
-        """Gives something back; returns whether the owner still held it."""
+        """Release a lease; return whether the owner still held it."""
 
     def held(self, study: str) -> dict[int, Lease]:
-        """Returns what is held of a study, also where the deadline has passed."""
+        """Return the leases of a study, expired ones included, by number."""
 
     def epochs(self, study: str) -> dict[int, int]:
-        """Returns how often each thing of a study was taken, held or not."""
+        """Return the epoch of each lease of a study, held or not, by number."""
 
     def delete(self, study: str) -> None:
-        """Forgets everything that is held of a study."""
+        """Delete all leases of a study."""
 
 
 class SqlLeases:
-    """A `LeaseTable` in a database.
+    """`LeaseTable` in a database.
 
     Args:
-        engine: The database, whose tables `studies.database.schema.prepare` has made.
+        engine: Database, with the tables that `studies.database.schema.prepare` created.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -100,7 +100,7 @@ class SqlLeases:
                 if instead_of is not None:
                     return 0
                 connection.execute(leases.insert().values(study_name=study, number=number, epoch=1, **new))
-        except IntegrityError:  # somebody holds it
+        except IntegrityError:  # held by another owner
             return 0
         return 1
 
@@ -142,7 +142,7 @@ class SqlLeases:
 
 
 def _can_be(lease: Lease) -> bool:
-    """Whether a lease is one that was written: SQLite keeps in a column whatever it is given."""
+    """Return whether a lease is valid; SQLite does not enforce the types of columns."""
     times = (lease.deadline, lease.seconds_left)
     are_numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in times)
     return are_numbers and isinstance(lease.owner, str) and isinstance(lease.epoch, int)

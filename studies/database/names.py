@@ -1,4 +1,4 @@
-"""The names of a storage's studies, which Optuna gives once: changed in place, so that nothing of a study is copied."""
+"""Names of studies, changed in place: Optuna has no renaming, and copying a study would duplicate its data."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sqlalchemy.exc import IntegrityError
 from studies.errors import StudyError
 
 LONGEST_NAME = 400
-"""Characters of the longest name."""
+"""Maximum length of a name in characters."""
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
 def check_name(name: str) -> None:
-    """Checks the name that a study is to have.
+    """Check a new name of a study.
 
     Raises:
-        StudyError: It is empty, longer than storages keep, or has control characters, which terminals obey.
+        StudyError: If it is empty, longer than storages can hold, or has control characters, which terminals interpret.
     """
     if not name.strip():
         raise StudyError(f"the name of a study is {name!r}: give a text.")
@@ -32,13 +32,13 @@ def check_name(name: str) -> None:
 
 
 class StudyNames(Protocol):
-    """The names of the studies of a storage."""
+    """Protocol of the names of the studies of a storage."""
 
     def rename(self, study_id: int, name: str) -> None:
-        """Gives a study another name; processes that run it go on.
+        """Rename a study; processes that run it continue.
 
         Raises:
-            StudyError: There is no such study, or another one has the name.
+            StudyError: If there is no such study, or another one has the name.
         """
 
 
@@ -46,8 +46,8 @@ class SqlNames:
     """`StudyNames` of a database.
 
     Args:
-        engine: The database.
-        cached: Optuna's storage in front of it, which remembers names.
+        engine: Database.
+        cached: Optuna storage in front of it, which caches names.
     """
 
     def __init__(self, engine: sa.Engine, cached: Any) -> None:

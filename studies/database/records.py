@@ -1,4 +1,4 @@
-"""Plain facts that travel between a study and its trials."""
+"""Records that studies and trials exchange."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from studies.spec.spaces import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeRecord:
-    """One finished episode of one seed of a trial.
+    """Finished episode of one seed of a trial.
 
     Attributes:
-        seed: The seed, out of the study's seeds, that the episode belongs to.
-        episode: The episode's number within its seed, from 0.
+        seed: Seed of the study that the episode belongs to.
+        episode: Number of the episode within its seed, from 0.
         env_steps: Environment steps that the seed had taken when the episode ended.
-        episode_return: Sum of the episode's rewards, undiscounted.
-        length: The episode's length in environment steps.
-        loss: The loss of the latest update when the episode ended; None before the first update.
-        wall_seconds: Seconds since the trial's start when the episode ended.
+        episode_return: Undiscounted sum of rewards.
+        length: Length in environment steps.
+        loss: Loss of the latest update when the episode ended; None before the first update.
+        wall_seconds: Seconds since the start of the trial when the episode ended.
     """
 
     seed: int
@@ -32,15 +32,15 @@ class EpisodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The next trial to run.
+    """Next trial to run.
 
     Attributes:
-        number: Its number in the study.
-        params: What it sets: the spec's fixed parameters and the proposed ones.
-        seeds: The seeds to train with.
-        confirms: The trial that it runs again on further seeds, None for a trial of the search.
-        epoch: How often it was begun or resumed; its checkpoints are told apart by that.
-        resumed: Whether it was trained before, and continues.
+        number: Number of the trial in the study.
+        params: Fixed parameters of the spec and the proposed ones.
+        seeds: Seeds to train with.
+        confirms: Trial that it confirms on further seeds, None for a trial of the search.
+        epoch: Number of times that the trial was started or resumed, which distinguishes its checkpoints.
+        resumed: Whether the trial was trained before, and continues.
     """
 
     number: int

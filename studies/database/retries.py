@@ -1,4 +1,4 @@
-"""Waiting for a storage that is away for a while: a database that starts anew, a network that is cut, a full disk."""
+"""Retries of storage calls during outages: a database restart, a network failure, a full disk."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-PATIENCE_VARIABLE = "FINDER_STORAGE_SECONDS"
-"""Environment variable: how long a running study waits for its storage."""
+RETRY_VARIABLE = "FINDER_STORAGE_SECONDS"
+"""Environment variable: seconds for which a running study retries its storage."""
 
-PATIENCE_SECONDS = 300.0
-"""How long it waits where nobody says otherwise."""
+RETRY_SECONDS = 300.0
+"""Default of `FINDER_STORAGE_SECONDS`."""
 
 CALL_SECONDS = 60.0
-"""How long one call of a server may take before it is made again."""
+"""Seconds after which a call to a server times out and is retried."""
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _SHORTEST_CALL, _CALL_WHEN_OVER = 0.1, 1.0
 
-_FOR_EVER = (
+_PERMANENT = (
     "readonly database",
     "read-only",
     "no such table",
@@ -52,65 +52,65 @@ _FOR_EVER = (
     "does not exist",
     "was deleted or replaced",
 )
-"""In what databases say where waiting is of no use."""
+"""Parts of database messages for which a retry is useless."""
 
-_PASSING = ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "INTERNAL")
-"""gRPC's codes of calls that may be answered when they are made again."""
+_TRANSIENT = ("UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "INTERNAL")
+"""Codes of gRPC for which a retry may succeed."""
 
 _ANSWERS = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION")
-"""gRPC's codes with which a storage answers: there is no such trial, or it has ended."""
+"""Codes of gRPC with which a storage answers: there is no such trial, or it has ended."""
 
 
 class StorageAwayError(StudyError):
-    """A storage has not answered for as long as a running study waits, or says that waiting is of no use."""
+    """Error for a storage that has not answered during all retries, or whose answer makes retries useless."""
 
 
-class Trouble(NamedTuple):
-    """What is wrong with a storage.
+class StorageFailure(NamedTuple):
+    """Failure of a storage.
 
     Attributes:
-        told: What it says, in a few words.
-        may_pass: Whether it may be there again in a while.
+        message: Short description.
+        transient: Whether a retry may succeed.
     """
 
-    told: str
-    may_pass: bool
+    message: str
+    transient: bool
 
 
-class Refusal(Trouble):
-    """A server refuses a call for good: it wants a token, or knows no such call."""
+class RejectedCall(StorageFailure):
+    """Permanent rejection of a call by a server: it requires a token, or does not know the call."""
 
 
-class Patience:
-    """Calls a storage again while it is away.
+class RetryPolicy:
+    """Policy that retries calls to a storage during an outage.
 
     Args:
-        label: What the storage is called.
+        label: Label of the storage.
 
     Attributes:
-        seconds: How long it is waited for; 0, as for everyone who only reads, for not at all.
-        is_over: Whether it was waited for in vain. Then nobody waits again.
+        seconds: Seconds for which calls are retried; 0, for readers, means no retries.
+        is_over: Whether retries were exhausted. Later calls are not retried.
     """
 
     def __init__(self, label: str) -> None:
         self._label = label
         self._is_running = False
         self._silent_since: float | None = None
-        self._own = threading.local()  # when the call of each thread was first made
+        self._own = threading.local()  # first attempt of the current call of each thread
         self.seconds = 0.0
         self.is_over = False
 
     def begin(self, seconds: float) -> None:
-        """From now on a study is run in the storage, and it is waited for."""
+        """Retry calls from now on, since this process runs a study."""
         self._is_running, self.seconds, self.is_over, self._silent_since = True, seconds, False, None
 
     @property
     def call_seconds(self) -> float:
-        """How long a call of a server may take that this thread makes now, so that it ends within the patience."""
+        """Timeout of a server call that this thread makes now, so that it ends within the time of the retries."""
         if self.is_over:
             return _CALL_WHEN_OVER
         if not self._is_running:
-            return min(CALL_SECONDS, patience_seconds() or CALL_SECONDS)
+            return min(CALL_SECONDS, retry_seconds() or CALL_SECONDS)
         if self.seconds <= 0:
             return CALL_SECONDS
         began = getattr(self._own, "began", None) or time.monotonic()
@@ -118,54 +118,54 @@ class Patience:
 
     @property
     def silence_seconds(self) -> float:
-        """How long a call of a database server may stay without any answer at this moment.
+        """Seconds for which a database server may remain silent during a call.
 
-        Who runs no study may have long calls to make: a study is removed, tables of an earlier version are changed.
+        Processes that run no study may make long calls: deleting a study, or migrating tables.
         """
-        return self.call_seconds if self._is_running else max(patience_seconds(), CALL_SECONDS)
+        return self.call_seconds if self._is_running else max(retry_seconds(), CALL_SECONDS)
 
     def silent_for(self, seconds: float) -> None:
-        """Notes that a call of so long ago was not answered. The patience of all threads is counted from there."""
+        """Record that a call started this many seconds ago was not answered; all threads count retries from there."""
         since = time.monotonic() - seconds
         self._silent_since = since if self._silent_since is None else min(self._silent_since, since)
 
     def __call__(self, call: Callable[[], _T], after_failure: Callable[[], _T] | None = None) -> _T:
-        """Returns what a call returns.
+        """Return the result of a call, retrying it during an outage.
 
         Args:
-            call: What to call.
-            after_failure: What to call instead when it was cut short before, so that nobody knows whether it was heard.
+            call: Call.
+            after_failure: Call to make instead after an interrupted attempt, which may or may not have taken effect.
 
         Raises:
-            StorageAwayError: If the storage stays away, or a server refuses the call.
-            StudyError: If the storage is damaged, or nobody runs a study in it and it cannot be used.
-            Exception: What the call raises where the storage is there.
+            StorageAwayError: If the outage lasts, or a server rejects the call.
+            StudyError: If the storage is damaged, or this process runs no study and the storage cannot be used.
+            Exception: Any other error of the call.
         """
         began = time.monotonic()
         try:
             return self._made(call, began)
         except Exception as error:
-            trouble = trouble_of(error)
-            if trouble is None or not (self._is_running or _is_of_server(error)):
+            failure = storage_failure(error)
+            if failure is None or not (self._is_running or _is_of_server(error)):
                 if is_of_contents(error):
-                    raise self._unusable(error) from error
+                    raise self._unusable_error(error) from error
                 raise
-            if self.is_over or not self._is_running or not trouble.may_pass or self._left(began) <= 0:
-                raise self._given_up(trouble) from error
-        # Not in the handler: errors of further calls would have this one as their context, and be taken for it.
-        return self._wait(after_failure or call, trouble, began)
+            if self.is_over or not self._is_running or not failure.transient or self._left(began) <= 0:
+                raise self._given_up(failure) from error
+        # Outside the handler: errors of further attempts would otherwise have this one as their context.
+        return self._wait(after_failure or call, failure, began)
 
     def once(self, call: Callable[[], _T]) -> _T:
-        """Returns what a call returns that is made again by others."""
+        """Return the result of a call that its caller repeats."""
         return self._made(call, time.monotonic())
 
     def _made(self, call: Callable[[], _T], began: float) -> _T:
-        """Makes a call that was first made at a time."""
+        """Make one attempt of a call whose first attempt was at `began`."""
         before, self._own.began = getattr(self._own, "began", None), began
         try:
             result = call()
         except Exception as error:
-            if trouble_of(error) is not None:
+            if storage_failure(error) is not None:
                 self.silent_for(time.monotonic() - began)
             raise
         finally:
@@ -174,30 +174,30 @@ class Patience:
         return result
 
     def _left(self, began: float) -> float:
-        """How long is still waited for a call that was first made at a time."""
+        """Return the remaining seconds for retries of a call whose first attempt was at `began`."""
         silent = self._silent_since
         return self.seconds - (time.monotonic() - (began if silent is None else min(began, silent)))
 
-    def _wait(self, call: Callable[[], _T], trouble: Trouble, began: float) -> _T:
+    def _wait(self, call: Callable[[], _T], failure: StorageFailure, began: float) -> _T:
         wait = _FIRST_WAIT
-        log.warning("%s does not answer (%s): trying again for %g s.", self._label, trouble.told, self.seconds)
+        log.warning("%s does not answer (%s): trying again for %g s.", self._label, failure.message, self.seconds)
         while True:
             time.sleep(min(wait, max(self._left(began), 0.0)))
             wait = min(2 * wait, _LONGEST_WAIT)
             try:
                 result = self._made(call, began)
             except Exception as error:
-                now = trouble_of(error)
+                now = storage_failure(error)
                 if now is None:
                     raise
-                if not now.may_pass or self._left(began) <= 0:
+                if not now.transient or self._left(began) <= 0:
                     raise self._given_up(now) from error
             else:
                 log.warning("%s answers again, after %.0f s.", self._label, time.monotonic() - began)
                 return result
 
-    def _unusable(self, error: Exception) -> StudyError:
-        """The error for a storage that nobody waits for: it is locked, damaged, or can only be read."""
+    def _unusable_error(self, error: Exception) -> StudyError:
+        """Return the error for a storage without retries that is locked, damaged, or read-only."""
         if not isinstance(error, OperationalError) and not isinstance(error.__cause__, OperationalError):
             return damaged(f"the storage {self._label!r}", reason_of(error))
         return StudyError(
@@ -205,73 +205,73 @@ class Patience:
             "has locked it, and that you may write to it."
         )
 
-    def _given_up(self, trouble: Trouble) -> StorageAwayError:
+    def _given_up(self, failure: StorageFailure) -> StorageAwayError:
         self.is_over = self._is_running
-        if trouble.may_pass:
+        if failure.transient:
             seconds = self.seconds if self._is_running else self.call_seconds
-            return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({trouble.told}).")
-        what = "refuses the call" if isinstance(trouble, Refusal) else "cannot be written"
-        return StorageAwayError(f"{self._label} {what} ({trouble.told}).")
+            return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({failure.message}).")
+        what = "refuses the call" if isinstance(failure, RejectedCall) else "cannot be written"
+        return StorageAwayError(f"{self._label} {what} ({failure.message}).")
 
 
 def call_limit(most: float = CALL_SECONDS) -> float:
-    """Returns how long one call may take for which a single number has to be given, in seconds.
+    """Return the timeout of a call in seconds, where a single number has to be given.
 
     Args:
-        most: The most that it is where a running study waits for longer.
+        most: Upper limit.
     """
-    return min(most, patience_seconds() or most)
+    return min(most, retry_seconds() or most)
 
 
-def patience_seconds() -> float:
-    """Returns how long a running study waits for its storage, in seconds.
+def retry_seconds() -> float:
+    """Return the seconds for which a running study retries its storage.
 
     Raises:
-        StudyError: The environment variable is no number of seconds.
+        StudyError: If the environment variable is not a number of seconds.
     """
-    said = os.environ.get(PATIENCE_VARIABLE, "")
-    if not said:
-        return PATIENCE_SECONDS
+    text = os.environ.get(RETRY_VARIABLE, "")
+    if not text:
+        return RETRY_SECONDS
     try:
-        seconds = float(said)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise StudyError(f"{PATIENCE_VARIABLE} is {said!r}: give seconds, from 0 (do not wait).")
+        raise StudyError(f"{RETRY_VARIABLE} is {text!r}: give seconds, from 0 (do not wait).")
     return seconds
 
 
-def trouble_of(error: BaseException) -> Trouble | None:
-    """Returns what an error says is wrong with a storage; None where it says something else."""
+def storage_failure(error: BaseException) -> StorageFailure | None:
+    """Return the storage failure that an error describes; None for other errors."""
     for each in _causes(error):
         told = " ".join(str(getattr(each, "orig", None) or each).split())[:200]
         if isinstance(each, DBAPIError):
             if each.connection_invalidated or isinstance(each, OperationalError | InterfaceError):
-                return Trouble(told, not any(words in told.lower() for words in _FOR_EVER))
+                return StorageFailure(told, not any(words in told.lower() for words in _PERMANENT))
             return None
         if isinstance(each, PoolTimeoutError):
-            return Trouble(told, may_pass=True)
+            return StorageFailure(told, transient=True)
         if _is_of_grpc(each):
-            return _trouble_behind(each, is_whole=each is error)
+            return _proxy_failure(each, is_whole=each is error)
         if isinstance(each, OSError):
-            return Trouble(told, not isinstance(each, FileNotFoundError | PermissionError))
+            return StorageFailure(told, not isinstance(each, FileNotFoundError | PermissionError))
     return None
 
 
-def _trouble_behind(error: Any, is_whole: bool) -> Trouble | None:
-    """The same for an error of a gRPC proxy: it is away itself, or its own storage is, or it refuses the call.
+def _proxy_failure(error: Any, is_whole: bool) -> StorageFailure | None:
+    """Return the failure that an error of a gRPC proxy describes: of the proxy, of its storage, or a rejected call.
 
     Args:
-        error: The error.
-        is_whole: Whether nobody has made another error of it. Optuna's client does so of answers.
+        error: Error.
+        is_whole: Whether the error is unwrapped. Optuna's client wraps answers.
     """
     code = error.code().name if callable(getattr(error, "code", None)) else ""
     told = f"{code}: {' '.join(str(error.details()).split())[:160]}" if code else ""
-    if code in _PASSING:
-        return Trouble(told, not any(words in told.lower() for words in _FOR_EVER))
+    if code in _TRANSIENT:
+        return StorageFailure(told, not any(words in told.lower() for words in _PERMANENT))
     if not code or not is_whole or code in _ANSWERS:
         return None
-    return Refusal(told, may_pass=False)
+    return RejectedCall(told, transient=False)
 
 
 def _is_of_grpc(error: BaseException) -> bool:
@@ -289,31 +289,31 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         each = each.__cause__ or each.__context__
 
 
-class _Patient:
-    """Whatever has methods that call a storage: each call of them is patient.
+class _Retrying:
+    """Proxy of an object whose methods call a storage; each call is retried.
 
     Args:
-        target: What it is.
-        patience: How patient.
+        target: Object.
+        retry_policy: Policy.
     """
 
-    def __init__(self, target: Any, patience: Patience) -> None:
-        self._target, self._patience = target, patience
+    def __init__(self, target: Any, retry_policy: RetryPolicy) -> None:
+        self._target, self._retry_policy = target, retry_policy
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         if name.startswith("_") or not callable(found):
             return found
 
-        def patiently(*args: Any, **kwargs: Any) -> Any:
-            return self._patience(lambda: found(*args, **kwargs))
+        def retried(*args: Any, **kwargs: Any) -> Any:
+            return self._retry_policy(lambda: found(*args, **kwargs))
 
-        setattr(self, name, patiently)  # is looked up once
-        return patiently
+        setattr(self, name, retried)  # caches the attribute
+        return retried
 
 
-class PatientStorage(_Patient):
-    """An Optuna storage; where a call was cut short, it is not done twice."""
+class RetryingStorage(_Retrying):
+    """Optuna storage with retries; a call that was interrupted does not take effect twice."""
 
     _target: BaseStorage
 
@@ -328,14 +328,14 @@ class PatientStorage(_Patient):
                     raise
                 return self._target.get_study_id_from_name(study_name)
 
-        return self._patience(lambda: self._target.create_new_study(directions, study_name), again)
+        return self._retry_policy(lambda: self._target.create_new_study(directions, study_name), again)
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         """See `optuna.storages.BaseStorage`."""
         if template_trial is None:
-            return self._patience(lambda: self._target.create_new_trial(study_id))
+            return self._retry_policy(lambda: self._target.create_new_trial(study_id))
         token = os.urandom(8).hex()
-        if self._patience.seconds > 0:
+        if self._retry_policy.seconds > 0:
             template_trial.system_attrs = {**template_trial.system_attrs, TOKEN_ATTR: token}
 
         def again() -> int:
@@ -344,7 +344,7 @@ class PatientStorage(_Patient):
                     return trial._trial_id
             return self._target.create_new_trial(study_id, template_trial)
 
-        return self._patience(lambda: self._target.create_new_trial(study_id, template_trial), again)
+        return self._retry_policy(lambda: self._target.create_new_trial(study_id, template_trial), again)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
         """See `optuna.storages.BaseStorage`."""
@@ -358,24 +358,24 @@ class PatientStorage(_Patient):
                 return True
             return done or self._target.get_trial(trial_id).state == state
 
-        return self._patience(lambda: self._target.set_trial_state_values(trial_id, state, values), again)
+        return self._retry_policy(lambda: self._target.set_trial_state_values(trial_id, state, values), again)
 
 
-BaseStorage.register(PatientStorage)
+BaseStorage.register(RetryingStorage)
 
 
-class PatientTable(_Patient):
-    """One of our own tables: what is written twice is there once."""
+class RetryingTable(_Retrying):
+    """Table with retries; writing a row twice is harmless."""
 
     def renew(self, study: str, owner: str, seconds: float) -> set[int]:
-        """See `studies.database.leases.LeaseTable`; whoever renews tries again by itself."""
+        """See `studies.database.leases.LeaseTable`; callers renew periodically, so there is no retry."""
         table: LeaseTable = self._target
-        return self._patience.once(lambda: table.renew(study, owner, seconds))
+        return self._retry_policy.once(lambda: table.renew(study, owner, seconds))
 
     def release(self, study: str, number: int, owner: str) -> bool:
-        """See `studies.database.leases.LeaseTable`: what is gone after a call that was cut short was ours."""
+        """See `studies.database.leases.LeaseTable`; a lease that is gone after an interrupted call was held."""
         table: LeaseTable = self._target
-        return self._patience(
+        return self._retry_policy(
             lambda: table.release(study, number, owner),
             lambda: table.release(study, number, owner) or number not in table.held(study),
         )

@@ -1,4 +1,4 @@
-"""Our tables beside Optuna's, and how those that an older version made become today's."""
+"""Schema of Finder's tables, and their migrations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from studies.database.damage import damaged
 from studies.errors import StudyError
 
 SCHEMA_VERSION = 3
-"""Version of our tables. Raised whenever they or their meaning change."""
+"""Version of the schema. It is incremented whenever tables or their meaning change."""
 
 _metadata = sa.MetaData()
 
 _versions = sa.Table("finder_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
-"""Every version that the tables have had; the highest is what they are now."""
+"""All versions that the tables have had; the highest is the current one."""
 
 episodes = sa.Table(
     "finder_episodes",
     _metadata,
-    # 450 characters of 4 bytes and three numbers fit into MySQL's largest index key.
+    # 450 characters of 4 bytes and three numbers fit into the largest index key of MySQL.
     sa.Column("study_name", sa.String(450), primary_key=True),
     sa.Column("trial_number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("seed", sa.BigInteger, primary_key=True, autoincrement=False),
@@ -30,9 +30,9 @@ episodes = sa.Table(
     sa.Column("length", sa.Integer, nullable=False),
     sa.Column("loss", sa.Double),
     sa.Column("wall_seconds", sa.Double, nullable=False),
-    sqlite_with_rowid=False,  # the key is the order in which curves are read: a third less file, and no second lookup
+    sqlite_with_rowid=False,  # the key is the order in which curves are read: a third less space, and no second lookup
 )
-"""Every episode of every trial (`studies.database.episodes`); from version 1."""
+"""Episodes of all trials (`studies.database.episodes`); since version 1."""
 
 leases = sa.Table(
     "finder_leases",
@@ -43,7 +43,7 @@ leases = sa.Table(
     sa.Column("deadline", sa.Double, nullable=False),
     sa.Column("epoch", sa.Integer, nullable=False, server_default="1"),
 )
-"""Who holds which trial of a study (`studies.database.leases`); from version 2, with epochs from version 3."""
+"""Leases of studies and trials (`studies.database.leases`); since version 2, with epochs since version 3."""
 
 
 def _add_epochs(connection: sa.Connection) -> None:
@@ -55,18 +55,18 @@ _MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: lambda connection: leases.create(connection, checkfirst=True),
     3: _add_epochs,
 }
-"""Version -> what makes it from the one before. May be run again over itself, as MySQL keeps half of what fails."""
+"""Version -> migration from the previous one. Migrations are idempotent, as MySQL does not roll back schema changes."""
 
 
 def prepare(engine: sa.Engine, place: str) -> None:
-    """Creates our tables where they are missing, and brings older ones up to today's version, with all that is in them.
+    """Create missing tables, and migrate older ones with their contents.
 
     Args:
-        engine: The database.
-        place: How it is called in error messages.
+        engine: Database.
+        place: Name of the database in error messages.
 
     Raises:
-        StudyError: If the tables were made by a newer version.
+        StudyError: If the tables were created by a newer version.
     """
     if version_of(engine) == SCHEMA_VERSION:
         for table in (episodes, leases):
@@ -77,10 +77,12 @@ def prepare(engine: sa.Engine, place: str) -> None:
     if fresh:
         _metadata.create_all(engine)
     with engine.begin() as connection:
-        connection.execute(_versions.update().values(version=_versions.c.version))  # one at a time, on every database
+        connection.execute(
+            _versions.update().values(version=_versions.c.version)
+        )  # one process at a time, on every database
         version = connection.execute(sa.select(sa.func.max(_versions.c.version))).scalar()
         if version is None:
-            # Somebody's first call, that was cut short between its tables and this row, made what is there.
+            # An interrupted first call created the tables but not this row.
             _metadata.create_all(connection)
             connection.execute(_versions.insert().values(version=SCHEMA_VERSION))
             return
@@ -92,10 +94,10 @@ def prepare(engine: sa.Engine, place: str) -> None:
 
 
 def version_of(engine: sa.Engine) -> int | None:
-    """Returns the version of a database's tables, None where there are none.
+    """Return the version of the tables of a database, None if there are none.
 
     Raises:
-        StudyError: It is no number: something else wrote it.
+        StudyError: If it is not a number, because another program wrote it.
     """
     if not sa.inspect(engine).has_table(_versions.name):
         return None
@@ -107,11 +109,11 @@ def version_of(engine: sa.Engine) -> int | None:
 
 
 def newer_version(place: str, version: int) -> StudyError:
-    """Returns the error for tables that a newer version made.
+    """Return the error for tables of a newer version.
 
     Args:
-        place: How the database is called.
-        version: The version of its tables.
+        place: Name of the database.
+        version: Version of its tables.
     """
     return StudyError(
         f"{place} was written by a newer version (schema {version}, this one knows {SCHEMA_VERSION}): upgrade with "

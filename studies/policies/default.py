@@ -10,14 +10,14 @@ from collections.abc import Generator, Hashable, Mapping
 
 import numpy as np
 
+from studies.analysis.learning_rate_estimate import estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank
-from studies.analysis.rates import rate_finding
-from studies.analysis.recommending import Left, recommended
+from studies.analysis.robust_choice import PrunedEstimate, recommended
 from studies.policies.policy import Decision, Problem, Round, Values
 from studies.policies.race import racers_of
 from studies.scheduling.pruners import RACE_RUNGS
 from studies.spec.spaces import Json
-from studies.statistics.leaving import at_end, told_apart
+from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 from studies.statistics.racing import staying
 from studies.statistics.values import iqm
 
@@ -59,7 +59,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
     finalists = [first, *(each for each in ranked if each is not first)][:N_FINALISTS]
     n_further = min(N_FURTHER, problem.n_seeds - n_seeds, int((problem.budget - cost + 1e-9) // len(finalists)))
     if n_further < 1 or len(ranked) < 2:
-        return Decision(pick=first.number, rate=rate_finding(ranked, left, first))
+        return Decision(pick=first.number, rate=estimate_learning_rate(ranked, left, first))
     seeds = range(n_seeds, n_seeds + n_further)
     further = yield Round(
         runs=[(each.number, seed) for each in finalists for seed in seeds], mark=len(problem.shares) - 1
@@ -69,7 +69,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
     pick = recommended(together, left=left, among=list(held_out)) or first
     beside = rank([_candidate(problem, config, held_out.get(config, last[config])) for config in alive])
     own = next(each for each in beside if each.number == pick.number)
-    rate = rate_finding(together, left, pick)
+    rate = estimate_learning_rate(together, left, pick)
     return Decision(pick=pick.number, interval=(own.low, own.high), rate=rate)
 
 
@@ -84,7 +84,7 @@ def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: f
     )
 
 
-def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[Left]:
+def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[PrunedEstimate]:
     """What those that left would have been worth at their ends."""
     *before, ends = seen.values()
     left = {config: values for values in before for config in values if config not in ends}
@@ -92,9 +92,9 @@ def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]
     for config, values in left.items():
         own = [other for other in ends if not problem.groups or problem.groups[other] == problem.groups[config]]
         survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in own or ends]
-        value, error, df = at_end(values[config], survivors, same_kind=bool(own))
+        value, error, df = estimate_final(values[config], survivors, same_kind=bool(own))
         told = _was_told(problem, config, values)
-        result.append(Left(params=_params(problem, config), value=value, error=error, df=df, told=told))
+        result.append(PrunedEstimate(params=_params(problem, config), value=value, error=error, df=df, told=told))
     return result
 
 
@@ -103,7 +103,7 @@ def _was_told(problem: Problem, config: int, values: Mapping[int, tuple[float, .
     if not problem.groups:
         return False
     same = [other for other in values if problem.groups[other] == problem.groups[config]]
-    return told_apart([values[other] for other in same])[same.index(config)]
+    return clearly_worse([values[other] for other in same])[same.index(config)]
 
 
 def _params(problem: Problem, config: int) -> dict[str, Json]:

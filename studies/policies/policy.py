@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.analysis.rates import RateFinding
+from studies.analysis.learning_rate_estimate import LearningRateEstimate
 
 Values = Mapping[tuple[int, int], float]
 """(config, seed), each by position -> value at the mark of the round; higher is better."""
@@ -73,7 +73,7 @@ class Decision:
 
     pick: int
     interval: tuple[float, float] | None = None
-    rate: RateFinding | None = None
+    rate: LearningRateEstimate | None = None
 
 
 Policy = Callable[[Problem, np.random.Generator], Generator[Round, Values, Decision]]

@@ -15,26 +15,35 @@ import optuna
 from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.coordination.lease_manager import STUDY, Claims
+from studies.coordination.lease_manager import STUDY, LeaseManager
 from studies.coordination.owner import Owner
 from studies.database.damage import check_trials
 from studies.database.fencing import FencedStorage
 from studies.database.names import check_name
-from studies.database.retries import patience_seconds
+from studies.database.retries import retry_seconds
 from studies.errors import StudyError
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.scheduling.pruners import make_pruner
 from studies.scheduling.samplers import make_sampler
 from studies.scheduling.trial_sampler import TrialSampler
 from studies.spec.attributes import is_open
-from studies.spec.continuing import changes_told, clashes, differences, refusal, with_old_plan
+from studies.spec.compatibility import clashes, continuation_error, describe_changes, differences, merge_plans
 from studies.spec.spec import StudySpec, default_name
 from studies.spec.stored_spec import is_ours, read_spec
 from studies.storage.commands import delete_command
 from studies.storage.storage import StudyStorage, open_storage
-from studies.study.begun import keep_begun
+from studies.study.argument_order import study_name_first
 from studies.study.checkpoint_folder import checkpoint_folder
-from studies.study.study import EPISODES_ATTR, OpenStudy, keep_spec, opened_storage, require_study, spec_of, study_id_of
+from studies.study.origin import store_origin
+from studies.study.study import (
+    EPISODES_ATTR,
+    OpenStudy,
+    opened_storage,
+    require_study,
+    spec_of,
+    store_spec,
+    study_id_of,
+)
 from studies.words import over_seeds_text
 
 if TYPE_CHECKING:
@@ -60,7 +69,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             sampler's or pruner's argument is wrong.
     """
     with opened_storage(storage or spec.storage, create=True) as opened:
-        opened.begin_to_run(patience_seconds())
+        opened.begin_to_run(retry_seconds())
         owns = storage is not opened
         try:
             return _open(spec, opened, owns)
@@ -76,7 +85,7 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         if study_id is not None:
             _refuse_foreign(opened, study_id, spec)
             check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), spec.name)
-            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
+            leases = on_error.enter_context(_lead(opened, study_id, spec.name))
             spec, changes, goes_on = _continued(opened, study_id, spec)
             notes += changes
             if not goes_on:
@@ -87,49 +96,51 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
         if study_id is None:
             study_id = _create(spec, opened)
-            claims = on_error.enter_context(_lead(opened, study_id, spec.name))
-        study = _study_of(opened, spec.name, claims, sampler, pruner)
+            leases = on_error.enter_context(_lead(opened, study_id, spec.name))
+        study = _study_of(opened, spec.name, leases, sampler, pruner)
         key = _episodes_key(opened, study._study_id, spec.name)
-        made = OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims, notes=tuple(notes))
-        keep_begun(made)
-        keep_spec(made)
+        made = OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases, notes=tuple(notes))
+        store_origin(made)
+        store_spec(made)
         on_error.pop_all()
         return made
 
 
-def join_study(storage: StudyStorage | str, name: str) -> OpenStudy:
+@study_name_first
+def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
     """Opens a study for helping whoever runs it: it is run as it is, whatever another process does meanwhile.
 
     Args:
+        study_name: Name of the study.
         storage: An open storage, or the URL of an existing one.
-        name: The study's name.
 
     Raises:
         StudyError: If there is no such study (names the nearest), it was not made by this package, or it is in a file
             that another living process writes.
     """
     with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
-        opened.begin_to_run(patience_seconds())
-        study_id = require_study(opened, name)
-        spec = spec_of(opened, study_id, name)
-        check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), name)
+        opened.begin_to_run(retry_seconds())
+        study_id = require_study(opened, study_name)
+        spec = spec_of(opened, study_id, study_name)
+        check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), study_name)
         if spec.kind == "range-test":
-            raise StudyError(f"the study {name!r} is a range test, which one process makes in one run.")
-        key, owns = _episodes_key(opened, study_id, name), storage is not opened
-        claims = Claims(opened.leases, key) if opened.shared else _lead(opened, study_id, name)
-        on_error.enter_context(claims)
+            raise StudyError(f"the study {study_name!r} is a range test, which one process makes in one run.")
+        key, owns = _episodes_key(opened, study_id, study_name), storage is not opened
+        leases = LeaseManager(opened.leases, key) if opened.shared else _lead(opened, study_id, study_name)
+        on_error.enter_context(leases)
         pruner = make_pruner(spec.pruner, spec.pruner_kwargs, spec)
-        study = _study_of(opened, name, claims, _sampler_of(spec), pruner)
+        study = _study_of(opened, study_name, leases, _sampler_of(spec), pruner)
         on_error.pop_all()
-        return OpenStudy(spec, study, opened, key, owns_storage=owns, claims=claims)
+        return OpenStudy(spec, study, opened, key, owns_storage=owns, leases=leases)
 
 
-def delete_study(storage: StudyStorage | str, name: str) -> int:
+@study_name_first
+def delete_study(study_name: str, storage: StudyStorage | str) -> int:
     """Removes a study: its trials and its episodes. Nothing brings them back.
 
     Args:
+        study_name: Name of the study.
         storage: An open storage, or the URL of an existing one.
-        name: The study's name.
 
     Returns:
         How many trials it had.
@@ -141,27 +152,27 @@ def delete_study(storage: StudyStorage | str, name: str) -> int:
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
         opened.require_writable()
-        study_id = require_study(opened, name)
+        study_id = require_study(opened, study_name)
         n_trials = len(opened.optuna.get_all_trials(study_id, deepcopy=False))
         if n_trials and not is_ours(opened.optuna.get_study_user_attrs(study_id)):
-            raise StudyError(f"the study {name!r} was not made by Finder: remove it with optuna-dashboard.")
-        _refuse_if_running(opened, study_id, name)
+            raise StudyError(f"the study {study_name!r} was not made by Finder: remove it with optuna-dashboard.")
+        _refuse_if_running(opened, study_id, study_name)
         remove_study(opened, study_id)
         return n_trials
 
 
-def _lead(opened: StudyStorage, study_id: int, name: str) -> Claims:
+def _lead(opened: StudyStorage, study_id: int, name: str) -> LeaseManager:
     """Holds a study as a whole.
 
     Raises:
         StudyError: Another living process does.
     """
-    claims = Claims(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
-    holder = claims.take_in_time(STUDY)
+    leases = LeaseManager(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
+    holder = leases.acquire_in_time(STUDY)
     if holder is not None:
-        claims.close()
+        leases.close()
         raise _is_run_by(name, opened, holder)
-    return claims
+    return leases
 
 
 def _is_run_by(name: str, opened: StudyStorage, holder: Owner) -> StudyError:
@@ -176,17 +187,17 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
     key = _key_of(storage, study_id)
     if key is None:
         return
-    with Claims(storage.leases, key, others=False) as claims:
-        holder = claims.other_in_time()
+    with LeaseManager(storage.leases, key, others=False) as leases:
+        holder = leases.other_owner_in_time()
     if holder is not None:
         raise _is_run_by(name, storage, holder)
 
 
 def _study_of(
-    opened: StudyStorage, name: str, claims: Claims, sampler: BaseSampler, pruner: BasePruner
+    opened: StudyStorage, name: str, leases: LeaseManager, sampler: BaseSampler, pruner: BasePruner
 ) -> optuna.Study:
     """Returns a study for being run: what is written needs what this process holds of it."""
-    storage = cast("BaseStorage", FencedStorage(opened.optuna, claims.fence_of))
+    storage = cast("BaseStorage", FencedStorage(opened.optuna, leases.fence_of))
     return optuna.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
 
 
@@ -245,7 +256,7 @@ def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> 
 
 def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
     """Returns what keeps a study from going on as it is asked for; pairs as in `differences`, none if it can."""
-    return differences(old, spec) or clashes(old, with_old_plan(old, spec), trials)
+    return differences(old, spec) or clashes(old, merge_plans(old, spec), trials)
 
 
 def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
@@ -262,8 +273,8 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
     old = read_spec(attributes, name)
     pairs = _against(old, spec, trials)
     if not pairs:
-        merged = with_old_plan(old, spec)
-        return merged, changes_told(old, merged, spec), True
+        merged = merge_plans(old, spec)
+        return merged, describe_changes(old, merged, spec), True
     default = re.escape(default_name(spec.kind, spec.agents, spec.env))
     if not _has_something_to_show(trials) and re.fullmatch(rf"{default}(-\d+)?", name):
         return (
@@ -271,7 +282,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
             [f"The study {name} with {_made_with(pairs)} had nothing to show: a new one takes its place."],
             False,
         )
-    raise refusal(name, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
+    raise continuation_error(name, pairs, optuna.get_all_study_names(backend), delete_command(name, storage.label))
 
 
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
@@ -316,7 +327,7 @@ def remove_study(storage: StudyStorage, study_id: int) -> None:
     folder = checkpoint_folder(storage.url, key)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-    Unwritten(storage.url, key).forget()
+    Spool(storage.url, key).forget()
 
 
 def _key_of(storage: StudyStorage, study_id: int) -> str | None:
@@ -340,5 +351,5 @@ def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
             storage.optuna.set_study_user_attr(study_id, EPISODES_ATTR, key)
         return key
 
-    with Claims(storage.leases, f"#{study_id}", others=storage.url != "memory") as claims:
-        return claims.plan(named)  # of several that open it at the same time, one names it
+    with LeaseManager(storage.leases, f"#{study_id}", others=storage.url != "memory") as leases:
+        return leases.plan(named)  # of several that open it at the same time, one names it

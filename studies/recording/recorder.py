@@ -12,13 +12,13 @@ from types import TracebackType
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from studies.coordination.handed_out import HandedOut
-from studies.database.fencing import LostError
+from studies.coordination.running_trials import RunningTrials
+from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
-from studies.recording.beginning import put_back
-from studies.recording.endings import Ending, completion, failure, pruning
-from studies.recording.trial_queue import Taken, TrialQueue
+from studies.recording.trial_endings import TrialEnding, completion, failure, pruning
+from studies.recording.trial_queue import TakenTrial, TrialQueue
+from studies.recording.trial_states import requeue
 from studies.recording.writer import Writer
 from studies.spec.attributes import REASON_ATTR, is_open, is_run_by_others
 from studies.spec.spaces import Json, check_json
@@ -39,24 +39,24 @@ class Recorder:
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
-        if study.claims is None:
+        if study.leases is None:
             raise StudyError(f"the study {study.name!r} is open for reading only.")
-        self._claims = study.claims
+        self._leases = study.leases
         self._lock = threading.RLock()
         self._study = study
-        self._writer = Writer(study, study.claims)
-        self._trials = HandedOut(self._writer.drop)
+        self._writer = Writer(study, study.leases)
+        self._trials = RunningTrials(self._writer.drop)
         self._failures = 0
         self._stop_reason: str | None = None
         self._closed = False
         self.seconds = 0.0
         """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
-        self._claims.keep()
+        self._leases.start_renewing()
         with self._entered():
-            self._claims.plan(self._writer.catch_up)
-            self._queue = TrialQueue(study, self._claims, retry_failed=retry_failed)
+            self._leases.plan(self._writer.catch_up)
+            self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
 
-    def plan_further(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+    def extend_plan(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
         """Adds trials to an explicit plan when all of it has ended, and returns the study as it goes on.
 
         Trials that failed are not tried again because of that.
@@ -67,13 +67,13 @@ class Recorder:
         with self._entered():
             if running := sorted(self._trials.running):
                 raise StudyError(f"trials {running} are running: the plan grows when they have ended.")
-            self._study = self._queue.plan_further(rows)
+            self._study = self._queue.extend_plan(rows)
             return self._study
 
-    def look_again(self) -> OpenStudy:
+    def refresh(self) -> OpenStudy:
         """Returns the study as it is now, with what another process may have added to its plan."""
         with self._entered():
-            self._study = self._queue.look_again()
+            self._study = self._queue.refresh()
             return self._study
 
     @property
@@ -82,9 +82,9 @@ class Recorder:
         return self._stop_reason
 
     @property
-    def unwritten(self) -> Path | None:
+    def spool_path(self) -> Path | None:
         """The file with what the storage, which is away, does not know of yet; None if it knows of everything."""
-        return self._writer.unwritten
+        return self._writer.spool_path
 
     @property
     def is_cut_off(self) -> bool:
@@ -140,11 +140,11 @@ class Recorder:
         with self._entered():
             return self._begin(self._queue.take_confirmation)
 
-    def _begin(self, take: Callable[[], Taken | None]) -> Ask | None:
+    def _begin(self, take: Callable[[], TakenTrial | None]) -> Ask | None:
         if self._closed or self._stop_reason is not None or self.is_cut_off:
             return None
-        if self.unwritten is not None:  # it may be free by now
-            self._claims.plan(self._writer.catch_up)
+        if self.spool_path is not None:  # it may be free by now
+            self._leases.plan(self._writer.catch_up)
         taken = take()
         if taken is None:
             return None
@@ -152,7 +152,7 @@ class Recorder:
         self._writer.begin(taken.trial, again=taken.again)
         number, params = taken.trial.number, self._queue.params(taken.trial)
         resumed = taken.again and "configuration" in taken.trial.user_attrs
-        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._claims.epoch(number), resumed=resumed)
+        return Ask(number, params, taken.seeds, taken.confirms, epoch=self._leases.epoch(number), resumed=resumed)
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
         """Keeps what is needed to run a trial again, as its attribute `configuration`.
@@ -321,18 +321,18 @@ class Recorder:
         """
         with self._entered():
             if not self._let_go(number):
-                self._put_back(self._trials.running_trial(number))
+                self._requeue(self._trials.running_trial(number))
 
-    def _put_back(self, trial: Trial) -> None:
+    def _requeue(self, trial: Trial) -> None:
         """Leaves a trial to whoever goes on with it."""
         if not self.is_cut_off:
             self._writer.flush()
             # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
-            with contextlib.suppress(UpdateFinishedTrialError, LostError):
-                put_back(self._study.study, trial._trial_id)
-            self._claims.give_back(trial.number)
+            with contextlib.suppress(UpdateFinishedTrialError, LeaseLostError):
+                requeue(self._study.study, trial._trial_id)
+            self._leases.release(trial.number)
         self._queue.waits(trial.number)
-        self._trials.put_back(trial.number)
+        self._trials.requeue(trial.number)
         self._writer.forget(trial.number)
 
     def flush(self) -> None:
@@ -351,10 +351,10 @@ class Recorder:
             self._closed = True
             try:
                 for trial in list(self._trials.running.values()):
-                    self._put_back(trial)
+                    self._requeue(trial)
                 self._writer.flush()
             finally:
-                self._claims.close(cut_off=self.is_cut_off)
+                self._leases.close(cut_off=self.is_cut_off)
 
     def __enter__(self) -> Recorder:
         return self
@@ -368,7 +368,7 @@ class Recorder:
         with self._lock:
             begun = time.perf_counter()
             try:
-                for number in self._claims.take_lost() & self._trials.running.keys():
+                for number in self._leases.pop_lost() & self._trials.running.keys():
                     self._trials.drop(number)
                 yield
             finally:
@@ -379,11 +379,11 @@ class Recorder:
         if not self._trials.let_go(number):
             return False
         if not self.is_cut_off:
-            self._claims.give_back(number)
+            self._leases.release(number)
         self._queue.waits(number)
         return True
 
-    def _end(self, number: int, ending: Ending, *, counts: bool = True) -> None:
+    def _end(self, number: int, ending: TrialEnding, *, counts: bool = True) -> None:
         if self._let_go(number):
             return
         trial = self._trials.running_trial(number)
@@ -393,7 +393,7 @@ class Recorder:
             if self._let_go(number):
                 return
             if not self.is_cut_off:
-                self._claims.give_back(number)
+                self._leases.release(number)
         finally:
             if number in self._trials.running:
                 self._trials.end(number)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import TrialState
 
 from studies.database.records import EpisodeRecord
-from studies.recording.endings import Ending
+from studies.recording.trial_endings import TrialEnding
 from studies.study.checkpoint_folder import checkpoint_folder
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ class EndedTrial:
     """
 
     number: int
-    ending: Ending
+    ending: TrialEnding
     reports: dict[int, Report] = field(default_factory=dict)
     episodes: Sequence[EpisodeRecord] = ()
     epoch: int | None = None
 
 
-class Unwritten:
+class Spool:
     """The file of a study.
 
     Args:
@@ -149,7 +149,7 @@ def _as_json(trial: EndedTrial) -> dict[str, Any]:
 def _of_json(data: dict[str, Any]) -> EndedTrial:
     return EndedTrial(
         number=data["number"],
-        ending=Ending(**{**data["ending"], "state": TrialState[data["ending"]["state"]]}),
+        ending=TrialEnding(**{**data["ending"], "state": TrialState[data["ending"]["state"]]}),
         reports={steps: (value, {int(seed): each for seed, each in seeds}) for steps, value, seeds in data["reports"]},
         episodes=[EpisodeRecord(**episode) for episode in data["episodes"]],
         epoch=data.get("epoch"),

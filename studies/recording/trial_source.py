@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.analysis.standing import first_left, planned_row, rows_left
-from studies.recording.beginning import begin, take_up
+from studies.analysis.status import first_left, planned_row, rows_left
+from studies.recording.trial_states import begin, resume
 from studies.spec.attributes import is_interrupted
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
-class Taken(NamedTuple):
+class NextTrial(NamedTuple):
     """A trial that runs from now on.
 
     Attributes:
@@ -72,7 +72,7 @@ class TrialSource:
         """Trials that wait to continue."""
         return sum(map(is_interrupted, _waiting(self._look())))
 
-    def take(self, busy: Container[int] = ()) -> Taken | None:
+    def take(self, busy: Container[int] = ()) -> NextTrial | None:
         """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning.
 
         Args:
@@ -86,14 +86,14 @@ class TrialSource:
             again = is_interrupted(each)  # before it runs: some storages hand out their own trials
             if is_full and not again:
                 break
-            if take_up(self._study.study, each):
-                return Taken(each, again, self._wanted(planned_row(each)))
+            if resume(self._study.study, each):
+                return NextTrial(each, again, self._wanted(planned_row(each)))
         if is_full or (self._planned and not self._pending):
             return None
         row: Mapping[str, Json] = self._pending.pop(0) if self._pending else {}
         trial = begin(self._study.study, row)
         self._begun.add(trial.number)
-        return Taken(trial, False, self._wanted(row))
+        return NextTrial(trial, False, self._wanted(row))
 
     def _look(self) -> list[FrozenTrial]:
         """The trials as they are now. What others have begun or queued since, this one need not begin."""

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from studies.database.fencing import LostError, fenced
+from studies.database.fencing import LeaseLostError, fenced
 from studies.database.retries import StorageAwayError
-from studies.recording.beginning import take_up
-from studies.recording.reported import Reported
-from studies.recording.spool import EndedTrial, Report, Unwritten
+from studies.recording.intermediate_values import IntermediateValues
+from studies.recording.spool import EndedTrial, Report, Spool
+from studies.recording.trial_states import resume
 from studies.statistics.values import iqm
 
 if TYPE_CHECKING:
-    from studies.coordination.lease_manager import Claims
+    from studies.coordination.lease_manager import LeaseManager
     from studies.database.records import EpisodeRecord
-    from studies.recording.endings import Ending
+    from studies.recording.trial_endings import TrialEnding
     from studies.spec.spaces import Json
     from studies.study.study import OpenStudy
 
@@ -38,34 +38,34 @@ class Writer:
 
     Args:
         study: Their study.
-        claims: What this process holds of it.
+        leases: What this process holds of it.
     """
 
-    def __init__(self, study: OpenStudy, claims: Claims) -> None:
-        self._study, self._claims = study, claims
-        self._patience = study.storage.patience
+    def __init__(self, study: OpenStudy, leases: LeaseManager) -> None:
+        self._study, self._leases = study, leases
+        self._retry_policy = study.storage.retry_policy
         self._episodes = study.storage.episodes
-        self._reported = Reported(study)
+        self._intermediate = IntermediateValues(study)
         self._buffer: list[tuple[int, EpisodeRecord]] = []
         self._flushed_at = time.monotonic()
         self._told: set[int] = set()  # trials of which there may be episodes that they tell again
-        self._unwritten = Unwritten(study.storage.url, study.episodes_key)
+        self._spool = Spool(study.storage.url, study.episodes_key)
         self._missed: dict[int, dict[int, Report]] = {}
 
     @property
     def is_cut_off(self) -> bool:
         """Whether the storage stayed away for longer than anybody waits."""
-        return self._patience.is_over
+        return self._retry_policy.is_over
 
     @property
-    def unwritten(self) -> Path | None:
+    def spool_path(self) -> Path | None:
         """The file with what the storage does not know of yet; None if it knows of everything."""
-        path = self._unwritten.path
+        path = self._spool.path
         return path if path is not None and path.exists() else None
 
     def begin(self, trial: Trial, *, again: bool) -> None:
         """A trial begins, or goes on."""
-        self._reported.begin(trial)
+        self._intermediate.begin(trial)
         if again:
             self._told.add(trial.number)
 
@@ -75,9 +75,9 @@ class Writer:
             return
         if trial.number in self._told:
             self.flush()
-            with fenced(self._claims.fence((trial.number,))):
+            with fenced(self._leases.fence((trial.number,))):
                 self._episodes.delete(self._study.episodes_key, trial.number)
-            self._reported.begin(trial)
+            self._intermediate.begin(trial)
         self._told.add(trial.number)  # its process may die, and another one go on with it
         trial.set_user_attr("configuration", dict(configuration))
 
@@ -91,9 +91,9 @@ class Writer:
         """Writes the episodes that are waiting, but for those of trials that another process has taken."""
         while self._buffer and not self.is_cut_off:
             try:
-                with fenced(self._claims.fence({number for number, _ in self._buffer})):
+                with fenced(self._leases.fence({number for number, _ in self._buffer})):
                     self._episodes.add(self._study.episodes_key, self._buffer)
-            except LostError as error:
+            except LeaseLostError as error:
                 self._buffer = [each for each in self._buffer if each[0] not in error.numbers]
             else:
                 self._buffer = []  # after the write: rows that are written twice replace themselves
@@ -111,9 +111,9 @@ class Writer:
         value = float(iqm(list(seed_values.values())))
 
         def write() -> bool:
-            kept = self._reported.keep(trial, env_steps, value)
+            kept = self._intermediate.keep(trial, env_steps, value)
             if kept and by_seed:
-                self._reported.keep_seeds(trial, env_steps, seed_values)
+                self._intermediate.keep_seeds(trial, env_steps, seed_values)
             return kept
 
         return self._written(write, lambda: self._miss(trial.number, env_steps, value, seed_values)) or False
@@ -121,7 +121,7 @@ class Writer:
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
         """Keeps the value of a trial that ends, if it is a number, unless there is one of this step."""
         self._written(
-            lambda: self._reported.keep(trial, env_steps, value, always=True),
+            lambda: self._intermediate.keep(trial, env_steps, value, always=True),
             lambda: self._miss(trial.number, env_steps, value, {}),
         )
 
@@ -139,7 +139,7 @@ class Writer:
     def _miss(self, number: int, env_steps: int, value: float, seed_values: Mapping[int, float]) -> None:
         self._missed.setdefault(number, {})[env_steps] = (value, dict(seed_values))
 
-    def end(self, trial: Trial, ending: Ending) -> None:
+    def end(self, trial: Trial, ending: TrialEnding) -> None:
         """Ends a trial, in the storage or in a file until that is back."""
 
         def write() -> None:
@@ -148,20 +148,20 @@ class Writer:
 
         self._written(write, lambda: self._keep(trial.number, ending))
 
-    def _write_ending(self, trial: Trial, ending: Ending) -> None:
+    def _write_ending(self, trial: Trial, ending: TrialEnding) -> None:
         for key, attr in ending.attrs.items():
             trial.set_user_attr(key, attr)
         self._study.study.tell(trial, ending.value, state=ending.state)
 
-    def _keep(self, number: int, ending: Ending) -> None:
+    def _keep(self, number: int, ending: TrialEnding) -> None:
         episodes = [record for each, record in self._buffer if each == number]
         reports = self._missed.get(number, {})
-        epoch = self._claims.epoch(number)
-        self._unwritten.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes, epoch=epoch))
+        epoch = self._leases.epoch(number)
+        self._spool.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes, epoch=epoch))
 
     def forget(self, number: int) -> None:
         """A trial is not run here any more."""
-        self._reported.end(number)
+        self._intermediate.end(number)
 
     def drop(self, number: int) -> None:
         """A trial is another process's now: nothing more of it is written."""
@@ -173,28 +173,28 @@ class Writer:
 
         Call it while planning.
         """
-        if self.unwritten is None:
+        if self.spool_path is None:
             return
         by_number = {trial.number: trial for trial in self._study.all_trials()}
         epochs = self._study.storage.leases.epochs(self._study.episodes_key)
-        for kept in self._unwritten.read():
+        for kept in self._spool.read():
             frozen = by_number.get(kept.number)
             if frozen is None or frozen.state.is_finished() or not self._is_newest(kept, epochs):
-                self._unwritten.change(kept.number)
+                self._spool.change(kept.number)
                 continue
-            if (trial := self._take_up(frozen)) is None:
+            if (trial := self._resume(frozen)) is None:
                 continue
-            self._unwritten.change(kept.number, replace(kept, epoch=self._claims.epoch(kept.number)))
+            self._spool.change(kept.number, replace(kept, epoch=self._leases.epoch(kept.number)))
             self._write_kept(trial, kept)
-            self._unwritten.change(kept.number)
-            self._claims.give_back(kept.number)
-        self._unwritten.change(None)
+            self._spool.change(kept.number)
+            self._leases.release(kept.number)
+        self._spool.change(None)
 
-    def _take_up(self, frozen: FrozenTrial) -> Trial | None:
+    def _resume(self, frozen: FrozenTrial) -> Trial | None:
         """Takes a trial that has ended without its storage being told; None while another process holds it."""
-        if self._claims.take(frozen.number) is not None:
+        if self._leases.acquire(frozen.number) is not None:
             return None
-        if frozen.state == TrialState.WAITING and not take_up(self._study.study, frozen):
+        if frozen.state == TrialState.WAITING and not resume(self._study.study, frozen):
             return None
         return Trial(self._study.study, frozen._trial_id)
 
@@ -204,16 +204,16 @@ class Writer:
             return True
         log.warning(
             "Trial %d was begun again by another process: what %s has of it is not recorded.",
-            kept.number, self._unwritten.path,
+            kept.number, self._spool.path,
         )  # fmt: skip
         return False
 
     def _write_kept(self, trial: Trial, kept: EndedTrial) -> None:
-        self._reported.begin(trial)
-        with fenced(self._claims.fence((kept.number,))):
+        self._intermediate.begin(trial)
+        with fenced(self._leases.fence((kept.number,))):
             self._episodes.add(self._study.episodes_key, [(kept.number, record) for record in kept.episodes])
         for env_steps, (value, seed_values) in kept.reports.items():
-            if self._reported.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
-                self._reported.keep_seeds(trial, env_steps, seed_values)
+            if self._intermediate.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
+                self._intermediate.keep_seeds(trial, env_steps, seed_values)
         self._write_ending(trial, kept.ending)
-        self._reported.end(kept.number)
+        self._intermediate.end(kept.number)

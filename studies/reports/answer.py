@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import FEW, Status, conclusion
 from studies.analysis.confirmation import Verdict, verdict
-from studies.analysis.pick import Pick, best, why_no_pick
+from studies.analysis.learning_rate_estimate import LITTLE
 from studies.analysis.ranking import Ranked, seeds_to_settle, worst_choice
-from studies.analysis.rates import LITTLE
-from studies.analysis.recommending import rate_name
+from studies.analysis.recommendation import Recommendation, best, why_no_pick
+from studies.analysis.robust_choice import rate_name
 from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
 from studies.reports.states import states_data
@@ -27,8 +27,8 @@ MANY_SEEDS = 100
 """Seeds each beyond which a difference is of no use to anybody."""
 
 
-def pick_or_none(study: OpenStudy) -> Pick | None:
-    """Returns the pick, None if there is none; `studies.analysis.pick.why_no_pick` says why."""
+def pick_or_none(study: OpenStudy) -> Recommendation | None:
+    """Returns the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
     return None if why_no_pick(study) else best(study)
 
 
@@ -74,7 +74,7 @@ def budget_text(study: OpenStudy) -> str:
     return f"{study.spec.budget:,} {unit}"
 
 
-def _measured_sentence(study: OpenStudy, pick: Pick) -> str:
+def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
     """Says of which trial the value is, and of which part of its runs."""
     return (
         f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric} on {pick.env} over the last part "
@@ -82,7 +82,7 @@ def _measured_sentence(study: OpenStudy, pick: Pick) -> str:
     )
 
 
-def _horizon_sentence(pick: Pick) -> str:
+def _horizon_sentence(pick: Recommendation) -> str:
     """Says why the rate of a run of another length is not the tested one; "" where it is."""
     rate = pick.rate
     if rate is None or not rate.corrected:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optuna.trial import FrozenTrial
 
 from studies.analysis.confirmation import Verdict, verdict
-from studies.analysis.pick import why_no_pick
 from studies.analysis.ranking import Ranked
+from studies.analysis.recommendation import why_no_pick
 from studies.words import params_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Ranking(NamedTuple):
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
         pick: The one to use (`studies.analysis.ranking.recommended`), None if there is none
-            (`studies.analysis.pick.why_no_pick`).
+            (`studies.analysis.recommendation.why_no_pick`).
         verdict: How sure that is, and what further seeds said.
     """
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.pick import Pick
 from studies.analysis.ranking import Ranked
+from studies.analysis.recommendation import Recommendation
 from studies.reports.answer import answer, best_command, budget_text, pick_or_none
 from studies.reports.facts import Ranking, ranking
 from studies.reports.figures import study_figures
@@ -160,7 +160,7 @@ def _failure_table(failed: list[TrialRow]) -> str:
     )
 
 
-def _configuration(study: OpenStudy, pick: Pick | None) -> str:
+def _configuration(study: OpenStudy, pick: Recommendation | None) -> str:
     if pick is None:
         return ""
     use = f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
@@ -174,7 +174,7 @@ def _configuration(study: OpenStudy, pick: Pick | None) -> str:
     return f"{use}<details><summary>the pick as JSON</summary><pre>{_text(printed)}</pre></details>"
 
 
-def _python_lines(study: OpenStudy, pick: Pick) -> str:
+def _python_lines(study: OpenStudy, pick: Recommendation) -> str:
     if pick.own_training:
         return call_lines(pick.agent, pick, pick.config)
     where = f"{study.name!r}, {study.storage.label!r}"

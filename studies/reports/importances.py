@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from studies.analysis.confirmation import left_behind
+from studies.analysis.confirmation import pruned_estimates
 from studies.reports.facts import ranking
 from studies.reports.theme import PALETTE, QUIET, new_figure, plain, rounded, say_empty, shortened
 from studies.spec.attributes import has_diverged
@@ -173,7 +173,7 @@ def _compared(study: OpenStudy) -> list[tuple[FrozenTrial, float]]:
     """Trials that say what their parameters are worth, each with a score: lower is better."""
     sign = -1.0 if study.direction == "maximize" else 1.0
     ranked = {entry.number: entry.value for entry in ranking(study).ranked}
-    left = {_key(dict(each.params)): each.value for each in left_behind(study)}
+    left = {_key(dict(each.params)): each.value for each in pruned_estimates(study)}
     found: list[tuple[FrozenTrial, float]] = []
     for trial in study.trials():
         if trial.state == TrialState.COMPLETE:

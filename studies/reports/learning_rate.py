@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.analysis.rates import RateFinding
+from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.errors import StudyError, nearest
 from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data
@@ -104,7 +104,7 @@ class LearningRateData(NamedTuple):
     pick_label: str
     connected: bool
     range_tests: tuple[RangeTest, ...]
-    finding: RateFinding | None
+    finding: LearningRateEstimate | None
 
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
@@ -291,7 +291,7 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float
     annotate_rate(figure, pick.rate, f"pick: {label + ' at ' if label else ''}{rate_text(pick.rate)}", rates)
 
 
-def _mark_interval(figure: go.Figure, finding: RateFinding) -> None:
+def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
     """Shades the interval of the best rate; of a longer run, where the study has one as its horizon."""
     whose = f" for {finding.horizon:,} steps" if finding.corrected else ""
     figure.add_vrect(x0=finding.low, x1=finding.high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")

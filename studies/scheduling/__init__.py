@@ -1,4 +1,4 @@
-"""Samplers and pruners: which parameters are tried next, and which trials are stopped.
+"""Samplers and pruners: proposal of parameters, and pruning of trials.
 
-Adapters to Optuna enter; the statistics behind them are in `studies.statistics`.
+This room adapts Optuna; the statistics behind it are in `studies.statistics`.
 """

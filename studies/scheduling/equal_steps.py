@@ -1,4 +1,4 @@
-"""Percentile pruning at equal environment steps, also when trials did not report at the same steps."""
+"""Percentile pruning at equal environment steps, also for trials that reported at different steps."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 class EqualStepsPruner(BasePruner):
-    """Prunes a trial whose best value so far is behind a percentile of the other trials' values at the same step.
+    """Prune trials whose best value is behind a percentile of the values of other trials at the same step.
 
-    Optuna's `PercentilePruner` compares only with trials that are complete and reported at exactly the same step.
-    Trials that run together have no complete ones beside them, and rollouts of different lengths and budgets in
-    episodes never meet at the same step; then it silently never prunes. Here every trial that has come as far counts,
-    running ones too. Its curve is read at the step in question by linear interpolation; that of a pruned trial goes
-    on at its last value, so that the percentile stays one of all trials and does not rise with each pruning.
-    It also looks at the warm-up before it touches the storage, which costs milliseconds a report.
+    Optuna's `PercentilePruner` compares only with complete trials that reported at exactly the same step. Trials that
+    run concurrently have no complete ones beside them, and rollouts of different lengths and budgets in episodes never
+    meet at the same step; then it silently never prunes. This pruner compares with every trial that has reached the
+    step, running ones included, by linear interpolation of their curves. The curve of a pruned trial is extended by its
+    last value, so that the percentile does not rise with each pruning. The warm-up is checked before the storage is
+    accessed, which costs milliseconds per report.
 
     Args:
-        percentile: Which part of the trials is kept, 0 to 100; 50 is the median rule.
-        n_startup_trials: Other trials that must have come as far before anything is pruned. Defaults to `4`.
-        n_warmup_steps: Environment steps before which a trial is safe. Defaults to `None`: half of the median length
+        percentile: Percentage of trials that are kept, 0 to 100; 50 is the median rule.
+        n_startup_trials: Other trials that must have reached the step before any trial is pruned. Defaults to `4`.
+        n_warmup_steps: Environment steps before which no trial is pruned. Defaults to `None`: half of the median length
             of the complete trials.
-        n_min_trials: As `n_startup_trials`, by the name that Optuna gives it; the larger one counts. Defaults to `1`.
+        n_min_trials: As `n_startup_trials`, by the name that Optuna uses; the larger one counts. Defaults to `1`.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class EqualStepsPruner(BasePruner):
         self._n_min_trials = n_min_trials
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Returns whether the trial is behind at its last reported step."""
+        """Return whether the trial is behind at its last reported step."""
         step = trial.last_step
         if step is None or (self._n_warmup_steps is not None and step < self._n_warmup_steps):
             return False
@@ -87,8 +87,7 @@ _STATES = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING, TrialStat
 
 
 def _value_at(trial: FrozenTrial, step: int) -> float:
-    """Returns the trial's curve at `step`: interpolated; NaN before its first report, and after the last of a trial
-    that still runs or is complete."""
+    """Return the interpolated value of a trial at `step`; NaN outside its reports, unless it was pruned before."""
     if not trial.intermediate_values:
         return math.nan
     steps, values = zip(*sorted(trial.intermediate_values.items()), strict=True)

@@ -1,4 +1,4 @@
-"""Pruners by name: who stops trials that fall behind. Their steps are environment steps."""
+"""Pruners by name. Their steps are environment steps."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ _WITHDRAWN = {
         "stops trials by chance. Use 'race', 'sequential-test' (a test over seeds, which are independent) or 'median'."
     )
 }
-"""Pruners of earlier versions -> why there are none of that name any more. Studies that name them can still be read."""
+"""Withdrawn pruner -> reason. Studies that name one can still be read."""
 
 
 def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BasePruner:
-    """Builds a pruner with defaults that suit noisy learning curves.
+    """Return a pruner with defaults that suit noisy learning curves.
 
-    Optuna's defaults count steps from 0 to about 100 and prune from the first one. Ours scale with the budget:
+    The defaults of Optuna count steps from 0 to about 100 and prune from the first one. The defaults here scale with
+    the budget:
 
-    - `race`: at a tenth, a fifth, 30, 50 and 70% of the budget, the best 90, 80, 70, 50 and 30% go on
-      (`studies.scheduling.rungs.RacePruner`); `per` a parameter such as `optimizer`, each value of it is raced for by
-      itself.
-    - `sequential-test`: there, trials leave that their seeds tell from the best with the confidence `level` (0.99)
-      (`SequentialTestPruner`); `per` as above.
-    - `keep-top`: the best `keep` (3) go on after `at` (30% of the budget), the others leave (`KeepTopPruner`).
+    - `race`: after 10, 20, 30, 50 and 70% of the budget, the best 90, 80, 70, 50 and 30% continue
+      (`studies.scheduling.rungs.RacePruner`); with `per`, a parameter such as `optimizer`, each of its values has its
+      own race.
+    - `sequential-test`: at the same rungs, trials are pruned whose seeds distinguish them from the best with the
+      confidence `level` (0.99) (`SequentialTestPruner`); `per` as above.
+    - `keep-top`: the best `keep` (3) continue after `at` (30% of the budget) (`KeepTopPruner`).
     - `median`, `percentile` (25 by default): compare at equal environment steps (`EqualStepsPruner`), with at least 4
-      other trials and after half of the budget, because noisy early curves kill good trials.
+      other trials and after half of the budget, because noisy early curves would prune good trials.
     - `successive-halving`: first rung at a sixteenth of the budget, factor 4 (`HalvingPruner`); it needs a budget in
       environment steps.
     - `hyperband`: first rung at a twenty-seventh, factor 3 (`HyperbandPruner`); it needs a budget in environment steps.
     - `patient`: when the best of the last `patience` + 1 (5 + 1) reports is worse than the best before them by more
-      than `min_delta`, it asks the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
+      than `min_delta`, it consults the pruner named in `wrapped` (none: it prunes). A level curve is not pruned.
     - `threshold` (`lower`, `upper`): as in Optuna.
 
     Args:
-        name: A name out of `PRUNERS`, or an Optuna class name, in any case.
-        kwargs: The pruner's arguments, as JSON values; they replace the defaults.
-        spec: The study, for its budget.
+        name: A name in `PRUNERS`, or a class name of Optuna, in any case.
+        kwargs: Arguments of the pruner, as JSON values; they replace the defaults.
+        spec: Spec of the study, for its budget.
 
     Raises:
-        StudyError: If the name is unknown or withdrawn, or an argument is unknown or refused.
+        StudyError: If the name is unknown or withdrawn, or an argument is unknown or rejected.
     """
     canonical = canonical_pruner_name(check_pruner_name(name))
     assert canonical is not None
@@ -67,7 +68,7 @@ def make_pruner(name: str, kwargs: Mapping[str, Json], spec: StudySpec) -> BaseP
 
 
 RACE_RUNGS = (0.1, 0.2, 0.3, 0.5, 0.7)
-"""Shares of the budget at which a race compares."""
+"""Shares of the budget at the rungs of a race."""
 
 
 def _build(name: str, kwargs: dict[str, Json], spec: StudySpec, what: str) -> BasePruner:
@@ -131,7 +132,7 @@ def _part(budget: int | None, divisor: int) -> int:
 
 
 def _marks(spec: StudySpec, shares: Sequence[float]) -> list[Json]:
-    """The report marks at which so much of the budget is spent, each once; without a budget in steps just 1."""
+    """Return the report marks nearest to these shares of the budget, each once; without a budget in steps just 1."""
     if spec.env_steps is None:
         return [1]
     marks = spec.report_marks

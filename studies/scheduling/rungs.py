@@ -1,4 +1,4 @@
-"""Pruners that judge at rungs: trials that have come equally far are compared there, and some of them go on."""
+"""Pruners with rungs: trials are compared when they reach a rung, and some of them continue."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ AtRung = Mapping[int, tuple[float, ...]]
 
 
 class RungPruner(BasePruner):
-    """A trial is at a rung with its first report at or after it; there it is compared with all that have come as far.
+    """Base class for pruners that compare trials at rungs.
 
-    Those are every trial of the study that has reported at that rung and did not fail, also those that ended there.
-    Where trials go from rung to rung together, as in a population, the comparison is exactly synchronous, whatever
-    order they are asked in; where each goes by itself, the first ones meet few others and later ones are judged more
-    strictly. A trial whose value is NaN never goes on.
+    A trial reaches a rung with its first report at or after it. It is compared with every trial of the study that has
+    reported at that rung and did not fail, including ended ones. Where trials advance together, as in a population, the
+    comparison is synchronous whatever the order of calls; where they advance independently, the first ones meet few
+    others and later ones are judged more strictly. A trial whose value is NaN never continues.
     """
 
     def __init__(self) -> None:
@@ -42,25 +42,25 @@ class RungPruner(BasePruner):
 
     @property
     def needs_seed_values(self) -> bool:
-        """Whether it judges by the values of single seeds, which are then kept for it at every rung."""
+        """Return whether the pruner compares single seeds, whose values are then stored at every rung."""
         return False
 
     @abstractmethod
     def rung_of(self, step: int) -> int | None:
-        """Returns the highest rung at or below a step, None before the first."""
+        """Return the highest rung at or below a step, None before the first."""
 
     @abstractmethod
     def staying(self, rung: int, at_rung: AtRung, trials: Sequence[FrozenTrial]) -> set[int]:
-        """Returns the numbers of the trials that go on.
+        """Return the numbers of the trials that continue.
 
         Args:
             rung: Environment steps of the rung.
-            at_rung: Who is there; at least one.
+            at_rung: Trials at the rung, at least one.
             trials: All trials of the search.
         """
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Returns whether the trial is at a rung with its last report, and does not go on from there."""
+        """Return whether the last report of a trial is at a rung from which it does not continue."""
         step = trial.last_step
         rung = None if step is None else self.rung_of(step)
         if step is None or rung is None or first_at(trial, rung) != step:
@@ -72,43 +72,42 @@ class RungPruner(BasePruner):
         at_rung: dict[int, tuple[float, ...]] = {}
         for other in trials:
             at = first_at(other, rung)
-            if at is None or self.rung_of(at) != rung:  # a study that goes on may report at other steps than before
+            if at is None or self.rung_of(at) != rung:  # a resumed study may report at other steps than before
                 continue
             if other.state != TrialState.FAIL and not math.isnan(other.intermediate_values[at]):
                 seeds = other.user_attrs.get(RUNG_ATTR, {}).get(str(at), {}) if self.needs_seed_values else {}
                 values = tuple(seeds.values()) or (other.intermediate_values[at],)
                 at_rung[other.number] = tuple(sign * value for value in values)
         key = (study.study_name, rung, tuple(at_rung.items()))
-        if self._judged[0] != key:  # all trials of a rung are asked about one after another
+        if self._judged[0] != key:  # all trials of a rung are judged one after another
             self._judged = key, self.staying(rung, at_rung, trials)
         return trial.number not in self._judged[1]
 
 
 def first_at(trial: FrozenTrial, rung: int) -> int | None:
-    """Returns the step of a trial's first report at or after a rung, None if it has none."""
+    """Return the step of a trial's first report at or after a rung, None if it has none."""
     return min((step for step in trial.intermediate_values if step >= rung), default=None)
 
 
 def best_of(at_rung: AtRung, n: int) -> set[int]:
-    """Returns the best `n`, and those that are equal to the last of them."""
+    """Return the best `n`, and those that are equal to the last of them."""
     values = {number: float(iqm(own)) for number, own in at_rung.items()}
     ordered = sorted(values.values(), reverse=True)
     return set(values) if n >= len(ordered) else {number for number, own in values.items() if own >= ordered[n - 1]}
 
 
 class HalvingPruner(RungPruner):
-    """Successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943): the best part of each rung goes on.
+    """Successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943): the best part of each rung continues.
 
-    Rungs lie at ``min_resource * reduction_factor**k`` environment steps; of the trials at a rung the best
-    ``1 / reduction_factor`` go on (rounded up). (Optuna's `SuccessiveHalvingPruner` lets the first trial that it is
-    asked about pass whatever the others have reported.)
+    Rungs lie at ``min_resource * reduction_factor**k`` environment steps; of the trials at a rung the best ``1 /
+    reduction_factor`` continue (rounded up). (Optuna's `SuccessiveHalvingPruner` always lets the first trial pass.)
 
     Args:
         min_resource: Environment steps of the first rung, >= 1.
-        reduction_factor: Which part goes on, >= 2.
+        reduction_factor: Inverse of the share that continues, >= 2.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(self, min_resource: int, reduction_factor: int = 4) -> None:
@@ -123,19 +122,20 @@ class HalvingPruner(RungPruner):
 
 
 class HyperbandPruner(RungPruner):
-    """Hyperband (Li et al. 2018, arXiv 1603.06560): successive halving in brackets that begin to halve at other rungs.
+    """Hyperband (Li et al. 2018, arXiv 1603.06560): successive halving in brackets that start to halve at different
+    rungs.
 
-    Early values may mislead, and nobody knows how much. So trials are dealt to brackets, the first of which halves from
-    the first rung on, the next from the second, and so on; the last one lets its trials come to their end. A bracket
-    gets as many trials as Hyperband would give it, and trials are compared within their bracket only.
+    Early values may mislead to an unknown degree. Trials are therefore distributed over brackets: the first one halves
+    from the first rung on, the next from the second, and so on; the last one never prunes. A bracket gets as many
+    trials as in Hyperband, and trials are compared within their bracket only.
 
     Args:
         min_resource: Environment steps of the first rung, >= 1.
         max_resource: Environment steps of a whole run, >= `min_resource`.
-        reduction_factor: Which part goes on, >= 2.
+        reduction_factor: Inverse of the share that continues, >= 2.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(self, min_resource: int, max_resource: int, reduction_factor: int = 3) -> None:
@@ -151,7 +151,7 @@ class HyperbandPruner(RungPruner):
         self._order = _spread_out(sizes)
 
     def bracket_of(self, number: int) -> int:
-        """Returns the bracket of a trial: 0 halves from the first rung on."""
+        """Return the bracket of a trial: bracket 0 halves from the first rung on."""
         return self._order[number % len(self._order)]
 
     def rung_of(self, step: int) -> int | None:
@@ -167,17 +167,17 @@ class HyperbandPruner(RungPruner):
 
 
 class KeepTopPruner(RungPruner):
-    """Trains everything for a while, then keeps the best few: the simplest rule, and the one to beat.
+    """Train all trials up to one rung, then continue the best few: the simplest rule, and a strong baseline.
 
     See Egele et al. 2023, "Is one epoch all you need for multi-fidelity hyperparameter optimization?" (arXiv
     2307.15422).
 
     Args:
-        at: Environment steps after which the best are kept, >= 1.
-        keep: How many, >= 1.
+        at: Environment steps of the rung, >= 1.
+        keep: Number of trials that continue, >= 1.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(self, at: int, keep: int = 3) -> None:
@@ -194,16 +194,17 @@ class KeepTopPruner(RungPruner):
 
 
 class RacePruner(RungPruner):
-    """The worst trials leave at every rung, in step with what is left of the runs; see `studies.statistics.racing`.
+    """Prune the worst trials at every rung, in proportion to the elapsed share of the runs
+    (`studies.statistics.racing`).
 
     Args:
         rungs: Environment steps of the rungs, ascending, each >= 1.
         budget: Environment steps of a whole run, at least the last rung.
-        per: A parameter such as `optimizer`: trials race only against those which have the same value of it, so that
-            each value is judged at its best.
+        per: Parameter such as `optimizer`: trials race only against those with the same value of it, so that each value
+            is judged at its best.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(self, rungs: Sequence[int], budget: int, per: str | None = None) -> None:
@@ -227,8 +228,8 @@ class RacePruner(RungPruner):
         races: dict[str, dict[int, Racer]] = {}
         tried = [trial.params for trial in trials if trial.state != TrialState.FAIL]
         for trial in trials:
-            # One that diverged is as bad as any; one that failed for another reason says nothing, nor does one that was
-            # tried again.
+            # A diverged trial counts as the worst; trials that failed for other reasons, or were retried, carry no
+            # information.
             diverged = has_diverged(trial) and trial.params not in tried
             if trial.number in at_rung or trial.state == TrialState.PRUNED or diverged:
                 race = json.dumps(trial.params.get(self._per)) if self._per else ""
@@ -244,16 +245,16 @@ class RacePruner(RungPruner):
 
 
 class SequentialTestPruner(RacePruner):
-    """Trials leave when the values of their seeds tell them from the best; see `studies.statistics.sequential_test`.
+    """Prune trials that are distinguishable from the best by their seeds (`studies.statistics.sequential_test`).
 
     Args:
         rungs: As in `RacePruner`.
         budget: As in `RacePruner`.
-        level: Confidence with which a trial must be told from the best before it leaves, above 0 and below 1.
+        level: Confidence at which a trial must be distinguishable to be pruned, above 0 and below 1.
         per: As in `RacePruner`.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(self, rungs: Sequence[int], budget: int, level: float = LEVEL, per: str | None = None) -> None:
@@ -267,7 +268,7 @@ class SequentialTestPruner(RacePruner):
 
 
 def _racer(trial: FrozenTrial, values: tuple[float, ...]) -> Racer:
-    """A trial with its values at a rung, none where it is out of the race."""
+    """Return a trial as a candidate of a race, without values if it was removed before."""
     rates = [name for name in trial.params if name.endswith("learning_rate")]
     name = rates[0] if len(rates) == 1 else None
     others = {key: own for key, own in trial.params.items() if key != name}
@@ -289,7 +290,7 @@ class _Geometric:
         self._first, self.factor = first, factor
 
     def below(self, step: int) -> int | None:
-        """The highest rung at or below a step."""
+        """Return the highest rung at or below a step."""
         if step < self._first:
             return None
         rung = self._first
@@ -299,6 +300,6 @@ class _Geometric:
 
 
 def _spread_out(sizes: Sequence[int]) -> list[int]:
-    """Each position as often as its size says, evenly mixed, so that trials in any order meet every one."""
+    """Return each position as often as its size, evenly mixed."""
     dealt = [((j + 0.5) / size, position) for position, size in enumerate(sizes) for j in range(size)]
     return [position for _, position in sorted(dealt)]

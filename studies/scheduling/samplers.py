@@ -1,4 +1,4 @@
-"""Samplers by name: who proposes the next parameters of a study that has no plan."""
+"""Samplers by name, for studies without a plan."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _PACKAGES = {"cmaes": "cmaes", "gp": "torch"}
 
 
 def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySpec) -> BaseSampler:
-    """Builds a sampler.
+    """Return a sampler.
 
     Args:
-        name: A name out of `SAMPLERS`, or an Optuna class name, with or without "Sampler", in any case.
-        kwargs: The sampler's own arguments, as JSON values.
-        seed: Seed of its random numbers; another one for every trial (`studies.scheduling.trial_sampler`).
-        spec: The study. Low-discrepancy sequences (`qmc`) take its own seed, since they remember in the storage how
-            far they got and continue only under the same seed.
+        name: A name in `SAMPLERS`, or a class name of Optuna, with or without "Sampler", in any case.
+        kwargs: Arguments of the sampler, as JSON values.
+        seed: Seed of its random numbers, different for every trial (`studies.scheduling.trial_sampler`).
+        spec: Spec of the study. Low-discrepancy sequences (`qmc`) use its seed, since they store their position in the
+            storage and continue only under the same seed.
 
     Returns:
-        The sampler. Studies with a plan never ask it, so they get a random one, which costs nothing.
+        The sampler. Studies with a plan never call it, so they get a random one.
 
     Raises:
-        StudyError: If the name is unknown, an argument is unknown or refused, or the package it needs is missing.
+        StudyError: If the name is unknown, an argument is unknown or rejected, or a required package is missing.
     """
     from optuna import samplers
 
@@ -69,7 +69,7 @@ def make_sampler(name: str, kwargs: Mapping[str, Json], seed: int, spec: StudySp
 
 @contextlib.contextmanager
 def chosen_by_name() -> Iterator[None]:
-    """Silences Optuna's note that a class is experimental: the user asked for it by its name."""
+    """Silence Optuna's warning on experimental classes, which users have chosen by name."""
     from optuna.exceptions import ExperimentalWarning
 
     with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def chosen_by_name() -> Iterator[None]:
 
 
 def check_arguments(target: type[Any], kwargs: Mapping[str, Json], what: str, taken: set[str]) -> None:
-    """Raises `StudyError` for an argument that `target` does not have or refuses, or that the study sets (`taken`)."""
+    """Raise `StudyError` for arguments that `target` does not have or rejects, or that the study sets (`taken`)."""
     parameters = inspect.signature(target).parameters
     allowed = set(parameters) - taken
     for key, value in kwargs.items():

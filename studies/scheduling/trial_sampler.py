@@ -1,4 +1,4 @@
-"""A sampler whose random numbers depend on nothing but the study's seed and the number of the trial."""
+"""Sampler whose random numbers depend only on the seed of the study and the number of the trial."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class _SearchTrials(Study):
-    """A view of a study for samplers, without the trials that only confirm others."""
+    """View of a study for samplers, without confirmations."""
 
     def __init__(self, study: Study) -> None:
-        self.__dict__ = study.__dict__  # the same storage, and the same cache of trials
+        self.__dict__ = study.__dict__  # shares the storage and the cache of trials
 
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
@@ -32,15 +32,15 @@ class _SearchTrials(Study):
 
 
 class TrialSampler(BaseSampler):
-    """Draws every trial with a sampler of its own, whose seed is the study's and the trial's number.
+    """Sampler that draws every trial with its own sampler, seeded by study and trial number.
 
-    So a study that was interrupted proposes what it would have proposed (if it knows the same of earlier trials), never
-    the same again, and two processes that ask for trials of one study do not propose the same either. Samplers do not
-    see confirmations.
+    An interrupted study therefore proposes what it would have proposed without the interruption (given the same
+    results), and never repeats a proposal; two processes that draw trials of one study do not propose the same either.
+    Samplers do not see confirmations.
 
     Args:
-        make: Seed -> sampler.
-        seed: The study's.
+        make: Factory: seed -> sampler.
+        seed: Seed of the study.
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
@@ -48,7 +48,7 @@ class TrialSampler(BaseSampler):
         self._own = make(seed)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Makes the trial's sampler."""
+        """Create the sampler of the trial."""
         self._own = self._make(int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]))
         self._own.before_trial(_SearchTrials(study), trial)
 

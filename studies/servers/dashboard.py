@@ -128,7 +128,7 @@ class FigureKeeper:
                 _logger.warning("%s", summary.unreadable)
                 continue
             try:
-                study = load_study(self._storage, summary.name)
+                study = load_study(summary.name, self._storage)
                 self._picks[study.study._study_id] = _pick_shown(study)
                 attach_figures(study)
             except Exception:

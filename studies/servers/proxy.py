@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from studies.database.retries import trouble_of
+from studies.database.retries import storage_failure
 from studies.errors import StudyError
 from studies.storage.access import TOKEN_VARIABLE, Access
 from studies.storage.proxy_fences import server_fences
@@ -119,9 +119,9 @@ def _answering() -> grpc.ServerInterceptor:
                 except Exception as error:
                     if context.code() is not None:  # it was answered already: of a trial that is not there, say
                         raise
-                    trouble = trouble_of(error)
-                    if trouble is not None:
-                        context.abort(grpc.StatusCode.UNAVAILABLE, trouble.told)
+                    failure = storage_failure(error)
+                    if failure is not None:
+                        context.abort(grpc.StatusCode.UNAVAILABLE, failure.message)
                     told = " ".join(str(error).split())[:200]
                     context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{type(error).__name__}: {told}")
 

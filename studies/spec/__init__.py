@@ -1,4 +1,4 @@
-"""A study as data: search space, budget, plan; read from Python, TOML or a storage.
+"""A study as data: search space, budget and plan; read from Python, TOML or a storage.
 
-Data and their checks enter. Nothing here opens a storage.
+This room holds data and its validation. Nothing here opens a storage.
 """

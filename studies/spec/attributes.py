@@ -1,4 +1,4 @@
-"""What trials are marked with, beside what they tried and how they ended."""
+"""Attributes of trials beside parameters, values and states, and predicates over them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from collections.abc import Collection
 from optuna.trial import FrozenTrial, TrialState
 
 CONFIRMS_ATTR = "confirms"
-"""Number of the trial that this one ran again on further seeds (`studies.analysis.confirmation`)."""
+"""Number of the trial that a trial confirms on further seeds (`studies.analysis.confirmation`)."""
 
 NO_CANDIDATE = {"constraints": [1.0]}
-"""Optuna system attributes of a trial that is no candidate for the best one.
+"""Optuna system attributes of a trial that cannot be the best one.
 
-A constraint that is violated is how Optuna leaves a trial out of `Study.best_trial` and `Study.best_trials`. It is
-written as a list, which every version of Optuna reads and optuna-dashboard too.
+Optuna leaves trials with a violated constraint out of `Study.best_trial` and `Study.best_trials`. The value is a list,
+which every version of Optuna and optuna-dashboard can read.
 """
 
 HELD_ATTR = "finder:held"
-"""System attribute of a trial: true from before a process of ours runs it until it waits again or has ended."""
+"""System attribute: true while a process of Finder runs a trial, set before it starts and reset when it waits or ends.
+"""
 
 TOKEN_ATTR = "finder:token"
-"""System attribute of a trial: what a trial is found by again, whose creation nobody confirmed."""
+"""System attribute: identifies a trial whose creation was not acknowledged by the storage."""
 
 RUNG_ATTR = "values at rungs"
-"""Environment steps of a rung -> seed -> value there; kept for pruners that judge single seeds."""
+"""Environment steps of a rung -> seed -> value; stored for pruners that compare single seeds."""
 
 DIVERGED_ATTR = "diverged"
-"""True on a trial that failed because of what it tried, such as a learning rate that is too high."""
+"""True on a trial that failed because of its parameters, such as a learning rate that is too high."""
 
 LEARNED_ATTR = "learned"
-"""False on a trial of which no episode ended after a gradient step: its value is that of the untrained agent."""
+"""False on a trial without an episode that ended after a gradient step: its value is that of the untrained agent."""
 
 REASON_ATTR = "reason"
-"""Why a trial was pruned or failed, a sentence for people."""
+"""Reason why a trial was pruned or failed, a sentence for users."""
 
 TRACEBACK_ATTR = "traceback"
-"""Where a failed trial raised: the end of the traceback."""
+"""End of the traceback of a failed trial."""
 
 
 LIMITS_KEY = "env_limits"
@@ -43,26 +44,26 @@ LIMITS_KEY = "env_limits"
 
 
 def is_confirmation(trial: FrozenTrial) -> bool:
-    """Returns whether a trial only ran another one again, on further seeds."""
+    """Return whether a trial confirms another one on further seeds."""
     return CONFIRMS_ATTR in trial.user_attrs
 
 
 def is_run_by_others(trial: FrozenTrial) -> bool:
-    """Returns whether another Optuna program runs a trial, which is none of ours."""
+    """Return whether a trial is run by another Optuna program."""
     if trial.state != TrialState.RUNNING:
         return False
     held = trial.system_attrs.get(HELD_ATTR)
-    if held is None:  # as earlier versions began them
+    if held is None:  # trials started by earlier versions
         return TOKEN_ATTR not in trial.system_attrs and "configuration" not in trial.user_attrs
     return not held
 
 
 def why_not_ours(trial: FrozenTrial, names: Collection[str]) -> str:
-    """Returns why a trial is none of a study's search, "" for one that is.
+    """Return the reason why a trial is not part of the search of a study, "" if it is.
 
     Args:
-        trial: The trial.
-        names: The parameters that the study searches.
+        trial: Trial.
+        names: Parameters that the study searches.
     """
     if is_run_by_others(trial):
         return "another Optuna program runs it"
@@ -73,25 +74,25 @@ def why_not_ours(trial: FrozenTrial, names: Collection[str]) -> str:
 
 
 def is_interrupted(trial: FrozenTrial) -> bool:
-    """Returns whether a trial had begun when it was stopped from outside: it waits to go on."""
+    """Return whether a trial was interrupted and is waiting to be resumed."""
     return trial.state == TrialState.WAITING and trial.datetime_start is not None
 
 
 def is_open(trial: FrozenTrial) -> bool:
-    """Returns whether a trial has begun and not ended: it runs, or waits to go on."""
+    """Return whether a trial was started and has not ended: it is running, or waiting to be resumed."""
     return trial.state == TrialState.RUNNING or is_interrupted(trial)
 
 
 def has_diverged(trial: FrozenTrial) -> bool:
-    """Returns whether a trial failed because of what it tried, so that it would fail again."""
+    """Return whether a trial failed because of its parameters, so that it would fail again."""
     return trial.state == TrialState.FAIL and bool(trial.user_attrs.get(DIVERGED_ATTR))
 
 
 def never_learned(trial: FrozenTrial) -> bool:
-    """Returns whether a trial's value is that of an untrained agent, so that it says nothing of what was tried."""
+    """Return whether the value of a trial is that of an untrained agent, so that it carries no information."""
     return trial.user_attrs.get(LEARNED_ATTR) is False
 
 
 def seed_values(trial: FrozenTrial) -> dict[int, float]:
-    """Returns each seed's value of a trial, {} if they were not recorded."""
+    """Return the value of each seed of a trial, {} if they were not recorded."""
     return {int(seed): float(value) for seed, value in trial.user_attrs.get("seed_values", {}).items()}

@@ -1,4 +1,4 @@
-"""A frozen pydantic model whose mistakes come out as one `StudyError` that a person can act on."""
+"""Frozen pydantic model whose validation errors are one readable `StudyError`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from studies.spec.redaction import redacted
 
 
 class CheckedModel(BaseModel):
-    """Base of every description that a user writes: immutable, no unknown keys, one readable error.
+    """Base class for descriptions that users write: immutable, without unknown keys, with one readable error.
 
-    Pydantic's own error lists every failed branch of a union in its own vocabulary; the command line needs a
-    sentence. Subclasses therefore raise `StudyError`, also when they are built through `model_validate`.
+    The error of pydantic lists every failed branch of a union in its own vocabulary; the command line needs a sentence.
+    Subclasses therefore raise `StudyError`, also when they are built through `model_validate`.
 
     Raises:
-        StudyError: Naming each wrong key, the value given and what is allowed.
+        StudyError: Names each wrong key, the value given and what is allowed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -30,16 +30,16 @@ class CheckedModel(BaseModel):
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Turns a pydantic error into sentences: one a mistake, joined by spaces."""
+    """Return the sentences for a pydantic error, one per mistake, joined by spaces."""
     return " ".join(sentence for _, sentence in mistakes(error, model))
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> list[tuple[tuple[int | str, ...], str]]:
-    """Returns where each mistake of a pydantic error is, as keys from the outside in, and a sentence that tells it.
+    """Return the location of each mistake, as keys from the outside in, and a sentence that describes it.
 
     Args:
-        error: What pydantic raised.
-        model: The model that was being built; its fields are the allowed keys.
+        error: Error that pydantic raised.
+        model: Model that was built; its fields are the allowed keys.
     """
     found = []
     for item in error.errors():

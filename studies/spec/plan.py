@@ -1,4 +1,4 @@
-"""Plans: parameter sets to run in order. Pure functions over rows, a row being one parameter set."""
+"""Plans: parameter sets to run in order. Pure functions over rows, where a row is one parameter set."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MAX_GRID = 100_000
 
 
 def row_key(row: Row) -> str:
-    """Returns a text that two rows share exactly when they ask for the same parameters."""
+    """Return a text that is equal for rows with the same parameters, and only for these."""
     return json.dumps(dict(row), sort_keys=True)
 
 
 def pending_rows(plan: Sequence[Row], done: Iterable[Row]) -> list[dict[str, Json]]:
-    """Returns the planned rows that are still to run, in the plan's order.
+    """Return the planned rows that are still to run, in the order of the plan.
 
     Args:
-        plan: All rows. One that occurs twice is to be run twice.
+        plan: All rows. A row that occurs twice is run twice.
         done: Rows that need no further run.
     """
     left = Counter(row_key(row) for row in done)
@@ -41,10 +41,10 @@ def pending_rows(plan: Sequence[Row], done: Iterable[Row]) -> list[dict[str, Jso
 
 
 def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str, Space]:
-    """Returns spaces for the planned parameters that no space was given for.
+    """Return spaces for planned parameters without a given space.
 
     Numbers get the range that they span, logarithmic if they are positive, so that a longer plan can continue the
-    study; anything else is a choice of the planned values.
+    study; anything else becomes a choice of the planned values.
     """
     spaces: dict[str, Space] = {}
     for name in sorted({name for row in rows for name in row} - set(known)):
@@ -66,10 +66,10 @@ def inferred_spaces(rows: Sequence[Row], known: Mapping[str, Space]) -> dict[str
 
 
 def settled_rows(rows: Sequence[Row], spaces: Mapping[str, Space]) -> tuple[dict[str, Json], ...]:
-    """Returns the rows with every value checked against its space and in the space's own type.
+    """Return the rows with every value checked against its space and converted to the type of the space.
 
     Raises:
-        StudyError: Naming the trial, the parameter and the value that lies outside.
+        StudyError: Names the trial, the parameter and the value that lies outside.
     """
     settled = []
     for number, row in enumerate(rows):
@@ -83,18 +83,19 @@ def settled_rows(rows: Sequence[Row], spaces: Mapping[str, Space]) -> tuple[dict
 
 
 def grid_rows(spaces: Mapping[str, Space], options: Mapping[str, Json], seed: int) -> tuple[dict[str, Json], ...]:
-    """Returns every combination of a space's values, in an order that depends on `seed` only.
+    """Return every combination of the values of a space, in an order that depends on `seed` only.
 
-    The order is shuffled so that a study that stops early has seen the whole space thinly, not one corner of it.
+    The order is shuffled so that a study that stops early has covered the whole space thinly rather than one corner of
+    it.
 
     Args:
-        spaces: The search space.
-        options: `points` (at least 2): how many values of each `FloatRange` without a step are taken, both ends
-            included, evenly spaced (in the logarithm where the range is logarithmic).
-        seed: The study's seed.
+        spaces: Search space.
+        options: `points` (at least 2): number of values of each `FloatRange` without a step, both ends included, evenly
+            spaced (in the logarithm where the range is logarithmic).
+        seed: Seed of the study.
 
     Raises:
-        StudyError: If a range has no finite number of values and `points` is not given, or the grid is enormous.
+        StudyError: If a range has no finite number of values and `points` is not given, or the grid is too large.
     """
     unknown = sorted(set(options) - {"points"})
     if unknown:

@@ -1,4 +1,4 @@
-"""Secrets in text: passwords of storage URLs, which belong in no message, log, report or list of processes."""
+"""Redaction of secrets in text, such as passwords of storage URLs, from messages, logs, reports and process lists."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _QUERY = re.compile(r"([?&][\w.-]*(?:password|passwd|pwd|passphrase|secret|token
 
 
 def redacted(text: str) -> str:
-    """Returns a text with stars in the place of the secrets of URLs in it."""
+    """Return a text with stars in place of the secrets of its URLs."""
     for pattern in (_PASSWORD, _QUERY):
         text = pattern.sub(rf"\g<1>{STARS}", text)
     return text
 
 
 def secrets_in(text: str) -> list[str]:
-    """Returns the secrets of the URLs in a text."""
+    """Return the secrets of the URLs in a text."""
     return [found[2] for pattern in (_PASSWORD, _QUERY) for found in pattern.finditer(text) if found[2] != STARS]

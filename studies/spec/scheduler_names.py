@@ -7,10 +7,10 @@ from typing import Any
 from studies.errors import StudyError, nearest
 
 GRID_SAMPLERS = frozenset({"grid", "bruteforce"})
-"""Samplers that are plans: the study runs `studies.spec.plan.grid_rows` in order, which also survives interruptions."""
+"""Samplers that are plans: the study runs the rows of `studies.spec.plan.grid_rows`, which survives interruptions."""
 
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc", "nsgaii", "nsgaiii", *sorted(GRID_SAMPLERS))
-"""Every name that `studies.make_sampler` takes, besides Optuna's class names such as `TPESampler`."""
+"""Names that `studies.make_sampler` accepts, beside class names of Optuna such as `TPESampler`."""
 
 PRUNERS = (
     "none",
@@ -25,10 +25,11 @@ PRUNERS = (
     "patient",
     "threshold",
 )
-"""Every name that `studies.make_pruner` takes, besides Optuna's class names such as `MedianPruner`."""
+"""Names that `studies.make_pruner` accepts, beside class names of Optuna such as `MedianPruner`."""
 
 RACES = ("race", "sequential-test")
-"""Pruners that race: they compare single seeds at their own rungs, and can keep the values of a parameter apart."""
+"""Pruners that race: they compare single seeds at their own rungs, and can race the values of a parameter separately.
+"""
 
 _NAMES = {
     "race": "race",
@@ -48,15 +49,15 @@ _NAMES = {
 
 
 def canonical_sampler_name(name: str) -> str:
-    """Returns the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
+    """Return the short name of a sampler: `TPESampler`, `cma-es` and `TPE` become `tpe`, `cmaes` and `tpe`."""
     return name.lower().replace("-", "").replace("_", "").removesuffix("sampler")
 
 
 def check_sampler_name(name: Any) -> str:
-    """Returns `name` if it is a sampler's.
+    """Return `name` if a sampler has it.
 
     Raises:
-        StudyError: If it is unknown; names the nearest ones.
+        StudyError: If the name is unknown; names the nearest ones.
     """
     if not isinstance(name, str) or canonical_sampler_name(name) not in SAMPLERS:
         raise StudyError(f"there is no sampler {name!r}. {nearest(str(name), SAMPLERS)}")
@@ -64,20 +65,21 @@ def check_sampler_name(name: Any) -> str:
 
 
 def learns_from_results(name: str) -> bool:
-    """Whether what a sampler proposes depends on the results of earlier trials."""
+    """Return whether the proposals of a sampler depend on the results of earlier trials."""
     return canonical_sampler_name(name) not in {"random", "qmc", *GRID_SAMPLERS}
 
 
 def canonical_pruner_name(name: str) -> str | None:
-    """Returns the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are one), or None if it is unknown."""
+    """Return the short name of a pruner (`SuccessiveHalvingPruner` and `sha` are the same), None if unknown."""
     return _NAMES.get(name.lower().replace("-", "").replace("_", "").removesuffix("pruner"))
 
 
 def check_pruner_name(name: Any) -> str:
-    """Returns `name` if it is a pruner's, or was one's: a stored study that names it can be read, but not run.
+    """Return `name` if a pruner has it, or a withdrawn one had it: stored studies with that name can be read but not
+    run.
 
     Raises:
-        StudyError: If it is unknown; names the nearest ones.
+        StudyError: If the name is unknown; names the nearest ones.
     """
     if not isinstance(name, str) or canonical_pruner_name(name) is None:
         raise StudyError(f"there is no pruner {name!r}. {nearest(str(name), PRUNERS)}")

@@ -1,4 +1,4 @@
-"""What a hyperparameter may be: a range, a choice or one fixed value; read from TOML, Python or a flag."""
+"""Search spaces of hyperparameters: ranges, choices and fixed values, read from TOML, Python or flags."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 LARGEST = 2**63 - 1
-"""The largest whole number that databases keep."""
+"""Largest integer that databases can store."""
 
 Json = Any
-"""A JSON value: None, bool, int, float, str, list or dict of them."""
+"""JSON value: None, bool, int, float, str, list or dict of these."""
 
 
 class FloatRange(CheckedModel):
-    """Every real number from `low` to `high`, both included.
+    """Range of real numbers from `low` to `high`, both inclusive.
 
     Args:
-        low: The smallest value.
-        high: The largest value, above `low`.
-        log: Whether equal ratios, not equal differences, are equally likely. Needs `low > 0`. Defaults to `False`.
-        step: Only `low`, `low + step`, ... are allowed. Not together with `log`. Defaults to `None`.
+        low: Smallest value.
+        high: Largest value, above `low`.
+        log: Whether values are drawn on a logarithmic scale. Needs `low > 0`. Defaults to `False`.
+        step: Only `low`, `low + step`, ... are allowed. Excludes `log`. Defaults to `None`.
 
     Raises:
         StudyError: If the numbers contradict each other or are not finite.
@@ -53,16 +53,16 @@ class FloatRange(CheckedModel):
 
 
 class IntRange(CheckedModel):
-    """Every whole number from `low` to `high`, both included.
+    """Range of integers from `low` to `high`, both inclusive.
 
     Args:
-        low: The smallest value.
-        high: The largest value, above `low`.
-        log: Whether equal ratios are equally likely. Needs `low >= 1`. Defaults to `False`.
-        step: Only `low`, `low + step`, ... are allowed. Not together with `log`. Defaults to `None`, which is 1.
+        low: Smallest value.
+        high: Largest value, above `low`.
+        log: Whether values are drawn on a logarithmic scale. Needs `low >= 1`. Defaults to `False`.
+        step: Only `low`, `low + step`, ... are allowed. Excludes `log`. Defaults to `None`, which is 1.
 
     Raises:
-        StudyError: If the numbers contradict each other or are not whole.
+        StudyError: If the numbers contradict each other or are not integers.
     """
 
     type: Literal["int"] = "int"
@@ -81,11 +81,11 @@ class IntRange(CheckedModel):
 
 
 class Choice(CheckedModel):
-    """One out of a few values, without an order.
+    """Unordered choice of one of several values.
 
     Args:
-        values: The values, at least one, all different, each a JSON value. `1`, `1.0` and `True` count as equal,
-            because storages cannot tell them apart.
+        values: At least one value, all different, each a JSON value. `1`, `1.0` and `True` count as equal, because
+            storages cannot distinguish them.
 
     Raises:
         StudyError: If there is no value, two are equal or one is not JSON.
@@ -109,7 +109,7 @@ class Choice(CheckedModel):
 
 
 class Fixed(CheckedModel):
-    """One value that every trial gets.
+    """One value for every trial.
 
     Args:
         value: A JSON value.
@@ -131,19 +131,19 @@ class Fixed(CheckedModel):
 
 
 Space = FloatRange | IntRange | Choice | Fixed
-"""What one hyperparameter may be."""
+"""Search space of one hyperparameter."""
 
 
 def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = None) -> Space:
-    """Reads a space from what a person writes in TOML, in Python or after `--param name=`.
+    """Return the space that a value from TOML, Python or `--param name=` describes.
 
     Args:
-        value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice);
-            a mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
+        value: One of: a space (returned as it is); a number, bool or None (fixed); a list or tuple (a choice); a
+            mapping `{low, high, log, step}`, `{values}`, `{choices}` or `{value}`; or text: `"a:b"` (a range),
             `"a:b:log"`, `"a,b,c"` (a choice, each item JSON or else text), any other text (fixed).
-        log: Whether a range that does not say so itself is logarithmic. Defaults to `None`, which is no.
-        integer: `True` asks for whole numbers, `False` for real ones. Defaults to `None`: whole if both ends are
-            written as whole numbers.
+        log: Default scale of ranges that do not set it. Defaults to `None`, which is linear.
+        integer: `True` requires integers, `False` real numbers. Defaults to `None`: integers if both ends are written
+            as integers.
 
     Returns:
         The space.
@@ -168,15 +168,15 @@ def parse_space(value: Any, *, log: bool | None = None, integer: bool | None = N
 
 
 SpaceField = Annotated[Space, BeforeValidator(parse_space)]
-"""A pydantic field that takes everything `parse_space` takes."""
+"""Pydantic field that accepts everything that `parse_space` accepts."""
 
 
 def distribution(space: Space) -> BaseDistribution:
-    """Returns the Optuna distribution of a space.
+    """Return the Optuna distribution of a space.
 
-    A fixed number is a range without width, not a choice: Optuna lets ranges grow within a study, but not choices, and
-    a plan of one learning rate may get a second one. Positive planned numbers are on a log axis for the same reason
-    (`studies.spec.plan.inferred_spaces`).
+    A fixed number is a range of zero width rather than a choice: Optuna lets ranges grow within a study, but not
+    choices, and a plan of one learning rate may get a second one. Positive planned numbers are on a log scale for the
+    same reason (`studies.spec.plan.inferred_spaces`).
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -195,16 +195,16 @@ def distribution(space: Space) -> BaseDistribution:
 
 
 def encode(value: Json) -> bool | int | float | str | None:
-    """Returns a parameter value as Optuna keeps it: lists and tables, such as layer sizes, as JSON text."""
+    """Return a parameter value as Optuna stores it: lists and tables, such as layer sizes, as JSON text."""
     return json.dumps(value, sort_keys=True) if isinstance(value, list | tuple | dict) else value
 
 
 def decode_params(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Json]:
-    """Returns a trial's parameters as they were given, undoing `encode`.
+    """Return the parameters of a trial as they were given, undoing `encode`.
 
     Args:
-        params: Parameters as an Optuna trial has them.
-        spaces: The study's search space.
+        params: Parameters of an Optuna trial.
+        spaces: Search space of the study.
     """
     decoded = dict(params)
     for name, value in params.items():
@@ -216,15 +216,15 @@ def decode_params(params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dic
 
 
 def settle(space: Space, value: Json) -> Json:
-    """Checks that a planned value lies in a space and returns it with the space's own type.
+    """Check that a planned value lies in a space, and return it with the type of the space.
 
     Args:
-        space: What the hyperparameter may be.
-        value: A planned value. The ends of a range are met to one part in 10^9, because a grid's last point is often
-            computed.
+        space: Search space of the hyperparameter.
+        value: Planned value. The ends of a range are matched to one part in 10^9, because the last point of a grid is
+            often computed.
 
     Returns:
-        The value: a float in a `FloatRange`, an int in an `IntRange`, otherwise the space's own equal value.
+        The value: a float in a `FloatRange`, an int in an `IntRange`, otherwise the equal value of the space.
 
     Raises:
         StudyError: If the value lies outside.
@@ -248,7 +248,7 @@ def settle(space: Space, value: Json) -> Json:
 
 
 def check_json(value: Json) -> None:
-    """Raises `StudyError` unless `value` survives JSON unchanged (no NaN, no infinity, no object of a class)."""
+    """Raise `StudyError` unless `value` survives JSON unchanged (no NaN, no infinity, no instance of another class)."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -274,7 +274,7 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
         raise StudyError(f"step is {step} in a logarithmic range: leave one of them out.")
     if step <= 0:
         raise StudyError(f"step is {step}: it must be above 0.")
-    # Decimal, because 0.3 - 0.1 is not 2 * 0.1 in binary and Optuna would quietly move the end of the range.
+    # Decimal, because 0.3 - 0.1 is not 2 * 0.1 in binary and Optuna would silently move the end of the range.
     span, stride = Decimal(str(high)) - Decimal(str(low)), Decimal(str(step))
     if span % stride:
         reachable = Decimal(str(low)) + span // stride * stride
@@ -293,7 +293,7 @@ def _parse_text(text: str, log: bool | None, integer: bool | None) -> Space:
         try:
             items = json.loads(f"[{text}]")
         except json.JSONDecodeError:
-            # A comma inside parentheses belongs to an optimizer's arguments.
+            # A comma inside parentheses separates arguments of an optimizer.
             items = [_scalar(item.strip()) for item in re.split(r",(?![^()]*\))", text)]
         if any(item == "" for item in items):
             raise StudyError(f"{text!r} has an empty choice: write values with one comma between them.")
@@ -362,6 +362,6 @@ def _scalar(text: str) -> Json:
     except RecursionError:
         raise StudyError(f"{text[:50]!r}... is nested too deeply: give a value, or a list.") from None
     except ValueError:
-        number = _number(text)  # JSON refuses 1. and .5, people write them
+        number = _number(text)  # JSON rejects 1. and .5, which users write
         return text if number is None or not math.isfinite(number) else number
     return text if isinstance(value, float) and not math.isfinite(value) else value

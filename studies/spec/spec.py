@@ -1,4 +1,4 @@
-"""A study as data: what is searched, on what, with which budget. Made in Python, from TOML or by the command line."""
+"""Specification of a study: search space, environment, budget and execution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _as_seeds(value: Any) -> Any:
-    """A count stands for the first so many seeds: 3 for 0, 1, 2."""
+    """Convert a count to that many seeds: 3 to 0, 1, 2."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if not 1 <= value <= MOST_SEEDS:
@@ -33,12 +33,12 @@ def _as_seeds(value: Any) -> Any:
 
 
 def _as_one_spelling(value: Any) -> Any:
-    """`None` and `Mirrored: 2` are `none` and `mirrored:2`."""
+    """Normalize spelling: `None` and `Mirrored: 2` become `none` and `mirrored:2`."""
     return "".join(value.split()).lower() if isinstance(value, str) else value
 
 
 def default_name(kind: str, agents: Sequence[str], env: str) -> str:
-    """Returns the name of a study that was given none: its question, agents (classes without their file) and place."""
+    """Return the default name of a study: kind, agents (classes without their file) and environment."""
     return "-".join([kind, *(label.rpartition(":")[2] for label in agents), class_or_id(env)])
 
 
@@ -46,10 +46,10 @@ Direction = Literal["maximize", "minimize"]
 """Direction of optimization, as Optuna names it."""
 
 LARGEST_SEED = 2**32 - 1
-"""The largest seed of samplers."""
+"""Largest seed of samplers."""
 
 MOST_SEEDS, MOST_PROCESSES, MOST_PLANNED = 10_000, 1024, 100_000
-"""The most seeds of a trial, processes of a study, trials of a plan: beyond, a number was mistyped."""
+"""Limits on seeds of a trial, processes of a study and trials of a plan, which catch typing errors."""
 
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
@@ -71,77 +71,71 @@ IDENTITY_FIELDS = (
     "metric",
     "callbacks",
 )
-"""The fields that make trials comparable. A study is continued only with all of them unchanged."""
+"""Fields that make trials comparable. A study is continued only if all of them are unchanged."""
 
 
 class StudySpec(CheckedModel):
-    """What a study searches and how. It holds data only, so it travels through files, processes and storages.
+    """Specification of a study. It holds data only, so it can be sent to files, processes and storages.
 
     Args:
-        name: The study's name. A study that exists under this name is continued, with the planned trials of both.
-        storage: Where the study lives: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a
-            path ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
+        name: Name of the study. An existing study of this name is continued, with the planned trials of both.
+        storage: Storage of the study: a SQLAlchemy URL, a path ending in .db (SQLite), `journal:///file.log` or a path
+            ending in .log or .jsonl, or `memory`. Defaults to `sqlite:///finder.db`.
         agents: Labels of the agents. With more than one, `agent` is searched as a choice.
-        agent_params: Label of an agent -> hyperparameters that it sets otherwise than its class does by itself.
-            Defaults to none.
-        agent_weights: Label of an agent -> digest of the weights that it starts from, where it was given trained.
-            Defaults to none.
+        agent_params: Label of an agent -> hyperparameters that differ from the defaults of its class. Defaults to none.
+        agent_weights: Label of an agent -> digest of its initial weights, if it was given trained. Defaults to none.
         env: Gymnasium environment id, `module:Class` or `file.py:Class`.
         env_kwargs: Arguments of the environment. Defaults to none.
-        wrappers: What is put around the environment, the first one innermost: names of Gymnasium's wrappers,
-            `module:Class` or `file.py:Class`, with arguments, such as `FrameStackObservation:stack_size=4`. Defaults
-            to none.
-        max_episode_steps: Episodes are truncated after so many steps, at least 1. Defaults to `None`: the limit that
-            the environment is registered with.
-        vectorization: How copies of the environment are stepped (see `agents.EnvironmentSpec`, which knows `dummy` and
-            `subproc` as other names of `sync` and `async`). Defaults to `auto`.
-        params: What is searched: hyperparameter name to space (see `studies.spec.spaces.parse_space` for the short
-            forms).
-        fixed: What every trial sets to the same value. Defaults to none.
-        trials: An explicit plan: these parameter sets in this order, instead of a sampler's. A parameter that is not
+        wrappers: Wrappers of the environment, the first one innermost: names of Gymnasium's wrappers, `module:Class` or
+            `file.py:Class`, with arguments, such as `FrameStackObservation:stack_size=4`. Defaults to none.
+        max_episode_steps: Steps after which episodes are truncated, at least 1. Defaults to `None`: the limit that the
+            environment is registered with.
+        vectorization: Vectorization of the environment (see `agents.EnvironmentSpec`, where `dummy` and `subproc` are
+            other names of `sync` and `async`). Defaults to `auto`.
+        params: Search space: hyperparameter name to space (see `studies.spec.spaces.parse_space` for the short forms).
+        fixed: Hyperparameters with the same value in every trial. Defaults to none.
+        trials: Explicit plan: parameter sets that are run in this order, in place of a sampler. A parameter that is not
             in `params` gets a space that spans the planned values. Defaults to none.
-        callbacks: What makes the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
-        first: Parameter sets that are tried before the sampler proposes any; what one leaves out is proposed. Not with
-            a plan or a grid. Defaults to none.
-        n_trials: Trials wanted in total, at least 1, also when the study is continued. With a plan it is the plan's
-            length. Defaults to `20`.
-        seeds: Every trial trains once with each; distinct, from 0. A number is how many, up to 10,000. Defaults to
+        callbacks: Factories of the callbacks of each run, as `module:Class` or `file.py:Class`. Defaults to none.
+        first: Parameter sets that are tried before the sampler proposes any; the sampler completes partial ones.
+            Excludes a plan or a grid. Defaults to none.
+        n_trials: Total number of trials, at least 1, existing ones included. With a plan it is the length of the plan.
+            Defaults to `20`.
+        seeds: Seeds with which every trial is trained; distinct, from 0. A number is a count, up to 10,000. Defaults to
             `(0, 1, 2)`.
         env_steps: Budget of each seed of a trial in environment steps, at least 1. Give this or `episodes`.
         episodes: Budget of each seed of a trial in episodes, at least 1.
-        horizon: Environment steps of the long run that the pick is for, at least 1; learning rates are corrected for
-            that, where it is not as long as the study's own runs. Only with `env_steps`. Defaults to `None`: as long as
-            these.
-        n_reports: Intermediate values a trial reports, 1 to 1000. Defaults to `20`.
-        metric: `return` is maximised, `loss` is minimised. Defaults to `return`.
+        horizon: Environment steps of the long run that the recommendation is for, at least 1; learning rates are
+            corrected if it differs from the budget. Only with `env_steps`. Defaults to `None`: the budget.
+        n_reports: Intermediate values that a trial reports, 1 to 1000. Defaults to `20`.
+        metric: `return` is maximized, `loss` is minimized. Defaults to `return`.
         sampler: Name of a sampler (`studies.SAMPLERS`). Defaults to `tpe`.
-        sampler_kwargs: The sampler's arguments. Defaults to none.
+        sampler_kwargs: Arguments of the sampler. Defaults to none.
         pruner: Name of a pruner (`studies.PRUNERS`). Defaults to `median`.
-        pruner_kwargs: The pruner's arguments. Defaults to none.
-        confirm: How many of the best trials are run again on further seeds when the search is done, from 0. Defaults to
-            `3`.
-        confirm_seeds: How many further seeds, 1 to 10,000. Defaults to `5`.
-        executor: Where trials run: `population` (many at a time), `process` (one a process) or `inline` (one after
-            another in this process), or `ray` (one a process of a Ray cluster). Defaults to `auto`: populations where
-            every agent can be trained in one, else processes.
-        trial_cpus: CPUs that a trial asks a Ray cluster for, above 0. Defaults to `None`: one.
-        trial_memory_gb: Gigabytes that a trial asks a Ray cluster for, above 0. Defaults to `None`: it does not say.
-        n_jobs: Processes at the same time, 1 to 1024. Defaults to `None`: as many as there are cores and as pay.
-        population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`:
-            as many as fit into memory, up to 64.
-        strategy: On how many devices or processes each run learns (`agents.distributed.strategies`): `none`,
+        pruner_kwargs: Arguments of the pruner. Defaults to none.
+        confirm: Number of best trials that are run again on further seeds after the search, from 0. Defaults to `3`.
+        confirm_seeds: Number of further seeds, 1 to 10,000. Defaults to `5`.
+        executor: Execution of trials: `population` (many at a time), `process` (one per process), `inline` (one after
+            another in this process), or `ray` (one per process of a Ray cluster). Defaults to `auto`: populations if
+            every agent supports them, else processes.
+        trial_cpus: CPUs that a trial requests from a Ray cluster, above 0. Defaults to `None`: one.
+        trial_memory_gb: Gigabytes that a trial requests from a Ray cluster, above 0. Defaults to `None`: no request.
+        n_jobs: Concurrent processes, 1 to 1024. Defaults to `None`: as many as there are cores and as are efficient.
+        population: Runs (trials times seeds) that a process trains at the same time, at least 1. Defaults to `None`: as
+            many as fit into memory, up to 64.
+        strategy: Distribution of each run over devices or processes (`agents.distributed.strategies`): `none`,
             `one-device`, `mirrored`, `multi-worker-mirrored` or `parameter-server`; `mirrored:4` for four replicas.
-            Runs with a strategy have processes of their own. Defaults to `none`.
+            Runs with a strategy have their own processes. Defaults to `none`.
         seed: Seed of the sampler, from 0 to 2^32 - 1. Defaults to `0`.
-        max_failures_in_a_row: The study stops after so many failed trials without a success between. Defaults to `3`.
-        checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
-            is killed; less often where that would cost more than 2% of the time. 0 for never. Defaults to `60`.
-        hang_seconds: A run whose environment or agent does not come back for so long has failed; 0 for never. Defaults
-            to `600`.
-        kind: Which question the study answers. Defaults to `tune`.
+        max_failures_in_a_row: Consecutive failed trials after which the study stops. Defaults to `3`.
+        checkpoint_seconds: Interval between checkpoints of running trials, from which killed ones are resumed; longer
+            where checkpoints would take more than 2% of the time. 0 for none. Defaults to `60`.
+        hang_seconds: Seconds after which a run whose environment or agent does not return has failed; 0 for never.
+            Defaults to `600`.
+        kind: Question that the study answers. Defaults to `tune`.
 
     Raises:
-        StudyError: Naming every wrong field, the value given and what is allowed.
+        StudyError: Names every wrong field, the value given and what is allowed.
     """
 
     name: Text
@@ -272,17 +266,18 @@ class StudySpec(CheckedModel):
 
     @property
     def direction(self) -> Direction:
-        """Optuna's direction: returns are maximised, losses minimised."""
+        """Direction of Optuna: returns are maximized, losses minimized."""
         return "maximize" if self.metric == "return" else "minimize"
 
     @property
     def budget(self) -> int:
-        """Each seed's budget, in environment steps or in episodes, whichever was given."""
+        """Budget of each seed, in environment steps or in episodes, whichever was given."""
         return self.env_steps if self.env_steps is not None else self.episodes or 1
 
     @property
     def report_marks(self) -> tuple[int, ...]:
-        """Where a trial reports: up to `n_reports` evenly spaced points of the budget, in its unit, its end included.
+        """Points at which a trial reports: up to `n_reports`, evenly spaced, in the unit of the budget, its end
+        included.
 
         Trials that report at these marks are compared at equal points whatever their rollout lengths.
         """
@@ -290,7 +285,7 @@ class StudySpec(CheckedModel):
         return tuple(sorted(marks - {0}))
 
     def search_space(self) -> dict[str, Space]:
-        """Returns every searched parameter's space: `params`, `agent` where there are several, and the plan's own."""
+        """Return the spaces of all searched parameters: `params`, the plan, and `agent` if there are several."""
         spaces: dict[str, Space] = dict(self.params)
         if len(self.agents) > 1:
             spaces.setdefault("agent", Choice(values=self.agents))
@@ -298,18 +293,18 @@ class StudySpec(CheckedModel):
 
     @property
     def parameter_names(self) -> set[str]:
-        """The names of all searched parameters: the keys of `search_space`."""
+        """Names of all searched parameters: the keys of `search_space`."""
         several = ["agent"] if len(self.agents) > 1 else []
         return {*self.params, *several, *(name for row in self.trials for name in row)}
 
     def plan(self) -> tuple[dict[str, Json], ...]:
-        """Returns the parameter sets to run in order: the explicit ones or a grid's; empty for any other sampler."""
+        """Return the parameter sets to run in order: the explicit plan or a grid; empty for any other sampler."""
         if self.trials or canonical_sampler_name(self.sampler) not in GRID_SAMPLERS:
             return self.trials
         return grid_rows(self.search_space(), self.sampler_kwargs, self.seed)[: self.n_trials]
 
     def with_trials(self, trials: Sequence[Mapping[str, Json]]) -> StudySpec:
-        """Returns the same study with another explicit plan.
+        """Return the spec with another explicit plan.
 
         Raises:
             StudyError: If a row does not fit.
@@ -317,12 +312,12 @@ class StudySpec(CheckedModel):
         return StudySpec.from_json_dict({**self.to_json_dict(), "trials": tuple(trials), "n_trials": len(trials)})
 
     def to_json_dict(self) -> dict[str, Json]:
-        """Returns the spec as JSON values; `from_json_dict` gives an equal spec back."""
+        """Return the spec as JSON values; `from_json_dict` restores an equal spec."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_json_dict(cls, data: Mapping[str, Json]) -> StudySpec:
-        """Reads what `to_json_dict` returned.
+        """Return the spec that `to_json_dict` serialized.
 
         Raises:
             StudyError: If a key is unknown, missing or wrong.
@@ -331,10 +326,10 @@ class StudySpec(CheckedModel):
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> StudySpec:
-        """Reads a spec from a TOML file, with tables `[params]`, `[fixed]`, `[env_kwargs]`, `[[trials]]` and so on.
+        """Read a spec from a TOML file, with tables `[params]`, `[fixed]`, `[env_kwargs]`, `[[trials]]` and so on.
 
         Raises:
             StudyError: If the file cannot be read or a key is unknown or mistyped; names the file, the key, its line
-                and, for an unknown key, the nearest one.
+                and the nearest valid key.
         """
         return read_model(path, cls)

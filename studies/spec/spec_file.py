@@ -1,4 +1,4 @@
-"""Reading a study from TOML, with errors that name the line."""
+"""Reader of TOML files whose errors name the line."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
 
 @dataclass(frozen=True, slots=True)
 class StudyFile:
-    """A study's TOML file, read but not understood yet.
+    """TOML file of a study, parsed but not validated.
 
     Attributes:
-        path: Where it is.
-        data: What is in it.
-        lines: Dotted key -> the line where it is written.
+        path: Path of the file.
+        data: Contents.
+        lines: Dotted key -> line where it is written.
     """
 
     path: Path
@@ -42,21 +42,21 @@ class StudyFile:
     lines: Mapping[str, int]
 
     def error(self, mistakes: Iterable[Mistake]) -> StudyError:
-        """Returns the error that tells all mistakes in the order of their lines, a line each."""
+        """Return one error with all mistakes in the order of their lines, one per line."""
         found = sorted((self._line(location), sentence) for location, sentence in mistakes)
         return StudyError(
             "\n".join(f"{self.path}{f', line {line}' if line else ''}: {sentence}" for line, sentence in found)
         )
 
     def _line(self, location: Location) -> int:
-        """The line of the longest beginning of a location that is written in the file, 0 if there is none."""
+        """Return the line of the longest prefix of a location that is written in the file, 0 if there is none."""
         parts = [str(part) for part in location]
         keys = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
         return next((self.lines[key] for key in keys if key in self.lines), 0)
 
 
 def read_file(path: str | PathLike[str]) -> StudyFile:
-    """Reads a TOML file.
+    """Read a TOML file.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
@@ -96,8 +96,8 @@ def read_model(path: str | PathLike[str], model: type[_Model]) -> _Model:
         model: Class to build, such as `StudySpec`.
 
     Raises:
-        StudyError: If the file cannot be read, is not TOML, or has unknown or mistyped keys; names the file and for
-            each mistake its key, its line and, for an unknown key, the nearest one.
+        StudyError: If the file cannot be read, is not TOML, or has unknown or mistyped keys; names the file and, for
+            each mistake, the key, its line and the nearest valid key.
     """
     file = read_file(path)
     built, found = model_of(file, model)
@@ -107,10 +107,10 @@ def read_model(path: str | PathLike[str], model: type[_Model]) -> _Model:
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Returns the line, from 1, where each dotted key of a TOML text is written.
+    """Return the line, from 1, where each dotted key of a TOML text is written.
 
-    `tomllib` throws line numbers away. This reads only headers and the beginnings of `key =` lines, which is all that
-    an error message needs; text inside multi-line strings is skipped.
+    `tomllib` discards line numbers. Only headers and the beginnings of `key =` lines are parsed, which is all that an
+    error message needs; text inside multi-line strings is skipped.
     """
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What a study searches, as its storage keeps it: with a version, so that one that cannot be read is known as such."""
+"""Serialization of specs in study attributes, with a version that detects unreadable ones."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from studies.spec.spaces import Json
 from studies.spec.spec import StudySpec
 
 SPEC_ATTR = "finder_spec"
-"""Study attribute: the spec as JSON. A study without it was not made by this package."""
+"""Study attribute: the spec as JSON. Studies of other programs do not have it."""
 
 VERSION_ATTR = "finder_spec_version"
-"""Study attribute: the version of the spec; studies of before have none, and are of version 1."""
+"""Study attribute: version of the spec. Studies of early versions have none, which means version 1."""
 
 SPEC_VERSION = 1
-"""Version of specs as this version writes them. Raised when a field is added or removed, or means something else."""
+"""Current version of specs. It is incremented when a field is added, removed or changes its meaning."""
 
 
 def stored_attributes(spec: StudySpec, label: str) -> dict[str, Json]:
-    """Returns the study attributes that keep a spec.
+    """Return the study attributes that store a spec.
 
     Args:
         spec: The spec.
-        label: The label of its storage, which has no password: everyone who sees the dashboard sees attributes.
+        label: Label of its storage, without a password: the dashboard shows attributes to everyone.
     """
     return {VERSION_ATTR: SPEC_VERSION, SPEC_ATTR: {**spec.to_json_dict(), "storage": label}}
 
 
 def is_ours(attributes: Mapping[str, Any]) -> bool:
-    """Returns whether a study with these attributes was made by this package."""
+    """Return whether a study with these attributes was created by Finder."""
     return SPEC_ATTR in attributes
 
 
 def read_spec(attributes: Mapping[str, Any], name: str) -> StudySpec:
-    """Returns what a study searches.
+    """Return the spec that study attributes hold.
 
     Args:
-        attributes: The study's attributes.
-        name: The study's name, for errors.
+        attributes: Attributes of the study.
+        name: Name of the study, for errors.
 
     Raises:
-        StudyError: A later version wrote it, or it is damaged.
+        StudyError: If a later version wrote the spec, or it is damaged.
     """
     version, stored = attributes.get(VERSION_ATTR, 1), attributes[SPEC_ATTR]
     if not isinstance(version, int) or version > SPEC_VERSION:

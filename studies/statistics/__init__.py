@@ -1,4 +1,4 @@
-"""Statistics of returns: pure functions over numbers.
+"""Statistics of returns, as pure functions over numbers.
 
-No function here knows a study, a storage or a trial.
+No function here takes a study, a storage or a trial.
 """

@@ -1,7 +1,7 @@
-"""How the best learning rate moves as runs get longer. Measured on finished runs (`benchmarks/pick.md`).
+"""Drift of the best learning rate with the length of a run, measured on finished runs (`benchmarks/pick.md`).
 
-A high rate learns fast at first and is overtaken later, so a short run favours rates that are too high. That was
-measured on four optimizers (`MEASURED`), each of which moves about as much; for all others less is known.
+A high rate learns fast at first and is overtaken later, so a short run favours rates that are too high. The drift was
+measured on four optimizers (`MEASURED`), with similar results; it is less certain for all others.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import re
 from collections.abc import Mapping
 
 DRIFT = -0.75
-"""Decades that the best rate moves for each decade of environment steps more."""
+"""Decades by which the best rate moves per decade of additional environment steps."""
 
 DRIFT_ERROR = 0.5
-"""Standard deviation of `DRIFT` over tasks and optimizers, from smoothed curves of the tables on which it was found.
+"""Standard deviation of `DRIFT` over tasks and optimizers, from smoothed curves of the benchmark tables.
 
-Without smoothing it is larger, because best rates jump; intervals that are made with this one hold.
+It is larger without smoothing, because best rates jump; intervals made with this value have the right coverage.
 """
 
 UNMEASURED_ERROR = 1.0
-"""The same for an optimizer that was not measured: its best rate may not move at all, or twice as much."""
+"""Standard deviation for optimizers that were not measured: the best rate may not move, or move twice as much."""
 
 MEASURED = ("adam", "rmsprop", "lion", "sgd with momentum")
-"""Optimizers on which `DRIFT` was measured, two tables of plain SGD, where it was smaller, not among them."""
+"""Optimizers on which `DRIFT` was measured. Plain SGD (two tables, smaller drift) is not among them."""
 
 
 def measured(optimizer: str, arguments: Mapping[str, object] | None = None) -> bool:
-    """Returns whether the drift was measured on an optimizer.
+    """Return whether the drift was measured on an optimizer.
 
     Args:
-        optimizer: A Keras name such as `adam`, in any case, or with its arguments: `sgd(momentum=0.9)`.
-        arguments: Its arguments where they are not in the name.
+        optimizer: A Keras name such as `adam`, in any case, with or without arguments: `sgd(momentum=0.9)`.
+        arguments: Arguments of the optimizer that are not part of its name.
     """
     name, _, rest = optimizer.lower().partition("(")
     if name.strip() != "sgd":
@@ -45,11 +45,11 @@ def measured(optimizer: str, arguments: Mapping[str, object] | None = None) -> b
 
 
 def drift(share: float, *, known: bool = True) -> tuple[float, float]:
-    """Returns by how many decades the best rate still moves, and the standard deviation of that.
+    """Return the expected drift of the best rate in decades, and its standard deviation.
 
     Args:
-        share: How much of the run has been seen, above 0; more than 1 where the run that follows is the shorter one.
-        known: Whether it was measured on the optimizer (`measured`). Defaults to `True`.
+        share: Observed part of the run, above 0; above 1 if the run to predict is shorter than the observed one.
+        known: Whether the drift was measured on the optimizer (`measured`). Defaults to `True`.
     """
     distance = -math.log10(share)
     return DRIFT * distance, (DRIFT_ERROR if known else UNMEASURED_ERROR) * abs(distance)

@@ -1,9 +1,11 @@
-"""What a few seeds say: interquartile means, intervals that hold at three to ten seeds, and who may be the best.
+"""Estimates from a few seeds: interquartile means, intervals valid for three to ten seeds, and comparisons with the
+best.
 
-Three seeds of one candidate say next to nothing about its spread: three runs that all reached the greatest return have
-a spread of 0, and an interval of no width. The candidates of one study say more together. So the variance of each is
-moderated, as Smyth (2004, "Linear models and empirical Bayes methods") does it for a few arrays of many genes: it is
-drawn towards that of the others which do about as well, which counts for up to `PRIOR_DF` further degrees of freedom.
+Three seeds of one candidate carry little information about its spread: three runs that all reached the greatest return
+have a spread of 0 and an interval without width. The candidates of one study carry more together. The variance of each
+candidate is therefore moderated, as in Smyth (2004, "Linear models and empirical Bayes methods") for a few arrays of
+many genes: it is shrunk towards the variance of candidates with similar values, which count for up to `PRIOR_DF`
+degrees of freedom.
 """
 
 from __future__ import annotations
@@ -22,38 +24,39 @@ from studies.statistics.values import iqm, usual_range
 Array = np.ndarray[Any, Any]
 
 PRIOR_DF = 4.0
-"""Degrees of freedom that the variance of comparable candidates counts for."""
+"""Degrees of freedom contributed by candidates with similar values."""
 
 _INEFFICIENCY = 1.09
-"""Standard error of the interquartile mean over that of the mean, where both are of normal values."""
+"""Standard error of the interquartile mean relative to that of the mean, for normal values."""
 
 _DRAWS = 4_000
 
 _NEAR = 0.1
-"""Share of the range of all candidates within which two do about as well."""
+"""Share of the range of all candidates within which two values are similar."""
 
 _MANY = 5
-"""Candidates from which on the tenth with the largest variances does not count for the others."""
+"""Candidates from which on the tenth with the largest variances is left out of the prior."""
 
 _FAR = 12.0
-"""Standard errors beyond which a candidate is not compared any more."""
+"""Standard errors beyond which a candidate is not compared."""
 
 _SIMULATED = 200
-"""Candidates near the best up to which critical values are simulated; for more, a bound that tells fewer apart."""
+"""Candidates near the best up to which critical values are simulated; beyond, a conservative bound is used."""
 
 _COMPARED = 1_000
-"""Candidates up to which each is compared with each; for more, on a grid."""
+"""Candidates up to which every pair is compared; beyond, a grid is used."""
 
 _CELLS = 64
-"""Cells of that grid within which two do about as well."""
+"""Grid cells per width of similarity."""
 
 
 def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
-    """How often a run of the one is better than a run of the other: pairs won, ties half; see Agarwal et al. 2021.
+    """Return the probability that a run of one candidate beats a run of another, ties counted half (Agarwal et al.
+    2021).
 
     Args:
-        values: Values of the one's seeds, higher is better.
-        others: Values of the other's.
+        values: Values of the seeds of one candidate, higher is better.
+        others: Values of the seeds of the other.
     """
     difference = np.subtract.outer(np.asarray(values, np.float64), np.asarray(others, np.float64))
     return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
@@ -61,13 +64,13 @@ def probability_of_improvement(values: Sequence[float], others: Sequence[float])
 
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """What is known of several candidates, each by position. Higher is better.
+    """Estimates of several candidates, by position. Higher is better.
 
     Attributes:
         centers: [C] interquartile means over seeds.
-        errors: [C] their standard errors.
+        errors: [C] standard errors of the centers.
         df: [C] degrees of freedom of the errors.
-        counts: [C] seeds.
+        counts: [C] numbers of seeds.
     """
 
     centers: Array
@@ -76,30 +79,32 @@ class Estimates:
     counts: Array
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """[C] lower and upper ends between which the expected interquartile mean lies with this probability."""
+        """Return [C] lower and upper ends of the intervals of the expected interquartile means at this confidence."""
         reach = stats.t.ppf(0.5 + level / 2, self.df) * self.errors
         return self.centers - reach, self.centers + reach
 
     @cached_property
     def _noise(self) -> Array:
-        """[D, C] by how much the centers may be wrong; the same every time. Fewer of many candidates, to stay fast."""
+        """[D, C] draws of the errors of the centers, always the same. Fewer draws for many candidates, for speed."""
         size = (max(_DRAWS // 4, min(_DRAWS, _DRAWS * 15 // len(self.centers))), len(self.centers))
         return np.asarray(self.errors * stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0)))
 
     def probability_best(self) -> Array:
-        """[C] how probable it is that a candidate's expected value is the highest; those that are equal share it."""
+        """Return [C] probabilities that a candidate has the highest expected value; equal candidates share a
+        probability.
+        """
         drawn = self.centers + self._noise
         highest = drawn == drawn.max(axis=1, keepdims=True)
         return np.asarray((highest / highest.sum(axis=1, keepdims=True)).mean(axis=0))
 
     def may_be_best(self, level: float = 0.95) -> Array:
-        """[C] bool: the candidates that cannot be told from the best.
+        """Return [C] bool: candidates that cannot be distinguished from the best.
 
-        These are the multiple comparisons with the best of Hsu (1981), with critical values from simulation: however
-        many candidates there are, one of several equals is alone among them with at most probability 1 - `level`.
+        These are the multiple comparisons with the best of Hsu (1981), with simulated critical values: for any number
+        of candidates, the probability that one of several equals is singled out is at most 1 - `level`.
         """
         reach = _FAR * self.errors
-        near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # the others need no simulation
+        near = np.flatnonzero(self.centers + reach >= np.max(self.centers - reach))  # others need no simulation
         if len(near) > _SIMULATED:
             return self._may_be_best_of_many(near, level)
         noise = self._noise[:, near]  # [D, N]
@@ -117,7 +122,7 @@ class Estimates:
         return kept
 
     def _may_be_best_of_many(self, near: Array, level: float) -> Array:
-        """The same with Bonferroni's bound in the place of a simulation, whose cost grows with the square of them."""
+        """Return the same with a Bonferroni bound in place of the simulation, whose cost grows quadratically."""
         kept = np.zeros(len(self.centers), bool)
         centers, errors = self.centers[near], self.errors[near]
         critical = stats.t.ppf(1 - (1 - level) / 2 / (len(near) - 1), self.df[near].min())
@@ -128,14 +133,14 @@ class Estimates:
         return kept
 
     def seeds_to_settle(self, level: float = 0.95) -> int | None:
-        """Seeds of each candidate that would tell the best one from all others which are now level with it.
+        """Return the number of seeds per candidate that would distinguish the best one from all that are level with it.
 
         Args:
             level: See `may_be_best`.
 
         Returns:
-            The whole number of seeds, counting those that are there, if means and spreads stay as they are; None where
-            two are exactly equal.
+            The number of seeds, existing ones included, assuming that means and spreads stay as they are; None if two
+            candidates are exactly equal.
         """
         first = int(np.argmax(self.centers))
         rivals = np.flatnonzero(self.may_be_best(level))
@@ -147,16 +152,16 @@ class Estimates:
             pair = [first, rival]
             of_one_seed = math.sqrt(np.sum(self.errors[pair] ** 2 * self.counts[pair]))
             critical = stats.t.ppf(1 - (1 - level) / 2 / max(1, len(rivals) - 1), self.df[pair].min())
-            fewest = int(self.counts[pair].min()) + 1  # those that are there do not settle it
+            fewest = int(self.counts[pair].min()) + 1  # the existing seeds do not settle it
             needed = max(needed, fewest, math.ceil((critical * of_one_seed / gap) ** 2))
         return needed
 
 
 def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
-    """What the values of each candidate's seeds say, with moderated variances.
+    """Return estimates of candidates from the values of their seeds, with moderated variances.
 
     Args:
-        seed_values: Values of each candidate's seeds, at least one each, finite, higher is better.
+        seed_values: Values of the seeds of each candidate, at least one each, finite, higher is better.
     """
     arrays = [np.asarray(values, np.float64) for values in seed_values]
     counts = np.array([len(values) for values in arrays], np.float64)
@@ -169,17 +174,17 @@ def estimate(seed_values: Sequence[Sequence[float]]) -> Estimates:
 
 
 def _moderated(centers: Array, variances: Array, df: Array) -> tuple[Array, Array]:
-    """[C] the variance of each candidate, moderated by the others, and its degrees of freedom.
+    """Return [C] moderated variances and their degrees of freedom.
 
-    Others count the more the nearer they are, together for at most `PRIOR_DF` degrees of freedom. Where they count for
-    less than one, because nobody does about as well, the mean variance of all others makes up for it, but only to make
-    a variance larger: three seeds that are exactly equal are no proof that there is no spread, and that others far away
-    have none says nothing.
+    Other candidates are weighted by similarity and contribute at most `PRIOR_DF` degrees of freedom together. Where
+    they contribute less than one, because no other candidate has a similar value, the mean variance of all others fills
+    the gap, but only to increase a variance: three exactly equal seeds do not prove a spread of zero, and a zero spread
+    of dissimilar candidates is no evidence.
     """
     spread, nothing = usual_range(centers), float(np.finfo(np.float64).tiny)
     usual = variances <= (np.quantile(variances, 0.9, method="lower") if len(variances) >= _MANY else np.inf)
     known = float(df[usual].sum())
-    # One seed each: nothing is known but how far apart they are.
+    # With one seed each, the distances between candidates are the only information.
     everywhere = float(df[usual] @ variances[usual]) / known if known else (spread / 4) ** 2
     width = max(_NEAR * spread, math.sqrt(everywhere / (1 + known / len(df))), nothing)
     if len(centers) > _COMPARED:
@@ -199,9 +204,9 @@ def _moderated(centers: Array, variances: Array, df: Array) -> tuple[Array, Arra
 
 
 def _near_others(centers: Array, width: float, amounts: Array) -> Array:
-    """[C] the sum of the amounts of all others, each by how near it is, to about 1e-4: on a grid that is smoothed."""
+    """Return [C] sums of the amounts of all others, weighted by similarity, to about 1e-4, on a smoothed grid."""
     order = np.argsort(centers)
-    parts = np.flatnonzero(np.diff(centers[order]) > _FAR * width) + 1  # beyond which nobody is near
+    parts = np.flatnonzero(np.diff(centers[order]) > _FAR * width) + 1  # gaps beyond which no candidate is similar
     sums = np.empty(len(centers))
     for own in np.split(order, parts):
         position = (centers[own] - centers[own[0]]) / width * _CELLS

@@ -1,14 +1,14 @@
-"""Racing: who of several candidates stays at a rung, by what a few seeds of each say so far. Pure.
+"""Racing: selection of the candidates that continue after a rung, from a few seeds of each. Pure functions.
 
-At every rung the worst leave, so that those which are there dwindle in step with what is left of the runs: after 30% of
-them the best 70% go on. That is the linear schedule of successive rejects (Audibert, Bubeck and Munos 2010, "Best arm
-identification in multi-armed bandits"). It asks no test whether somebody is told from the best: who is clearly behind
-early may lead at the end, so that a test is sure of the wrong thing (`studies.statistics.sequential_test` has one, and
-`benchmarks/pick.md` what it costs).
+The worst candidates are removed at every rung, in proportion to the elapsed share of the runs: after 30% of a run, the
+best 70% continue. This is the linear schedule of successive rejects (Audibert, Bubeck and Munos 2010, "Best arm
+identification in multi-armed bandits"). No significance test is involved: candidates that are clearly behind early may
+lead at the end, so a test would be certain of the wrong thing (`studies.statistics.sequential_test` provides one, and
+`benchmarks/pick.md` shows its cost).
 
-What sets this race apart is by what it ranks. Learning rates are compared along their curve: neighbours say something
-about each other, which takes out noise, and the curve is read where it will be at the end of the runs and not where it
-is now, since a short horizon favours rates that are too high (`studies.statistics.drift`).
+The ranking is what distinguishes this race. Learning rates are compared along their curve: neighbouring rates share
+information, which reduces noise, and the curve is evaluated at its expected position at the end of the runs, since a
+short horizon favours rates that are too high (`studies.statistics.drift`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from studies.statistics.rate_curve import blended, smoothing
 from studies.statistics.values import iqm
 
 LEAST = 3
-"""Candidates that always stay: so many are confirmed by default."""
+"""Candidates that always continue, the number that is confirmed by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Racer:
-    """A candidate of a race.
+    """Candidate of a race.
 
     Attributes:
-        values: What each of its seeds is worth at the rung, higher is better; empty if it is out of the race already.
-        group: Those of one group differ in nothing but their learning rate.
-        position: Decimal logarithm of its learning rate; NaN where it has none.
+        values: Values of its seeds at the rung, higher is better; empty if it was removed before.
+        group: Candidates of one group differ in their learning rate only.
+        position: Decimal logarithm of its learning rate; NaN if it has none.
     """
 
     values: tuple[float, ...]
@@ -44,14 +44,14 @@ class Racer:
 
 
 def staying(racers: Sequence[Racer], share: float) -> list[int]:
-    """Returns the positions of the racers that stay: the best part of all, as large as what is left of the runs.
+    """Return the positions of the candidates that continue.
 
     Args:
-        racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
-        share: How much of their runs has been seen, above 0 and at most 1.
+        racers: All candidates, removed ones included. Seeds that are not finite count as the worst value.
+        share: Elapsed share of the runs, above 0 and at most 1.
 
     Returns:
-        Ascending positions. Those that are equal to the last one that stays, stay too; `LEAST` always do.
+        Ascending positions. Candidates equal to the last one that continues, continue too, and at least `LEAST`.
     """
     worth = scores(racers, share)
     ordered = sorted(worth.values(), reverse=True)
@@ -60,10 +60,10 @@ def staying(racers: Sequence[Racer], share: float) -> list[int]:
 
 
 def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
-    """Returns what each racer that is in the race will be worth, by its seeds and by the curve of its group.
+    """Return the expected final score of each candidate in the race, from its seeds and the curve of its group.
 
     Args:
-        racers: All of them. One that is out was worse: it counts as the worst of those that are there.
+        racers: All candidates. A removed one counts as the worst of the present ones.
         share: See `staying`.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
@@ -76,13 +76,13 @@ def scores(racers: Sequence[Racer], share: float) -> dict[int, float]:
     found: dict[int, float] = {}
     for members in groups.values():
         found |= _along_curve(racers, members, {i: centers.get(i, worst) for i in members}, share)
-    return {i: float(f"{found[i]:.12g}") for i in present}  # those that are equal shall be
+    return {i: float(f"{found[i]:.12g}") for i in present}  # so that equal scores compare equal
 
 
 def _along_curve(
     racers: Sequence[Racer], members: Sequence[int], values: Mapping[int, float], share: float
 ) -> dict[int, float]:
-    """The values of one group, drawn towards those of neighbouring rates, where the curve will be."""
+    """Return the values of one group, shrunk towards neighbouring rates, at the expected position of the curve."""
     if len(members) == 1:
         return dict(values)
     ordered = sorted(members, key=lambda i: racers[i].position)
@@ -97,7 +97,7 @@ def _along_curve(
 
 
 def finite(values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Returns the same with the worst number that there is in place of what is none."""
+    """Return the values with the worst finite number in place of those that are not finite."""
     known = [value for own in values for value in own if math.isfinite(value)]
     worst = min(known, default=0.0)
     return [[value if math.isfinite(value) else worst for value in own] for own in values]

@@ -1,13 +1,13 @@
-"""The curve of values over learning rates: smoothed, and where its peak lies. Pure functions over numbers.
+"""Smoothed curve of values over learning rates, and the position of its peak. Pure functions over numbers.
 
-Neighbouring rates do about as well, so they say something about each other. What a rate is worth is therefore read from
-all rates nearby, the more the nearer they are, and from its own seeds beside them. Where the curve is highest is
-uncertain because values are: it is found for many curves that the seeds might as well have given. Replayed over tables
-of finished runs, 95% of these peaks hold the best rate about as often (`benchmarks/pick.md`).
+Neighbouring rates have similar values. The value of a rate is therefore estimated from all rates nearby, weighted by
+distance, and from its own seeds. The position of the peak is uncertain because values are: it is computed for many
+curves drawn from the estimates. Replayed over tables of finished runs, the 95% intervals of these peaks contain the
+best rate about that often (`benchmarks/pick.md`).
 
-A curve that is smoothed over `BANDWIDTH` does not place its peak more precisely than that. Where rates that were tried
-lie close together, their order is noise, and the best rate may as well be one beside them that was not tried. So the
-interval reaches that far on both sides, unless a rate that is clearly worse lies nearer.
+A curve smoothed over `BANDWIDTH` cannot place its peak more precisely than that. Where tried rates lie close together,
+their order is noise, and the best rate may be an untried one beside them. The interval therefore extends by the
+bandwidth on both sides, unless a clearly worse rate lies nearer.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from studies.statistics.intervals import Estimates
 Array = np.ndarray[Any, Any]
 
 BANDWIDTH = 0.3
-"""Decades within which rates say something about each other: half a decade away it is a quarter as much."""
+"""Standard deviation of the smoothing kernel in decades: half a decade away, the weight is a quarter."""
 
 CURVE_SEEDS = 2.0
-"""Seeds of its own that the curve at a rate counts for."""
+"""Number of seeds that the curve counts for, beside the seeds of a rate."""
 
 _DRAWS = 2_000
 
 _RARE = 0.025
-"""Share of the curves in which a rate may be as good as the best one and still be called clearly worse."""
+"""Share of the drawn curves in which a rate may match the best one and still be called clearly worse."""
 
 
 class Peak(NamedTuple):
-    """Decimal logarithms of the rates between which the curve is highest.
+    """Position of the peak of a curve, in decimal logarithms of the rate.
 
     Attributes:
-        middle: The median.
-        low: The lower end of 95%.
-        high: The upper end.
+        middle: Median.
+        low: Lower end of the 95% interval.
+        high: Upper end of the 95% interval.
     """
 
     middle: float
@@ -49,14 +49,14 @@ class Peak(NamedTuple):
 
 
 def log10_rate(rate: object) -> float:
-    """Returns the decimal logarithm of a learning rate, NaN for what is none."""
+    """Return the decimal logarithm of a learning rate, NaN for any other value."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not rate > 0:
         return math.nan
     return math.log10(rate)
 
 
 def smoothing(positions: Sequence[float]) -> Array:
-    """Returns [C, C] how much each rate says of each, rows sum to 1.
+    """Return [C, C] smoothing weights of the rates; rows sum to 1.
 
     Args:
         positions: [C] decimal logarithms of the rates.
@@ -67,25 +67,25 @@ def smoothing(positions: Sequence[float]) -> Array:
 
 
 def blended(own: Any, curve: Any, n_seeds: Any) -> Any:
-    """Returns what a rate is worth by its own seeds and by the curve, which counts for `CURVE_SEEDS` of them.
+    """Return the values of rates from their own seeds and from the curve, which counts for `CURVE_SEEDS` seeds.
 
-    With few seeds the neighbours say more than they do; with many, a narrow peak is not smoothed away.
+    With few seeds, neighbours dominate; with many, a narrow peak is not smoothed away.
 
     Args:
         own: [...] mean over the seeds of each rate.
-        curve: [...] what the curve says there.
-        n_seeds: [...] seeds of each.
+        curve: [...] value of the curve at each rate.
+        n_seeds: [...] seeds of each rate.
     """
     return (n_seeds * own + CURVE_SEEDS * curve) / (n_seeds + CURVE_SEEDS)
 
 
 def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple[float, float]] = ()) -> Peak:
-    """Returns where the curve is highest.
+    """Return the position of the peak of the curve.
 
     Args:
-        estimates: What is known of C rates.
-        positions: [C] their decimal logarithms, all different.
-        fixed: Position and value of further rates that are part of the curve, but cannot be its peak.
+        estimates: Estimates of C rates.
+        positions: [C] decimal logarithms of the rates, all different.
+        fixed: Position and value of further rates that are part of the curve but cannot be its peak.
     """
     at = np.array([*positions, *(position for position, _ in fixed)])
     if len(at) == 1:
@@ -104,12 +104,12 @@ def peak(estimates: Estimates, positions: Sequence[float], fixed: Sequence[tuple
 
 
 def _cells(at: Array, n: int) -> tuple[Array, Array]:
-    """[C] the lower and upper ends of the parts of the axis for which each rate stands: halfway to its neighbours.
+    """Return [C] lower and upper ends of the cells of the rates: each reaches halfway to its neighbours.
 
     Args:
         at: [C] positions.
-        n: How many of these can be the peak, the first ones. Beyond the last rate such a one stands for as much as on
-            its other side, and at least for the bandwidth.
+        n: Number of positions, the first ones, that can be the peak. The cell of an outermost one reaches as far
+            outwards as inwards, and at least by the bandwidth.
     """
     order = np.argsort(at)
     between = (at[order][:-1] + at[order][1:]) / 2
@@ -125,13 +125,14 @@ def _cells(at: Array, n: int) -> tuple[Array, Array]:
 
 
 def _reach(smooth: Array, at: Array, lows: Array, highs: Array) -> tuple[float, float]:
-    """How far the interval reaches at least: the bandwidth around the best rate, or to one that is clearly worse.
+    """Return the minimum extent of the interval: the bandwidth around the best rate, or less up to a clearly worse
+    rate.
 
     Args:
-        smooth: [D, n] the curves at the rates that can be the peak.
-        at: [C] positions of these, then of those that cannot be the peak.
-        lows: [C] lower ends of the rates' cells.
-        highs: [C] their upper ends.
+        smooth: [D, n] curves at the rates that can be the peak.
+        at: [C] positions of these rates, then of those that cannot be the peak.
+        lows: [C] lower ends of the cells.
+        highs: [C] upper ends of the cells.
     """
     best = int(np.argmax(smooth.mean(axis=0)))
     worse = np.ones(len(at), bool)

@@ -1,8 +1,8 @@
-"""A race by a test: who is told from the best one leaves, whatever room there is. Pure.
+"""Race by significance test: candidates that are distinguishable from the best one are removed. Pure functions.
 
-A candidate leaves only when its seeds tell it from the best with a confidence that holds for all comparisons of a rung
-together, however many candidates there are (`Estimates.may_be_best`). So nobody leaves by bad luck. But runs that are
-clearly behind early may lead at the end, which no test of what is there can know.
+A candidate is removed only at a confidence that holds for all comparisons of a rung together (`Estimates.may_be_best`),
+so none is removed by bad luck. But runs that are clearly behind early may lead at the end, which no test of present
+values can know.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from studies.statistics.intervals import estimate
 from studies.statistics.racing import Racer, finite
 
 LEVEL = 0.99
-"""Confidence with which a candidate must be told from the best one before it leaves."""
+"""Confidence at which a candidate must be distinguishable from the best one to be removed."""
 
 
 def undecided(racers: Sequence[Racer], share: float, *, level: float = LEVEL) -> list[int]:
-    """Returns the positions of the racers that stay: those which may be the best, or may become it.
+    """Return the positions of the candidates that may be the best, or may become it.
 
-    A rate may become the best if one above it may be the best now, and is no farther than the best rate still moves
-    (with two standard deviations of that), or is the next one.
+    A rate may become the best if a higher rate may be the best now, and the distance between them is within the
+    expected drift (plus two standard deviations), or if it is the next lower one.
 
     Args:
-        racers: All of them, also those that are out already. Seeds that are not finite count as the worst there is.
-        share: How much of their runs has been seen, above 0 and at most 1.
-        level: See `LEVEL`. With one seed each nothing is known of the spread but how far apart they are.
+        racers: All candidates, removed ones included. Seeds that are not finite count as the worst value.
+        share: Elapsed share of the runs, above 0 and at most 1.
+        level: See `LEVEL`. With one seed each, distances between candidates are the only information about the spread.
     """
     present = [i for i, racer in enumerate(racers) if racer.values]
     if len(present) < 2:

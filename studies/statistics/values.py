@@ -1,4 +1,4 @@
-"""What a run is worth, from its episodes, and what several seeds are worth together. Pure functions over numbers."""
+"""Value of a run from its episodes, and of several seeds together. Pure functions over numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from studies.errors import StudyError
 
 
 def iqm(values: ArrayLike, axis: int = -1) -> Any:
-    """The interquartile mean: without the lowest and the highest quarter (Agarwal et al. 2021, arXiv 2108.13264).
+    """Return the interquartile mean: the mean without the lowest and the highest quarter (Agarwal et al. 2021, arXiv
+    2108.13264).
 
-    Of fewer than four values it is the mean; NaN if one of them is NaN.
+    For fewer than four values it is the mean; NaN if any value is NaN.
 
     Args:
         values: [..., n], n >= 1.
-        axis: Along which it is taken. Defaults to the last.
+        axis: Axis of the values. Defaults to the last.
     """
     ordered = np.sort(np.asarray(values, np.float64), axis=axis)
     n = ordered.shape[axis]
@@ -28,13 +29,13 @@ def iqm(values: ArrayLike, axis: int = -1) -> Any:
 
 
 def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
-    """The interquartile mean over ever more values drawn from these: the mean of the middle half of their distribution.
+    """Return the interquartile mean of the population: the mean of the middle half of the empirical distribution.
 
-    Other than `iqm` it counts the values at the quartiles in part, and is right for fewer than four of them too.
+    Unlike `iqm`, it weights the values at the quartiles, and is correct for fewer than four values too.
 
     Args:
         values: [..., n], n >= 1.
-        axis: Along which it is taken. Defaults to the last.
+        axis: Axis of the values. Defaults to the last.
     """
     ordered = np.moveaxis(np.sort(np.asarray(values, np.float64), axis=axis), axis, -1)
     edges = np.arange(ordered.shape[-1] + 1) / ordered.shape[-1]
@@ -43,9 +44,10 @@ def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
 
 
 def usual_range(values: ArrayLike) -> float:
-    """The range of values (higher is better) without their worst tenth: of five or more, at least the worst one.
+    """Return the range of values (higher is better) without their worst tenth; of five or more, at least one is left
+    out.
 
-    One candidate that explodes, and is finite all the same, shall not make all others look alike.
+    A single diverged but finite candidate must not make all others look alike.
 
     Args:
         values: [n], n >= 1.
@@ -56,25 +58,25 @@ def usual_range(values: ArrayLike) -> float:
 
 
 _MANY = 5
-"""Values from which on the worst tenth is left out."""
+"""Number of values from which on the worst tenth is left out."""
 
 
 LAST_PART = 0.2
-"""Of a budget, at whose end a run is judged."""
+"""Last part of a budget, on which a run is judged."""
 
 
 def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part: float = LAST_PART) -> float:
-    """Returns the mean return of the episodes that ended in the last part of the budget.
+    """Return the mean return of the episodes that ended in the last part of the budget.
 
-    Training returns over a last part, and not the best evaluation or the last episode, because the best of many is a
-    lucky one and one episode is noise.
+    It uses training returns over a last part rather than the best evaluation or the last episode, because the best of
+    many is a lucky one and one episode is noise.
 
     Args:
-        env_steps: Environment steps at each episode's end, [n], in any order.
-        returns: Each episode's return, [n].
-        budget: The seed's budget in environment steps, at least 1. Later episodes count too: vector environments
+        env_steps: Environment steps at the end of each episode, [n], in any order.
+        returns: Return of each episode, [n].
+        budget: Budget of the seed in environment steps, at least 1. Later episodes count too: vector environments
             overshoot by a few steps.
-        part: The last part, above 0 and at most 1. Defaults to `0.2`: episodes that ended after 80% of the budget.
+        part: Last part, above 0 and at most 1. Defaults to `0.2`: episodes that ended after 80% of the budget.
 
     Returns:
         The mean, NaN if no episode ended there.
@@ -93,13 +95,13 @@ def last_part_return(env_steps: ArrayLike, returns: ArrayLike, budget: int, part
 
 
 def windowed_mean(env_steps: ArrayLike, values: ArrayLike, at: float, width: float) -> float:
-    """Returns the mean of the values with `at - width < env_steps <= at`, NaN if there is none.
+    """Return the mean of the values with `at - width < env_steps <= at`, NaN if there is none.
 
     Args:
         env_steps: Environment steps of each value, [n], in any order.
-        values: The values, [n].
-        at: The window's end, included.
-        width: The window's width in environment steps, above 0.
+        values: Values, [n].
+        at: End of the window, inclusive.
+        width: Width of the window in environment steps, above 0.
 
     Raises:
         StudyError: If the lengths differ or `width` is not above 0.

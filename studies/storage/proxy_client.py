@@ -18,7 +18,7 @@ from studies.database.episodes import EpisodeTable
 from studies.database.leases import Lease, LeaseTable
 from studies.database.names import StudyNames
 from studies.database.records import EpisodeRecord
-from studies.database.retries import StorageAwayError, trouble_of
+from studies.database.retries import StorageAwayError, storage_failure
 from studies.errors import StudyError
 from studies.storage.access import AUTHORITY_VARIABLE, authority_of_environment, bearer, token_of_environment
 from studies.storage.proxy_fences import client_fences
@@ -93,8 +93,8 @@ class Proxy:
         try:
             self._call("episodes", "count", "")
         except grpc.RpcError as error:
-            trouble = trouble_of(error)
-            told = error.code().name if trouble is None else trouble.told
+            failure = storage_failure(error)
+            told = error.code().name if failure is None else failure.message
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise StorageAwayError(
                     f"{label} is no storage of Finder ({told}): start one there with finder serve."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from studies.database.fencing import Fence, LostError, current, fenced
+from studies.database.fencing import Fence, LeaseLostError, current, fenced
 
 if TYPE_CHECKING:
     import grpc
@@ -29,7 +29,7 @@ def client_fences() -> grpc.UnaryUnaryClientInterceptor:
             call = continuation(client_call_details._replace(metadata=metadata), request)
             if call.code() == grpc.StatusCode.ABORTED:
                 message, numbers = json.loads(call.details())
-                raise LostError(message, frozenset(numbers))
+                raise LeaseLostError(message, frozenset(numbers))
             return call
 
     return Sending()
@@ -53,7 +53,7 @@ def server_fences() -> grpc.ServerInterceptor:
                 try:
                     with fenced(fence):
                         return answer(request, context)
-                except LostError as error:
+                except LeaseLostError as error:
                     context.abort(grpc.StatusCode.ABORTED, json.dumps([str(error), sorted(error.numbers)]))
 
             return grpc.unary_unary_rpc_method_handler(

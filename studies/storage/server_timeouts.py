@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from studies.database.retries import CALL_SECONDS, Patience, call_limit, patience_seconds
+from studies.database.retries import CALL_SECONDS, RetryPolicy, call_limit, retry_seconds
 
 CONNECT_SECONDS = 10
 """How long it may take to connect."""
@@ -33,19 +33,19 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def options_of_server(url: str, patience: Patience) -> dict[str, Any]:
+def options_of_server(url: str, retry_policy: RetryPolicy) -> dict[str, Any]:
     """Returns the arguments of `sqlalchemy.create_engine` with which a server's calls end in time.
 
     Args:
         url: The SQLAlchemy URL. What it says of timeouts is kept.
-        patience: How long calls may take at the moment.
+        retry_policy: How long calls may take at the moment.
     """
     parsed = sa.make_url(url)
     arguments: dict[str, Any] = {}
     module: dict[str, Any] = {}
     if parsed.drivername == "postgresql+psycopg":
         arguments = _POSTGRESQL
-        module = {"module": _limited_psycopg(patience, "connect_timeout" in parsed.query)}
+        module = {"module": _limited_psycopg(retry_policy, "connect_timeout" in parsed.query)}
     elif parsed.drivername == "mysql+pymysql":
         limit = math.ceil(call_limit())
         arguments = {"connect_timeout": min(CONNECT_SECONDS, limit), "read_timeout": limit, "write_timeout": limit}
@@ -71,20 +71,22 @@ def session_timeouts(engine: sa.Engine) -> list[str]:
 
 def _statement_seconds() -> float:
     """How long PostgreSQL may work on one statement; 0 where nobody waits for a storage, and so for ever."""
-    seconds = patience_seconds()
+    seconds = retry_seconds()
     return max(seconds, CALL_SECONDS) if seconds else 0.0
 
 
-def _limited_psycopg(patience: Patience, has_own_limit: bool) -> types.ModuleType:
+def _limited_psycopg(retry_policy: RetryPolicy, has_own_limit: bool) -> types.ModuleType:
     """psycopg with connections that are closed when nothing has come for as long as a call may take."""
     import psycopg
 
     class Limited(psycopg.Connection[Any]):
         def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-            return super().wait(_within(gen, self, patience), *args, **kwargs)
+            return super().wait(_within(gen, self, retry_policy), *args, **kwargs)
 
     def connect(*args: Any, **kwargs: Any) -> Limited:
-        limit = {} if has_own_limit else {"connect_timeout": min(CONNECT_SECONDS, math.ceil(patience.silence_seconds))}
+        limit = (
+            {} if has_own_limit else {"connect_timeout": min(CONNECT_SECONDS, math.ceil(retry_policy.silence_seconds))}
+        )
         return Limited.connect(*args, **{**kwargs, **limit})
 
     module = types.ModuleType(psycopg.__name__)
@@ -93,7 +95,7 @@ def _limited_psycopg(patience: Patience, has_own_limit: bool) -> types.ModuleTyp
     return module
 
 
-def _within(gen: Any, connection: Any, patience: Patience) -> Generator[Any, Any, Any]:
+def _within(gen: Any, connection: Any, retry_policy: RetryPolicy) -> Generator[Any, Any, Any]:
     """Does what one of psycopg's generators does, and gives up when nothing has come for too long."""
     import psycopg
 
@@ -105,7 +107,7 @@ def _within(gen: Any, connection: Any, patience: Patience) -> Generator[Any, Any
             now = time.monotonic()
             if ready:
                 heard = now
-            elif now - heard >= (limit := patience.silence_seconds):
+            elif now - heard >= (limit := retry_policy.silence_seconds):
                 connection.close()  # the answer may still come, to nobody
                 raise psycopg.OperationalError(f"the server has not answered for {limit:.3g} s")
             wanted = gen.send(ready)

@@ -19,7 +19,7 @@ from studies.database.damage import reason_of
 from studies.database.episodes import EpisodeTable, SqlEpisodes
 from studies.database.fencing import LockedStorage, check_transactions
 from studies.database.leases import LeaseTable, SqlLeases
-from studies.database.retries import Patience, PatientStorage, PatientTable
+from studies.database.retries import RetryingStorage, RetryingTable, RetryPolicy
 from studies.database.schema import prepare
 from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
@@ -54,7 +54,7 @@ class StudyStorage:
         optuna: The Optuna storage.
         episodes: The episodes table beside it.
         leases: Who holds which trial.
-        patience: How long its calls wait where it is away; not at all unless somebody runs a study.
+        retry_policy: How long its calls wait where it is away; not at all unless somebody runs a study.
         shared: Whether several processes may run a study in it at the same time. Files have one writer.
         names: The names of its studies; None for journals, in which a name stays.
         files: Its files, which have to stay the same while a study is run.
@@ -66,7 +66,7 @@ class StudyStorage:
     optuna: BaseStorage
     episodes: EpisodeTable
     leases: LeaseTable
-    patience: Patience
+    retry_policy: RetryPolicy
     shared: bool
     names: StudyNames | None = None
     files: Sequence[SameFile] = ()
@@ -79,14 +79,14 @@ class StudyStorage:
         path = parse_storage_url(self.url).path
         return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
 
-    def begin_to_run(self, patience_seconds: float) -> None:
+    def begin_to_run(self, retry_seconds: float) -> None:
         """From now on a study is run in it: its calls wait while it is away, and its files are watched.
 
         Raises:
             StudyError: It can only be read.
         """
         self.require_writable()
-        self.patience.begin(patience_seconds)
+        self.retry_policy.begin(retry_seconds)
         for file in self.files:
             file.watch()
 
@@ -172,9 +172,9 @@ def _open_proxy(address: StorageAddress) -> StudyStorage:
 
     scheme, _, place = address.url.partition("://")
     host, _, port = place.rpartition(":")
-    patience = Patience(address.label)
-    proxy = Proxy(host, int(port), lambda: patience.call_seconds, tls=scheme == "grpcs")
-    opened = _patient(address, patience, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
+    retry_policy = RetryPolicy(address.label)
+    proxy = Proxy(host, int(port), lambda: retry_policy.call_seconds, tls=scheme == "grpcs")
+    opened = _with_retries(address, retry_policy, proxy.optuna, (proxy.episodes, proxy.leases), [proxy.close])
     opened.names = proxy.names
     return opened
 
@@ -184,13 +184,13 @@ def _storage(
     optuna_storage: BaseStorage,
     engine: sa.Engine,
     closers: list[Callable[[], None]],
-    patience: Patience | None = None,
+    retry_policy: RetryPolicy | None = None,
 ) -> StudyStorage:
     """A storage whose own tables are in a database."""
     prepare(engine, address.label)
     check_transactions(engine)
     tables = SqlEpisodes(engine), SqlLeases(engine)
-    return _patient(address, patience or Patience(address.label), optuna_storage, tables, closers)
+    return _with_retries(address, retry_policy or RetryPolicy(address.label), optuna_storage, tables, closers)
 
 
 def _storage_for_reading(
@@ -198,14 +198,14 @@ def _storage_for_reading(
 ) -> StudyStorage:
     """A storage that cannot be written; its own tables are in a database, or nowhere."""
     episodes, leases, close = tables_of(engine, address.label)
-    opened = _patient(address, Patience(address.label), optuna_storage, (episodes, leases), [*closers, close])
+    opened = _with_retries(address, RetryPolicy(address.label), optuna_storage, (episodes, leases), [*closers, close])
     opened.why_read_only = why_read_only(address)
     return opened
 
 
-def _patient(
+def _with_retries(
     address: StorageAddress,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     optuna_storage: BaseStorage,
     tables: tuple[EpisodeTable, LeaseTable],
     closers: list[Callable[[], None]],
@@ -214,10 +214,10 @@ def _patient(
     return StudyStorage(
         url=address.url,
         label=address.label,
-        optuna=cast("BaseStorage", PatientStorage(optuna_storage, patience)),
-        episodes=cast("EpisodeTable", PatientTable(episodes, patience)),
-        leases=cast("LeaseTable", PatientTable(leases, patience)),
-        patience=patience,
+        optuna=cast("BaseStorage", RetryingStorage(optuna_storage, retry_policy)),
+        episodes=cast("EpisodeTable", RetryingTable(episodes, retry_policy)),
+        leases=cast("LeaseTable", RetryingTable(leases, retry_policy)),
+        retry_policy=retry_policy,
         shared=address.kind in ("server", "proxy"),
         _closers=closers,
     )
@@ -276,11 +276,11 @@ def _connect(address: StorageAddress) -> StudyStorage:
         rdb = QuickStorage("sqlite:///read-only.db", engine_kwargs={**options, "poolclass": sa.QueuePool})
         closers = [rdb.engine.dispose, rdb.remove_session]
         return _storage_for_reading(address, get_storage(rdb), rdb.engine, closers)
-    patience = Patience(address.label)
+    retry_policy = RetryPolicy(address.label)
     if sqlite:
         options = {"connect_args": {"timeout": busy_seconds(address)}}
     else:
-        options = options_of_server(address.url, patience)
+        options = options_of_server(address.url, retry_policy)
     rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
         # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
@@ -294,7 +294,7 @@ def _connect(address: StorageAddress) -> StudyStorage:
         for file in files:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
-        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], patience)
+        opened = _storage(address, cached, rdb.engine, [rdb.engine.dispose, rdb.remove_session], retry_policy)
         opened.names = SqlNames(rdb.engine, cached)
         opened.files = files
         return opened

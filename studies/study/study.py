@@ -18,9 +18,10 @@ from studies.spec.spaces import Json, decode_params
 from studies.spec.spec import Direction, StudySpec
 from studies.spec.stored_spec import is_ours, read_spec, stored_attributes
 from studies.storage.storage import StudyStorage, open_storage
+from studies.study.argument_order import study_name_first
 
 if TYPE_CHECKING:
-    from studies.coordination.lease_manager import Claims
+    from studies.coordination.lease_manager import LeaseManager
 
 EPISODES_ATTR = "finder_episodes"
 """Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
@@ -36,7 +37,7 @@ class OpenStudy:
         storage: Where it lives.
         episodes_key: The name that its episodes are stored under.
         owns_storage: Whether closing the study closes the storage.
-        claims: What this process holds of it; None where it is open for reading only.
+        leases: What this process holds of it; None where it is open for reading only.
         notes: What opening the study did that a person should know, a sentence each.
     """
 
@@ -45,7 +46,7 @@ class OpenStudy:
     storage: StudyStorage
     episodes_key: str
     owns_storage: bool
-    claims: Claims | None = None
+    leases: LeaseManager | None = None
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -104,8 +105,8 @@ class OpenStudy:
 
     def close(self) -> None:
         """Gives back what is held of it, and ends the storage's connections if this study opened them."""
-        if self.claims is not None:
-            self.claims.close()
+        if self.leases is not None:
+            self.leases.close()
         if self.owns_storage:
             self.storage.close()
 
@@ -116,26 +117,29 @@ class OpenStudy:
         self.close()
 
 
-def load_study(storage: StudyStorage | str, name: str) -> OpenStudy:
-    """Opens a study for reading; nothing is changed.
+@study_name_first
+def load_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
+    """Open a study for reading.
+
+    The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.
 
     Args:
+        study_name: Name of the study.
         storage: An open storage, or the URL of an existing one.
-        name: The study's name.
 
     Raises:
         StudyError: If there is no such study (names the nearest), or it was not made by this package.
     """
     with opened_storage(storage, create=False) as opened:
-        study_id = require_study(opened, name)
-        spec = spec_of(opened, study_id, name)
-        study = optuna.load_study(study_name=name, storage=opened.optuna)
-        check_trials(study.get_trials(deepcopy=False), name)
-        key = study.user_attrs.get(EPISODES_ATTR, name)
+        study_id = require_study(opened, study_name)
+        spec = spec_of(opened, study_id, study_name)
+        study = optuna.load_study(study_name=study_name, storage=opened.optuna)
+        check_trials(study.get_trials(deepcopy=False), study_name)
+        key = study.user_attrs.get(EPISODES_ATTR, study_name)
         return OpenStudy(spec, study, opened, key, owns_storage=storage is not opened)
 
 
-def planned_further(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
+def with_longer_plan(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
     """Returns a study whose explicit plan has further trials, kept in its storage.
 
     Raises:
@@ -144,17 +148,17 @@ def planned_further(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> Ope
     if not study.spec.trials:
         raise StudyError(f"the study {study.name!r} has no plan of trials that could grow.")
     grown = replace(study, spec=study.spec.with_trials([*study.spec.trials, *(dict(row) for row in rows)]))
-    keep_spec(grown)
+    store_spec(grown)
     return grown
 
 
-def refreshed(study: OpenStudy) -> OpenStudy:
+def reloaded(study: OpenStudy) -> OpenStudy:
     """Returns a study as it is in its storage now: another process may have added to its plan."""
     spec = spec_of(study.storage, study.study._study_id, study.name)
     return replace(study, spec=spec.model_copy(update={"storage": study.spec.storage}))
 
 
-def keep_spec(study: OpenStudy) -> None:
+def store_spec(study: OpenStudy) -> None:
     """Keeps in a study's storage what it searches."""
     there = study.study.user_attrs
     for name, value in stored_attributes(study.spec, study.storage.label).items():

@@ -14,7 +14,7 @@ from studies.analysis.remedies import Remedy, longer_runs, more_confirmed, more_
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.spaces import parse_space
 from studies.spec.spec import StudySpec
-from studies.study.begun import Begun
+from studies.study.origin import StudyOrigin
 
 PLACE = [
     *("--env", "CartPole-v1", "--env-kwargs", '{"sutton_barto_reward": false}'),
@@ -106,16 +106,18 @@ def test_a_remedy_as_keys_of_a_file(tmp_path: Path, remedy: Remedy, kind: str, k
 
 BEGUN = {
     None: "the same search with confirm_seeds=7",
-    Begun("python"): "the same call with confirm_seeds=7",
-    Begun("command", ("lr", "ppo", "--confirm-seeds=5")): "finder lr ppo --confirm-seeds 7 --storage sqlite:///s.db",
-    Begun("file", ("run", "a b.toml", "--n-jobs", "2")): (
+    StudyOrigin("python"): "the same call with confirm_seeds=7",
+    StudyOrigin(
+        "command", ("lr", "ppo", "--confirm-seeds=5")
+    ): "finder lr ppo --confirm-seeds 7 --storage sqlite:///s.db",
+    StudyOrigin("file", ("run", "a b.toml", "--n-jobs", "2")): (
         "confirm_seeds = 7 in a b.toml, then finder run 'a b.toml' --n-jobs 2 --storage sqlite:///s.db"
     ),
 }
 
 
 @pytest.mark.parametrize(("begun", "text"), BEGUN.items())
-def test_advice_speaks_the_language_of_the_interface_that_began_the_study(begun: Begun | None, text: str) -> None:
+def test_advice_speaks_the_language_of_the_interface_that_began_the_study(begun: StudyOrigin | None, text: str) -> None:
     remedy = Remedy(changes=(("confirm_seeds", 7),), purpose="7 further seeds")
     told = advice_of(begun, "sqlite:///s.db", remedy)
     assert told.text == text
@@ -123,6 +125,8 @@ def test_advice_speaks_the_language_of_the_interface_that_began_the_study(begun:
 
 
 def test_the_name_on_a_files_command_line_gives_way_to_that_of_the_remedy() -> None:
-    told = advice_of(Begun("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3))
+    told = advice_of(
+        StudyOrigin("file", ("run", "s.toml", "--study-name", "mine")), DEFAULT_STORAGE, more_seeds(SPEC, 3)
+    )
     assert told.command == "finder run s.toml"
     assert told.before == 'seeds = 3, name = "s-3-seeds" in s.toml'

@@ -155,9 +155,9 @@ def test_the_pick_is_trained_with_the_same(storage: str):
             "ppo", ENV, {"learning_rate": [1e-3]}, n_trials=1, callbacks=[callback], study_name=name,
             storage=storage, **QUICK,
         )  # fmt: skip
-    with load_study(storage, "found") as study:
+    with load_study("found", storage) as study:
         assert picked_callbacks(study) == (PLACE,)
         with pytest.raises(ConfigurationError, match=r"had 1 callbacks .*: give all of them again"):
             picked_callbacks(study, [])
-    with load_study(storage, "lost") as study:
+    with load_study("lost", storage) as study:
         assert picked_callbacks(study, [PLACE]) == [PLACE]

@@ -14,12 +14,12 @@ from sampler_packages import needs, runnable
 from finder import LRFinder
 from studies import load_study, open_study, write_report
 from studies.analysis.conclusion import conclusion
-from studies.analysis.confirmation import held_out_seeds, left_behind, unconfirmed, verdict
+from studies.analysis.confirmation import held_out_seeds, pruned_estimates, unconfirmed, verdict
 from studies.analysis.listing import list_studies
-from studies.analysis.pick import best
-from studies.analysis.standing import standing
-from studies.recording.beginning import created, put_back
+from studies.analysis.recommendation import best
+from studies.analysis.status import study_status
 from studies.recording.recorder import Recorder
+from studies.recording.trial_states import created, requeue
 from studies.reports.answer import answer
 from studies.servers.proxy import make_proxy
 from studies.spec.attributes import CONFIRMS_ATTR
@@ -64,12 +64,12 @@ def confirm(study: OpenStudy, values: dict[int, float]) -> list[tuple[int | None
 def test_the_best_are_run_again_on_seeds_after_those_of_the_search():
     study = searched(spec_of())
     assert held_out_seeds(study.spec) == (2, 3, 4, 5, 6)
-    assert standing(study).n_unconfirmed == 3
-    assert not standing(study).complete
+    assert study_status(study).n_unconfirmed == 3
+    assert not study_status(study).complete
     asked = confirm(study, {1: 18.0, 2: 21.0, 3: 26.0})
     assert {number for number, _ in asked} == {1, 2, 3}
     assert {seeds for _, seeds in asked} == {(2, 3, 4, 5, 6)}
-    assert standing(study).complete
+    assert study_status(study).complete
     assert confirm(study, {}) == []
 
 
@@ -138,9 +138,9 @@ def test_where_all_finalists_are_defeated_the_one_that_is_better_is_confirmed_to
     study = searched(spec_of(confirm=2, seeds=(0, 1, 2)), (500.0, 490.0, 480.0, 470.0))
     assert [number for number, _ in confirm(study, {0: 105.0, 1: 101.0})] == [0, 1]
     assert [trial.number for trial, _ in unconfirmed(study)] == [2], "the best of those that are left"
-    assert not standing(study).complete
+    assert not study_status(study).complete
     assert [number for number, _ in confirm(study, {2: 470.0})] == [2]
-    assert standing(study).complete
+    assert study_status(study).complete
     assert best(study).trial == 2
 
 
@@ -196,11 +196,11 @@ def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
             assert ask is not None
             recorder.failed(ask.number, "the disk was full", diverged=True)
             recorder._failures = 0
-    assert len(left_behind(study)) == 4
+    assert len(pruned_estimates(study)) == 4
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:
             recorder.completed(ask.number, 10.0, {0: 9.0, 1: 11.0})
-    assert left_behind(study) == []
+    assert pruned_estimates(study) == []
 
 
 def test_a_rate_whose_process_was_killed_says_nothing_of_its_neighbours():
@@ -243,7 +243,7 @@ def test_what_was_pruned_is_judged_by_what_others_of_its_kind_still_gained():
                     recorder.completed(ask.number, end, {0: end - 1, 1: end + 1})
                 else:
                     recorder.pruned(ask.number, 500, early, {0: early - 1, 1: early + 1})
-        pruned = {(each.params["optimizer"], each.params["learning_rate"]): each for each in left_behind(study)}
+        pruned = {(each.params["optimizer"], each.params["learning_rate"]): each for each in pruned_estimates(study)}
         slow = pruned["sgd", 1e-1]
         if "sgd" in kinds:
             assert slow.value == pytest.approx(21 + 5)
@@ -291,7 +291,7 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         assert [trial.number for trial in study.trials()] == [0, 1, 2, 3]
         assert len(study.confirmation_trials()) == 3
         assert len(study.all_trials()) == 7
-        assert (standing(study).n_total, standing(study).n_ended) == (4, 4)
+        assert (study_status(study).n_total, study_status(study).n_ended) == (4, 4)
         text = write_report(study, tmp_path / "r.html").read_text()
         assert "The best, run again on 5 further seeds" in text
     (summary,) = list_studies(storage)
@@ -304,7 +304,7 @@ def test_confirmations_are_no_trials_of_the_search(tmp_path: Any):
         ask = recorder.ask()
         assert ask is not None
         recorder.completed(ask.number, 40.0, {0: 39.0, 1: 41.0})
-    with load_study(storage, "s") as study:
+    with load_study("s", storage) as study:
         assert [(trial.number, seeds) for trial, seeds in unconfirmed(study)] == [(7, (2, 3, 4, 5, 6))]
 
 
@@ -356,7 +356,7 @@ def test_one_trial_was_not_chosen_and_needs_no_confirmation():
         ask = recorder.ask()
         assert ask is not None
         recorder.completed(ask.number, 1.0, {0: 0.0, 1: 2.0})
-    assert standing(study).complete
+    assert study_status(study).complete
 
 
 @pytest.mark.parametrize("executor", ["inline", "population"])
@@ -436,7 +436,7 @@ class TestOptunaRanking:
     def test_a_confirmation_of_an_earlier_version_that_goes_on_is_no_candidate_either(self):
         study = searched(spec_of())
         interrupted = unmarked(study, confirms=2)
-        put_back(study.study, interrupted._trial_id)
+        requeue(study.study, interrupted._trial_id)
         confirm(study, {1: 18.0, 2: 99.0, 3: 26.0})
         assert {trial.number for trial in study.confirmation_trials()} >= {interrupted.number}
         assert study.study.best_trial.number == 2
@@ -451,7 +451,7 @@ class TestOptunaRanking:
         assert best(study).value == 99.0
         assert [trial.number for trial, _ in unconfirmed(study)] == [3]
         assert [number for number, _ in confirm(study, {3: 26.0})] == [3]
-        assert standing(study).complete
+        assert study_status(study).complete
 
     @pytest.mark.parametrize("sampler", runnable(["tpe", "cmaes", "gp", "nsgaii"]))
     def test_samplers_propose_what_they_would_have_proposed_without(self, sampler: str):

@@ -51,7 +51,7 @@ class Ended(NamedTuple):
 
 def what_is_there(url: str, name: str) -> dict[int, Ended]:
     """Everything that a study has found, as it is stored."""
-    with load_study(url, name) as study:
+    with load_study(name, url) as study:
         found = curves(study)
         assert study.storage.leases.held(study.episodes_key) == {}
         return {
@@ -137,7 +137,7 @@ def test_killed_searches_end_as_if_nobody_had_killed_them(
     print(f"round {round_} ({kind}, {executor}, {storage}): {struck}, {n_pruned} pruned, differences {differences}")
     assert all(hit.running for hit in struck)
     assert not differences, [(expected.get(number), found.get(number)) for number in differences]
-    with load_study(url, name) as study:
+    with load_study(name, url) as study:
         strikes.check_ended(study)
         left = checkpoint_folder(url, study.episodes_key)
     assert left is not None

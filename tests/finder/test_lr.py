@@ -191,12 +191,12 @@ class TestRangeTest:
         finder = LRFinder(small_agent())
         result = finder.find(1e-5, 1e-1, N=20, storage=storage)
         finder.find(1e-5, 1e-1, N=10, storage=storage)
-        with load_study(storage, "range-test-PPO-fakes:TwoStep-v0") as study:
+        with load_study("range-test-PPO-fakes:TwoStep-v0", storage) as study:
             (trial,) = study.trials()
             curve = trial.user_attrs["range_test"]
             assert (curve["rates"], curve["values"]) == result.curve()
             assert trial.user_attrs["settings"]["N"] == 20
-        with load_study(storage, "range-test-PPO-fakes:TwoStep-v0-2") as study:
+        with load_study("range-test-PPO-fakes:TwoStep-v0-2", storage) as study:
             assert len(study.trials()) == 1
 
     def test_the_pick_of_its_study_is_the_suggestion(self, storage: str, monkeypatch: pytest.MonkeyPatch):

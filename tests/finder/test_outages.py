@@ -16,9 +16,9 @@ from processes import end_session, session_members, wait_until_alone
 from small_study import curves, start
 from strikes import DEADLINE_SECONDS, VARIABLE, Target, aim
 
-from studies.database.retries import PATIENCE_VARIABLE
+from studies.database.retries import RETRY_VARIABLE
 from studies.errors import StudyError
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.attributes import seed_values
 from studies.storage.storage import open_storage
 from studies.study.study import load_study
@@ -32,7 +32,7 @@ def wait_for_trials(url: str, name: str, n_trials: int) -> None:
     with contextlib.closing(open_storage(url)) as storage:  # opened once: a study must not end before it is looked at
         while time.monotonic() < deadline:
             with contextlib.suppress(StudyError):  # it is not there yet
-                if sum(trial.state.is_finished() for trial in load_study(storage, name).all_trials()) >= n_trials:
+                if sum(trial.state.is_finished() for trial in load_study(name, storage).all_trials()) >= n_trials:
                     return
             time.sleep(0.05)
     raise AssertionError(f"{name} did not end {n_trials} trials")
@@ -57,7 +57,7 @@ def test_a_study_goes_on_when_its_database_is_back(
     told = (tmp_path / "output").read_text()
     assert "does not answer" in told
     assert "answers again" in told
-    with load_study(own_postgres.url, "cut") as study, load_study(whole, "whole") as expected:
+    with load_study("cut", own_postgres.url) as study, load_study("whole", whole) as expected:
         assert {trial.state for trial in study.all_trials()} == {TrialState.COMPLETE}
         assert [seed_values(trial) for trial in study.all_trials()] == [
             seed_values(trial) for trial in expected.all_trials()
@@ -71,7 +71,7 @@ def test_a_study_whose_database_stays_away_ends_clearly_and_loses_nothing(
     own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
-    monkeypatch.setenv(PATIENCE_VARIABLE, "2")
+    monkeypatch.setenv(RETRY_VARIABLE, "2")
     process = start(tmp_path, own_postgres.url, "inline", "cut")
     wait_for_trials(own_postgres.url, "cut", 1)
     own_postgres.stop()
@@ -80,12 +80,12 @@ def test_a_study_whose_database_stays_away_ends_clearly_and_loses_nothing(
     assert "has not answered for 2 s" in told
     assert "start the study again" in told
     own_postgres.start()
-    with load_study(own_postgres.url, "cut") as study:
+    with load_study("cut", own_postgres.url) as study:
         before = {trial.number: trial.value for trial in study.all_trials() if trial.state.is_finished()}
         key = study.episodes_key
-    kept = [trial.number for trial in Unwritten(own_postgres.url, key).read()]
+    kept = [trial.number for trial in Spool(own_postgres.url, key).read()]
     assert start(tmp_path, own_postgres.url, "inline", "cut").wait() == 0, (tmp_path / "output").read_text()
-    with load_study(own_postgres.url, "cut") as study:
+    with load_study("cut", own_postgres.url) as study:
         trials = study.all_trials()
         assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 4
         assert {number: trials[number].value for number in before} == before
@@ -131,7 +131,7 @@ def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successo
         end_session(stopped)
     assert "Trial 1 goes on in another process" in (tmp_path / "output").read_text()
     assert rows(url, "cut") == before
-    with load_study(url, "cut") as study, load_study(whole, "whole") as expected:
+    with load_study("cut", url) as study, load_study("whole", whole) as expected:
         assert [seed_values(trial) for trial in study.all_trials()] == [
             seed_values(trial) for trial in expected.all_trials()
         ]
@@ -141,7 +141,7 @@ def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successo
 
 def rows(url: str, name: str) -> Any:
     """Everything that is stored of all trials."""
-    with load_study(url, name) as study:
+    with load_study(name, url) as study:
         found = [
             (each.state, each.values, each.params, each.user_attrs, each.intermediate_values, each.datetime_complete)
             for each in study.all_trials()

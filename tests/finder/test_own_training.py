@@ -297,13 +297,13 @@ class TestProcesses:
             _, err = process.communicate(timeout=60)
         assert "KeyboardInterrupt" in err
         assert mark.exists(), err
-        with load_study(f"sqlite:///{tmp_path}/finder.db", "s") as study:
+        with load_study("s", f"sqlite:///{tmp_path}/finder.db") as study:
             assert [each.state.name for each in study.all_trials()] == ["WAITING"]
 
 
 def _has_episodes(folder: Path) -> bool:
     try:
-        with load_study(f"sqlite:///{folder}/finder.db", "s") as study:
+        with load_study("s", f"sqlite:///{folder}/finder.db") as study:
             return bool(study.storage.episodes.curve(study.episodes_key, 0))
     except Exception:  # noqa: BLE001 - it is not there yet
         return False

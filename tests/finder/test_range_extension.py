@@ -68,7 +68,7 @@ def test_the_plan_grows_until_the_best_lies_inside_and_not_beyond_reason():
     with Recorder(study) as recorder:
         while new := further(study):
             added += new
-            study = recorder.plan_further(new)
+            study = recorder.extend_plan(new)
             run(recorder, lambda params: -math.log(params["learning_rate"]))
     assert added == rates(1e-4, 1e-5)  # two decades beyond
     assert study.spec.n_trials == 4
@@ -110,9 +110,9 @@ def test_a_search_is_extended_and_goes_on_as_it_is(tmp_path: Any, extend: bool):
             study_name="edge", confirm=0,
         )  # fmt: skip
 
-    with load_study(storage, search().study.name) as study:
+    with load_study(search().study.name, storage) as study:
         n_trials = len(study.trials())
     search()
-    with load_study(storage, "edge") as study:
+    with load_study("edge", storage) as study:
         assert len(study.trials()) == n_trials, "what was added is part of the plan"
         assert study.spec.n_trials == n_trials

@@ -120,7 +120,7 @@ class TestErrors:
         ]
         assert finder.result.best is None
         assert "ended by an error, RuntimeError: the arm fell off" in finder.result.suggestion.reason
-        with load_study(storage, finder.study_name) as study:
+        with load_study(finder.study_name, storage) as study:
             (trial,) = study.trials()
             assert trial.state.name == "FAIL"
             assert trial.user_attrs["reason"] == "RuntimeError: the arm fell off"

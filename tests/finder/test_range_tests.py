@@ -95,7 +95,7 @@ def test_a_finder_tests_several_seeds_and_records_them_as_one(tmp_path: object):
     assert result.seeds == (5, 6, 7)
     assert len(result.losses.values) == sum(len(run.losses.values) for run in result.runs)
     assert result.runs[0].losses.values != result.runs[1].losses.values
-    with load_study(f"sqlite:///{tmp_path}/s.db", str(finder.study_name)) as study:
+    with load_study(str(finder.study_name), f"sqlite:///{tmp_path}/s.db") as study:
         (trial,) = study.trials()
         assert study.spec.seeds == (5, 6, 7)
         assert set(trial.user_attrs["seed_values"]) == {"5", "6", "7"}

@@ -18,7 +18,7 @@ from finder.search.search import Recorder
 from finder.trials.cohort import run_cohort
 from finder.trials.trial import TrialSpec
 from studies import StudyError, best_optimizer
-from studies.analysis import pick
+from studies.analysis import recommendation
 from studies.recording.opening import open_study
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
@@ -116,9 +116,9 @@ def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, m
     finder = LRFinder("ppo", TwoStep)
     finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, params=SMALL_PPO, study_name="theirs", **FEW)
     assert type(best_optimizer("theirs", storage)).__name__ == "Adam"
-    found = pick.best
+    found = recommendation.best
 
-    def named(study: Any) -> pick.Pick:
+    def named(study: Any) -> recommendation.Recommendation:
         of = {
             "module": "keras.optimizers",
             "class_name": "Adam",
@@ -126,7 +126,7 @@ def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, m
         }
         return replace(found(study), optimizers={"default": of})
 
-    monkeypatch.setattr(pick, "best", named)
+    monkeypatch.setattr(recommendation, "best", named)
     with pytest.raises(StudyError, match=r"'theirs' names code in 'evil_module', and .*allow_modules="):
         best_optimizer("theirs", storage)
     assert not evil.exists()

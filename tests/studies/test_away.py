@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from studies.analysis.standing import standing
-from studies.coordination import lease_manager as claims_module
+from studies.analysis.status import study_status
+from studies.coordination import lease_manager
 from studies.coordination.lease_manager import PLANNING
 from studies.coordination.owner import Owner
 from studies.recording import trial_source
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 from studies.study.study import OpenStudy
@@ -28,8 +28,8 @@ ANOTHER = str(Owner.new()._replace(machine="another", host="far"))
 
 def another_plans(study: OpenStudy) -> None:
     """While this process is away in the middle of its planning."""
-    assert study.claims is not None
-    assert study.storage.leases.release(study.episodes_key, PLANNING, str(study.claims._own))
+    assert study.leases is not None
+    assert study.storage.leases.release(study.episodes_key, PLANNING, str(study.leases._own))
 
 
 def away_once(study: OpenStudy, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
@@ -75,7 +75,7 @@ def another_stops(study: OpenStudy, number: int) -> None:
 
 @pytest.fixture
 def renewing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("renewing")
@@ -104,12 +104,12 @@ class TestATrialThatComesBack:
             assert recorder.ask() is None
         (trial,) = study.trials()
         assert (trial.state.name, trial.value, trial.user_attrs["configuration"]) == ("COMPLETE", 5.0, {"again": True})
-        assert standing(study).all_ended
+        assert study_status(study).all_ended
 
     def test_before_that_was_heard_too(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(claims_module.Claims, "take_lost", lambda _: set())
+        monkeypatch.setattr(lease_manager.LeaseManager, "pop_lost", lambda _: set())
         study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
         recorder = Recorder(study)
         first = recorder.ask()
@@ -136,7 +136,7 @@ class TestATrialThatComesBack:
             assert recorder.ask_confirmation() == first
             recorder.completed(first.number, 2.0, dict.fromkeys(first.seeds, 2.0))
             assert recorder.n_to_confirm() == 0
-        assert standing(study).complete
+        assert study_status(study).complete
 
 
 class TestWhileAnotherOnePlans:
@@ -182,7 +182,7 @@ class TestWhileAnotherOnePlans:
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:2], confirm=1, seeds=(0,)), storage)
-        away_once(study, monkeypatch, Unwritten, "read")
+        away_once(study, monkeypatch, Spool, "read")
         with Recorder(study):
             pass
         study = open_study(study.spec, storage)
@@ -194,13 +194,13 @@ class TestWhileAnotherOnePlans:
             away_once(study, monkeypatch, recorder._queue._confirmations, "look")
             assert recorder.n_to_confirm() == 1
             away_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
-            assert recorder.look_again().spec == study.spec
+            assert recorder.refresh().spec == study.spec
 
     def test_a_plan_grows_once(self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         study = open_study(make_spec(params={}, trials=ROWS[:1]), storage)
         with Recorder(study) as recorder:
             recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
             away_once(study, monkeypatch, storage.optuna, "set_study_user_attr")
-            assert list(recorder.plan_further(ROWS[1:]).spec.trials) == ROWS
-            assert list(recorder.look_again().spec.trials) == ROWS
+            assert list(recorder.extend_plan(ROWS[1:]).spec.trials) == ROWS
+            assert list(recorder.refresh().spec.trials) == ROWS
             assert recorder.n_left == 2

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from studies.analysis.confirmation import verdict
-from studies.analysis.pick import best
 from studies.analysis.ranking import Candidate, rank, within
+from studies.analysis.recommendation import best
 from studies.analysis.return_bounds import return_bounds
 from studies.database.episodes import EpisodeTable
 from studies.database.records import EpisodeRecord

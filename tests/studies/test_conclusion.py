@@ -9,9 +9,9 @@ import pytest
 
 from studies import open_study
 from studies.analysis.conclusion import Conclusion, conclusion, pick_json
-from studies.analysis.pick import best
+from studies.analysis.learning_rate_estimate import estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank
-from studies.analysis.rates import rate_finding
+from studies.analysis.recommendation import best
 from studies.analysis.remedies import Remedy, for_rate, for_tie, longer_runs, more_seeds, remedy_text
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
@@ -218,14 +218,14 @@ def test_runs_that_are_long_enough_for_the_horizon() -> None:
     ]
     ranked = rank(candidates)
     spec = spec_of(env_steps=50_000, horizon=5_000_000)
-    finding = rate_finding(ranked, [], ranked[0], env_steps=50_000, horizon=5_000_000)
+    finding = estimate_learning_rate(ranked, [], ranked[0], env_steps=50_000, horizon=5_000_000)
     assert finding is not None
     remedy = for_rate(spec, finding, RATES, None)
     assert remedy is not None
     steps = remedy.options["env_steps"]
     assert isinstance(steps, int)
-    enough = rate_finding(ranked, [], ranked[0], env_steps=steps, horizon=5_000_000)
-    half = rate_finding(ranked, [], ranked[0], env_steps=steps // 2, horizon=5_000_000)
+    enough = estimate_learning_rate(ranked, [], ranked[0], env_steps=steps, horizon=5_000_000)
+    half = estimate_learning_rate(ranked, [], ranked[0], env_steps=steps // 2, horizon=5_000_000)
     assert enough is not None
     assert half is not None
     assert (enough.cause, half.cause) == ("", "short runs")

@@ -306,7 +306,7 @@ class TestShown:
 
     def test_what_the_dashboard_deletes_leaves_nothing(self, served: str, storage_url: str) -> None:
         ids = {each["study_name"]: each["study_id"] for each in get(f"{served}/api/studies")["study_summaries"]}
-        with load_study(storage_url, "second") as study:
+        with load_study("second", storage_url) as study:
             assert study.storage.episodes.count(study.episodes_key)
             request = urllib.request.Request(f"{served}/api/studies/{ids['second']}", method="DELETE")
             urllib.request.urlopen(request, timeout=120).close()
@@ -320,13 +320,13 @@ class TestShown:
             headers={"Content-Type": "application/json"},
         )
         urllib.request.urlopen(request, timeout=120).close()
-        with load_study(storage_url, "renamed") as renamed:
+        with load_study("renamed", storage_url) as renamed:
             assert renamed.spec.params["gamma"]
             assert renamed.storage.episodes.count(renamed.episodes_key)
 
     def test_a_study_that_the_dashboard_renames_loses_nothing(self, confirmed: OpenStudy, storage_url: str) -> None:
         exact = 100.0 + 1 / 3
-        confirmed.claims.close()  # type: ignore[union-attr]
+        confirmed.leases.close()  # type: ignore[union-attr]
         longer = confirmed.spec.model_copy(update={"n_trials": 4})
         with open_study(longer, confirmed.storage) as study, Recorder(study) as recorder:
             recorder.completed(recorder.ask().number, exact, {0: exact, 1: exact})  # type: ignore[union-attr]
@@ -338,7 +338,7 @@ class TestShown:
                 headers={"Content-Type": "application/json"},
             )
             urllib.request.urlopen(request, timeout=120).close()
-        with load_study(storage_url, "renamed") as renamed:
+        with load_study("renamed", storage_url) as renamed:
             assert [(trial.number, trial.value, trial.user_attrs) for trial in renamed.all_trials()] == before
             assert len(renamed.confirmation_trials()) == 2
 

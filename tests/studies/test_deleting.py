@@ -14,14 +14,14 @@ import pytest
 from death import run_by_another
 
 from studies.analysis.listing import list_studies
-from studies.coordination import lease_manager as claims_module
+from studies.coordination import lease_manager
 from studies.coordination.lease_manager import STUDY
 from studies.coordination.owner import Owner
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import _episodes_key, delete_study, open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.checkpoint_folder import checkpoint_folder
@@ -38,25 +38,25 @@ class TestDeleting:
         study = open_study(make_spec(), storage)
         with Recorder(study) as recorder:
             recorder.episodes(recorder.ask().number, [episode()])  # type: ignore[union-attr]
-        assert delete_study(storage, "a study") == 1
+        assert delete_study("a study", storage) == 1
         assert [summary.name for summary in list_studies(storage)] == ["another"]
         assert storage.episodes.count(study.episodes_key) == 0
 
     def test_a_process_from_before_the_machine_started_anew_is_watched(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.5)
+        monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.5)
         study = open_study(make_spec(), storage)
-        assert study.claims is not None
-        study.claims.close()
+        assert study.leases is not None
+        study.leases.close()
         before = str(Owner.new()._replace(machine="another-start-of-it"))
         for number in (STUDY, 3):
             assert storage.leases.take(study.episodes_key, number, before, -3600.0)
-        assert delete_study(storage, "a study") == 0
+        assert delete_study("a study", storage) == 0
         alive = open_study(make_spec(), storage)
         assert storage.leases.take(alive.episodes_key, 3, before, 60.0)
         with pytest.raises(StudyError, match="being run by process"):
-            delete_study(storage, "a study")
+            delete_study("a study", storage)
 
     def test_a_copy_keeps_what_both_have(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
@@ -66,20 +66,20 @@ class TestDeleting:
         optuna.copy_study(
             from_study_name="a study", from_storage=storage.optuna, to_storage=storage.optuna, to_study_name="a copy"
         )
-        delete_study(storage, "a study")
-        assert storage.episodes.curve(load_study(storage, "a copy").episodes_key, 0) == [episode()]
+        delete_study("a study", storage)
+        assert storage.episodes.curve(load_study("a copy", storage).episodes_key, 0) == [episode()]
 
     def test_what_must_not_be_removed(self, storage: StudyStorage, make_spec: Make) -> None:
         study = open_study(make_spec(), storage)
         with pytest.raises(StudyError, match=r"'a stady'.*'a study'"):
-            delete_study(storage, "a stady")
+            delete_study("a stady", storage)
         run_by_another(study)
         with pytest.raises(StudyError, match="being run by process 1"):
-            delete_study(storage, "a study")
+            delete_study("a study", storage)
         theirs = optuna.create_study(study_name="theirs", storage=storage.optuna)
         theirs.add_trial(optuna.trial.create_trial(value=1.0))
         with pytest.raises(StudyError, match="not made by Finder"):
-            delete_study(storage, "theirs")
+            delete_study("theirs", storage)
 
 
 class TestKeys:
@@ -93,14 +93,14 @@ class TestKeys:
             if how == "optuna":
                 optuna.delete_study(study_name=study.name, storage=study.storage.optuna)
         if how == "finder":
-            delete_study(url, "a study")
+            delete_study("a study", url)
         if how == "file":
             (tmp_path / "finder.db").unlink()
         with open_study(make_spec(), url) as again, open_study(make_spec(), url) as same:
             assert same.episodes_key == again.episodes_key != key
             for place in (url, "grpc://server:13000"):  # of which others keep something, whoever removes the study
                 assert checkpoint_folder(place, again.episodes_key) != checkpoint_folder(place, key)
-                assert Unwritten(place, again.episodes_key).path != Unwritten(place, key).path
+                assert Spool(place, again.episodes_key).path != Spool(place, key).path
 
     def test_a_study_of_before_keeps_its_key(
         self, storage: StudyStorage, make_spec: Make, episode: Callable[..., EpisodeRecord]
@@ -109,8 +109,8 @@ class TestKeys:
         study.study.set_user_attr(EPISODES_ATTR, "a study")
         storage.episodes.add("a study", [(0, episode())])
         assert open_study(make_spec(), storage).episodes_key == "a study"
-        assert load_study(storage, "a study").episodes_key == "a study"
-        delete_study(storage, "a study")
+        assert load_study("a study", storage).episodes_key == "a study"
+        delete_study("a study", storage)
         assert storage.episodes.count("a study") == 0
 
     def test_several_that_open_it_at_once_know_it_by_one_key(self, tmp_path: Path, make_spec: Make) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from studies.coordination import lease_manager as claims_module
-from studies.coordination.lease_manager import PLANNING, Claims
+from studies.coordination import lease_manager
+from studies.coordination.lease_manager import PLANNING, LeaseManager
 from studies.coordination.owner import Owner
-from studies.database.fencing import LostError
+from studies.database.fencing import LeaseLostError
 from studies.database.records import EpisodeRecord
 from studies.recording.opening import join_study, open_study
 from studies.recording.recorder import Recorder
@@ -39,7 +39,7 @@ WRITES: dict[str, Callable[[Recorder, EpisodeRecord], Any]] = {
 @pytest.fixture(autouse=True)
 def nobody_renews(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was lost is found out by no thread before the write."""
-    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 3600.0)
+    monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 3600.0)
 
 
 def taken_over(study: OpenStudy, number: int) -> None:
@@ -93,15 +93,15 @@ class TestEveryStorage:
         self, storage: StudyStorage, make_spec: Make
     ) -> None:
         study = open_study(make_spec(n_trials=2), storage)
-        assert study.claims is not None
+        assert study.leases is not None
 
-        def plan(claims: Claims) -> None:
-            with claims.planning():
+        def plan(leases: LeaseManager) -> None:
+            with leases.planning():
                 taken_over(study, PLANNING)
                 study.study.ask()
 
-        with pytest.raises(LostError):
-            plan(study.claims)
+        with pytest.raises(LeaseLostError):
+            plan(study.leases)
         assert study.all_trials() == []
 
     def test_a_lease_that_was_held_again_meanwhile_is_another_one(self, storage: StudyStorage, make_spec: Make) -> None:
@@ -131,7 +131,7 @@ class TestEveryStorage:
     def test_the_successor_writes_as_if_nothing_had_been(
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(claims_module.Claims, "_is_over", lambda *_: True)
+        monkeypatch.setattr(lease_manager.LeaseManager, "_is_over", lambda *_: True)
         first = open_study(make_spec(n_trials=1), storage)
         away = Recorder(first)
         assert away.ask() is not None
@@ -162,4 +162,4 @@ def test_a_reader_of_a_study_needs_no_lease(storage: StudyStorage, make_spec: Ma
     with open_study(make_spec(), storage) as study:
         pass
     study.study.set_user_attr("a note", "of a person")
-    assert join_study(storage, "a study").study.user_attrs["a note"] == "of a person"
+    assert join_study("a study", storage).study.user_attrs["a note"] == "of a person"

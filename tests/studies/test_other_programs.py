@@ -11,7 +11,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
-from studies.analysis.standing import standing
+from studies.analysis.status import study_status
 from studies.coordination.lease_manager import PLANNING
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
@@ -44,7 +44,7 @@ class TestEveryStorage:
             recorder.completed(ask.number, 2.0)
             assert recorder.ask() is None
             assert recorder.n_elsewhere == 0
-        assert standing(study).all_ended, "nobody waits for it"
+        assert study_status(study).all_ended, "nobody waits for it"
         assert caplog.text.count(f"Trial {trial.number} is left alone: another Optuna program runs it.") == 1
         theirs.tell(trial, 5.0)
         assert theirs.get_trials()[trial.number].value == 5.0

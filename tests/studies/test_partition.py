@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from studies.coordination import lease_manager as claims_module
+from studies.coordination import lease_manager
 from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import join_study, open_study
@@ -30,13 +30,13 @@ ROOT = Path(__file__).parents[2]
 
 HOLD = """
 import sys
-from studies.coordination import lease_manager as claims
-claims.LEASE_SECONDS, claims.RENEW_SECONDS = 1.0, 3600.0  # no thread tells it what it lost
+from studies.coordination import lease_manager
+lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS = 1.0, 3600.0  # no thread tells it what it lost
 from studies.recording.opening import join_study
 from studies.recording.recorder import Recorder
 from studies.database.records import EpisodeRecord
 url, write = sys.argv[1:]
-recorder = Recorder(join_study(url, "a study"))
+recorder = Recorder(join_study("a study", url))
 number = recorder.ask().number
 recorder.started(number, {"of": "the one that was stopped"})
 print("holding", flush=True)
@@ -57,7 +57,7 @@ print("closed", flush=True)
 
 @pytest.fixture(autouse=True)
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
 
 
 def asked(recorder: Recorder) -> Ask:
@@ -74,7 +74,7 @@ def joined(storage: StudyStorage) -> OpenStudy:
     deadline = time.monotonic() + 60
     while True:
         try:
-            return join_study(storage, "a study")
+            return join_study("a study", storage)
         except StudyError:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -160,17 +160,17 @@ def test_a_process_that_was_stopped_overwrites_nothing(
 
 WRITES = """
 import sys
-from studies.coordination import lease_manager as claims
+from studies.coordination import lease_manager
 from studies.storage import server_timeouts
-claims.LEASE_SECONDS, claims.RENEW_SECONDS, server_timeouts.IDLE_SECONDS = 1.0, 3600.0, 1.0
+lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS, server_timeouts.IDLE_SECONDS = 1.0, 3600.0, 1.0
 from studies.database.fencing import fenced
 from studies.recording.opening import join_study
 from studies.recording.recorder import Recorder
-study = join_study(sys.argv[1], "a study")
+study = join_study("a study", sys.argv[1])
 recorder = Recorder(study)
 number = recorder.ask().number
 recorder.started(number, {"of": "the one that was stopped"})
-with fenced(study.claims.fence((number,))), study.storage.episodes.engine.begin():
+with fenced(study.leases.fence((number,))), study.storage.episodes.engine.begin():
     print("holding", flush=True)
     sys.stdin.readline()
 """
@@ -226,8 +226,8 @@ def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
 def test_a_write_that_waited_for_the_network_is_refused_when_another_process_has_the_trial(
     servers: tuple[Server, Server], make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims_module, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 3600.0)
+    monkeypatch.setattr(lease_manager, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 3600.0)
     own, theirs = servers
     with open_storage(own.url) as cut_off, open_storage(theirs.url) as storage:
         first = Recorder(open_study(make_spec(n_trials=1), cut_off))
@@ -236,7 +236,7 @@ def test_a_write_that_waited_for_the_network_is_refused_when_another_process_has
         own.stop()
         late = threading.Thread(target=first.completed, args=(number, 9.0, {0: 9.0}))
         late.start()
-        study = join_study(storage, "a study")
+        study = join_study("a study", storage)
         with Recorder(study) as successor:
             assert asked(successor).number == number
             run_half(successor, number)

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from studies.analysis.listing import list_studies
-from studies.database.retries import PATIENCE_VARIABLE, StorageAwayError
+from studies.database.retries import RETRY_VARIABLE, StorageAwayError
 from studies.servers.proxy import make_proxy
 from studies.storage import proxy_client
 from studies.storage.proxy_messages import PATH
@@ -92,18 +92,18 @@ class TestServersThatHang:
     def test_a_running_study_gives_up_within_its_patience(
         self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "0.5")
+        monkeypatch.setenv(RETRY_VARIABLE, "0.5")
         url, tables = stopping
         with open_storage(url) as opened:
-            opened.patience.begin(0.5)
+            opened.retry_policy.begin(0.5)
             tables.stop()
             with pytest.raises(StorageAwayError, match=r"127\.0\.0\.1:\d+ has not answered for 0\.5 s"):
                 opened.episodes.count("a study")
-            assert opened.patience.is_over
-            assert opened.patience.call_seconds <= 1  # what is tried while it ends costs little
+            assert opened.retry_policy.is_over
+            assert opened.retry_policy.call_seconds <= 1  # what is tried while it ends costs little
 
     def test_readers_get_one_clear_line(self, stopping: tuple[str, Stopping], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
+        monkeypatch.setenv(RETRY_VARIABLE, "0.3")
         url, tables = stopping
         with open_storage(url) as opened:
             tables.stop()
@@ -119,7 +119,7 @@ class TestServersThatHang:
         monkeypatch.setattr("studies.database.retries.CALL_SECONDS", 0.2)
         url, tables = stopping
         with open_storage(url) as opened:
-            opened.patience.begin(DEADLINE_SECONDS)
+            opened.retry_policy.begin(DEADLINE_SECONDS)
             tables.stop()
             with ThreadPoolExecutor(1) as threads:
                 waiting = threads.submit(opened.episodes.count, "a study")
@@ -132,11 +132,11 @@ class TestServersThatHang:
         """The time in which another thread was not answered is part of the patience."""
         url, _ = served
         with open_storage(url) as opened:
-            opened.patience.begin(30.0)
-            opened.patience.silent_for(29.0)
-            assert opened.patience.call_seconds < 2
+            opened.retry_policy.begin(30.0)
+            opened.retry_policy.silent_for(29.0)
+            assert opened.retry_policy.call_seconds < 2
             assert opened.leases.renew("a study", "me", 60.0) == set()
-            assert opened.patience.call_seconds > 29
+            assert opened.retry_policy.call_seconds > 29
 
 
 class TestRefusedForGood:
@@ -150,7 +150,7 @@ class TestRefusedForGood:
         try:
             with open_storage(f"grpc://127.0.0.1:{port}") as opened:
                 if running:
-                    opened.patience.begin(DEADLINE_SECONDS)
+                    opened.retry_policy.begin(DEADLINE_SECONDS)
                 before = len(calls)
                 with pytest.raises(StorageAwayError, match=f"refuses the call.*{code}: not for you") as caught:
                     opened.episodes.count("a study")
@@ -184,7 +184,7 @@ class TestRefusedForGood:
                 return table.count(name)
 
         with open_storage(url) as opened:
-            opened.patience.begin(DEADLINE_SECONDS)
+            opened.retry_policy.begin(DEADLINE_SECONDS)
             behind.episodes = Flaky()  # type: ignore[assignment]
             assert opened.episodes.count("a study") == 0
             assert next(failures, None) is None

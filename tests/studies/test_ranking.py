@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from studies.analysis.ranking import UNLIKELY, Candidate, may_exceed, rank, seeds_to_settle, worst_choice
-from studies.analysis.recommending import Left, recommended
+from studies.analysis.robust_choice import PrunedEstimate, recommended
 from studies.errors import StudyError
 
 
@@ -125,7 +125,7 @@ def test_a_neighbour_that_did_not_come_to_its_end_is_a_cliff_too(value: float) -
     ]
     ranked = rank(near)
     assert recommended(ranked).number == 2  # type: ignore[union-attr]
-    left = [Left(params={"learning_rate": 10**-2.5}, value=value)]
+    left = [PrunedEstimate(params={"learning_rate": 10**-2.5}, value=value)]
     assert recommended(ranked, left=left).number in (0, 1)  # type: ignore[union-attr]
 
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from studies.analysis.learning_rate_estimate import LearningRateEstimate, cost_of_choice, estimate_learning_rate
 from studies.analysis.ranking import Candidate, rank
-from studies.analysis.rates import RateFinding, cost_of_choice, rate_finding
-from studies.analysis.recommending import Left, recommended
+from studies.analysis.robust_choice import PrunedEstimate, recommended
 from studies.statistics.drift import measured
 
 RATES = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 
 
-def found(centers: list[float], spread: float = 1.0, pick: int | None = None, **more: Any) -> RateFinding | None:
+def found(
+    centers: list[float], spread: float = 1.0, pick: int | None = None, **more: Any
+) -> LearningRateEstimate | None:
     """What is found of five rates whose three seeds are worth this, more or less."""
     candidates = [
         Candidate(
@@ -28,7 +30,9 @@ def found(centers: list[float], spread: float = 1.0, pick: int | None = None, **
     ]
     ranked = rank(candidates)
     number = ranked[0].number if pick is None else pick
-    return rate_finding(ranked, more.pop("left", []), next(each for each in ranked if each.number == number), **more)
+    return estimate_learning_rate(
+        ranked, more.pop("left", []), next(each for each in ranked if each.number == number), **more
+    )
 
 
 def test_the_best_rate_lies_between_the_neighbours_of_those_that_may_be_it() -> None:
@@ -83,7 +87,7 @@ def test_a_wide_plateau_is_safe() -> None:
 
 
 def test_the_best_rate_lies_on_this_side_of_one_that_failed() -> None:
-    left = [Left(params={"learning_rate": rate}, value=math.nan) for rate in (2e-3, 5e-4)]
+    left = [PrunedEstimate(params={"learning_rate": rate}, value=math.nan) for rate in (2e-3, 5e-4)]
     finding = found([0.0, 10.0, 100.0, 20.0, 0.0], left=left)
     assert finding is not None
     ends = math.sqrt(5e-4 * 1e-3), math.sqrt(2e-3 * 1e-3)
@@ -91,7 +95,7 @@ def test_the_best_rate_lies_on_this_side_of_one_that_failed() -> None:
 
 
 def test_where_the_interval_comes_to_the_last_rate_it_goes_on_to_the_next_one_that_was_pruned() -> None:
-    left = [Left(params={"learning_rate": rate}, value=90.0) for rate in (1e-7, 1e-6, 0.5, 1.0)]
+    left = [PrunedEstimate(params={"learning_rate": rate}, value=90.0) for rate in (1e-7, 1e-6, 0.5, 1.0)]
     finding = found([100.0, 99.0, 100.0, 99.0, 100.0], spread=20.0, left=left)
     assert finding is not None
     assert (finding.low, finding.high) == pytest.approx((1e-6, 0.5))
@@ -105,7 +109,10 @@ def test_where_the_interval_comes_to_the_last_rate_it_goes_on_to_the_next_one_th
 def test_rates_are_told_apart_where_one_was_told_when_it_left() -> None:
     values = [100.0, 99.0, 100.5, 99.5, 100.2]
     for told in (False, True):
-        left = [Left(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, told=told) for rate in (1e-6, 1.0)]
+        left = [
+            PrunedEstimate(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, told=told)
+            for rate in (1e-6, 1.0)
+        ]
         finding = found(values, spread=5.0, left=left)
         assert finding is not None
         assert finding.told_apart is told
@@ -170,7 +177,7 @@ def test_one_seed_each_is_no_safe_suggestion() -> None:
             for i, rate in enumerate(RATES)
         ]
     )
-    finding = rate_finding(ranked, [], ranked[0])
+    finding = estimate_learning_rate(ranked, [], ranked[0])
     assert finding is not None
     assert "one seed each" in finding.why_unsafe
     assert finding.to_json()["cost"] is None
@@ -178,9 +185,9 @@ def test_one_seed_each_is_no_safe_suggestion() -> None:
 
 def test_nothing_is_found_without_rates_or_with_one() -> None:
     plain = rank([Candidate(label="a", params={"gamma": 0.9}, seed_values=(1.0, 2.0))])
-    assert rate_finding(plain, [], plain[0]) is None
+    assert estimate_learning_rate(plain, [], plain[0]) is None
     one = rank([Candidate(label="a", params={"learning_rate": 0.1}, seed_values=(1.0, 2.0))])
-    assert rate_finding(one, [], one[0]) is None
+    assert estimate_learning_rate(one, [], one[0]) is None
 
 
 def test_one_candidate_that_explodes_hides_nothing() -> None:
@@ -197,8 +204,8 @@ def test_one_candidate_that_explodes_hides_nothing() -> None:
 
 def test_failures_alone_tell_nothing_apart() -> None:
     one = rank([Candidate(label="a", params={"learning_rate": 1e-3}, seed_values=(1.0, 2.0, 3.0))])
-    left = [Left(params={"learning_rate": rate}, value=math.nan) for rate in (1e-5, 1e-4, 1e-2)]
-    finding = rate_finding(one, left, one[0])
+    left = [PrunedEstimate(params={"learning_rate": rate}, value=math.nan) for rate in (1e-5, 1e-4, 1e-2)]
+    finding = estimate_learning_rate(one, left, one[0])
     assert finding is not None
     assert not finding.told_apart
     assert "only one rate came to its end" in finding.why_unsafe
@@ -218,11 +225,11 @@ def test_an_optimizer_with_a_schedule_switches_nothing_off_for_the_others() -> N
         label="s", params={"optimizer": "adam with a schedule"}, seed_values=(99.0, 100.5, 101.0), number=9
     )
     ranked = rank([*candidates, scheduled])
-    finding = rate_finding(ranked, [], next(each for each in ranked if each.number == 2))
+    finding = estimate_learning_rate(ranked, [], next(each for each in ranked if each.number == 2))
     assert finding is not None
     assert finding.tested == 1e-3
     assert recommended(ranked) is not None
-    assert rate_finding(ranked, [], next(each for each in ranked if each.number == 9)) is None
+    assert estimate_learning_rate(ranked, [], next(each for each in ranked if each.number == 9)) is None
 
 
 def test_what_a_choice_costs_is_the_same_in_both_directions() -> None:

@@ -13,7 +13,7 @@ import pytest
 from damaged import NAME, change, make_study
 
 from studies.analysis.listing import list_studies
-from studies.analysis.pick import best
+from studies.analysis.recommendation import best
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, join_study
 from studies.reports import write_report
@@ -99,7 +99,7 @@ def read_everything(url: str, folder: Path) -> None:
     """Asserts that all that reads a study finds what was recorded."""
     [summary] = list_studies(url)
     assert (summary.name, summary.n_complete, summary.best_value) == (NAME, 3, 200.0)
-    with load_study(url, NAME) as study:
+    with load_study(NAME, url) as study:
         assert best(study).params == {"learning_rate": 1e-3}
         assert len(study.storage.episodes.curve(study.episodes_key, 0)) == 8
         assert "0.001" in write_report(study, folder / "report.html").read_text()
@@ -108,10 +108,10 @@ def read_everything(url: str, folder: Path) -> None:
 def refuse_to_write(url: str) -> None:
     """Asserts that all that would write says that it cannot."""
     with pytest.raises(StudyError, match="can only be read"):
-        delete_study(url, NAME)
+        delete_study(NAME, url)
     with pytest.raises(StudyError, match="can only be read"):
-        join_study(url, NAME)
-    with load_study(url, NAME) as study, pytest.raises(StudyError, match=r"readonly|only be read"):
+        join_study(NAME, url)
+    with load_study(NAME, url) as study, pytest.raises(StudyError, match=r"readonly|only be read"):
         study.study.set_user_attr("mine", 1)
 
 

@@ -12,12 +12,12 @@ from death import die
 from optuna.trial import TrialState
 
 from studies.analysis.listing import list_studies
-from studies.analysis.standing import Standing, standing
+from studies.analysis.status import StudyStatus, study_status
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
-from studies.recording.endings import TRACEBACK_BYTES
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
+from studies.recording.trial_endings import TRACEBACK_BYTES
 from studies.recording.writer import FLUSH_ROWS
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -136,7 +136,7 @@ class TestEveryStorage:
                 recorder.failed(number_of(recorder), "it broke")
             assert recorder.ask() is None
         study = open_study(spec, storage)
-        assert standing(study) == Standing(n_total=5, n_ended=3, n_running=0, n_again=3)
+        assert study_status(study) == StudyStatus(n_total=5, n_ended=3, n_running=0, n_again=3)
         with Recorder(study) as recorder:
             assert recorder.n_left == 5
             for _ in range(2):
@@ -144,10 +144,10 @@ class TestEveryStorage:
             for _ in range(3):
                 recorder.failed(number_of(recorder), "it broke again")
             assert recorder.stop_reason == "3 trials failed in a row; the last one: it broke again"
-        assert standing(study).complete
+        assert study_status(study).complete
         with Recorder(open_study(spec, storage)) as recorder:
             assert run_all(recorder) == rows[:3]
-        assert standing(study) == Standing(n_total=5, n_ended=5, n_running=0, n_again=0)
+        assert study_status(study) == StudyStatus(n_total=5, n_ended=5, n_running=0, n_again=0)
         (summary,) = list_studies(storage)
         assert (summary.n_trials, summary.n_ended, summary.n_complete, summary.n_failed) == (5, 5, 5, 6)
 
@@ -159,7 +159,7 @@ class TestEveryStorage:
         with Recorder(open_study(make_spec(n_trials=3), storage)) as recorder:
             assert len(run_all(recorder)) == 1
         study = open_study(make_spec(n_trials=6), storage)
-        assert standing(study) == Standing(n_total=6, n_ended=3, n_running=0, n_again=0)
+        assert study_status(study) == StudyStatus(n_total=6, n_ended=3, n_running=0, n_again=0)
         with Recorder(study) as recorder:
             assert len(run_all(recorder)) == 3
         assert len(study.trials()) == 6

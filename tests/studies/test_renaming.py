@@ -56,7 +56,7 @@ class TestEveryStorage:
         if not is_journal:  # whoever runs it goes on
             recorder.completed(ask.number, 1 / 3)
             recorder.close()
-        renamed = load_study(storage, "renamed")
+        renamed = load_study("renamed", storage)
         trials = renamed.trials()
         assert [trial.value for trial in trials[:210]] == exact
         assert [trial.intermediate_values for trial in trials[:210]] == [{1: each, 3: each / 3} for each in exact]
@@ -64,13 +64,13 @@ class TestEveryStorage:
         assert renamed.episodes_key == study.episodes_key
         assert is_journal or renamed.study._study_id == study.study._study_id
         with pytest.raises(StudyError, match="there is no study 'long'"):
-            load_study(storage, "long")
+            load_study("long", storage)
 
 
 def test_a_name_that_is_taken_is_refused(storage: StudyStorage, make_spec: Make) -> None:
     for name in ("one", "another"):
         open_study(make_spec(name=name), storage).close()
-    one = load_study(storage, "one")
+    one = load_study("one", storage)
     with pytest.raises(StudyError, match="there is a study 'another' already"):
         rename_study(storage, one.study._study_id, "another")
     with pytest.raises(StudyError, match="no study of the id 99"):

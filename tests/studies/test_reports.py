@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.analysis.conclusion import conclusion, pick_json
-from studies.analysis.pick import best
+from studies.analysis.recommendation import best
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study

@@ -17,7 +17,7 @@ from studies.database.records import EpisodeRecord
 from studies.database.retries import StorageAwayError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
 from studies.study.study import load_study
@@ -68,7 +68,7 @@ def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
     with open_study(spec) as again, Recorder(again) as recorder:
         assert [trial.value for trial in again.trials()] == [5.0, 6.0]
         assert len(again.storage.episodes.curve(again.episodes_key, 1)) == 1
-        assert recorder.unwritten is None
+        assert recorder.spool_path is None
         assert recorder.ask() is not None
 
 
@@ -85,7 +85,7 @@ def test_a_journal_that_is_deleted_is_not_begun_anew(tmp_path: Path, make_spec: 
     recorder.close()
     study.close()
     assert not path.exists()
-    assert [kept.number for kept in Unwritten(spec.storage, study.episodes_key).read()] == [0]
+    assert [kept.number for kept in Spool(spec.storage, study.episodes_key).read()] == [0]
     path.write_bytes(text)
     with open_study(spec) as again, Recorder(again):
         assert [trial.value for trial in again.trials()] == [6.0]
@@ -97,7 +97,7 @@ def test_who_only_reads_may_have_the_file_replaced(tmp_path: Path, make_spec: Ma
         pass
     with open_storage(url, create=False) as storage:
         (tmp_path / "finder.db").unlink()
-        assert load_study(storage, "a study").trials() == []
+        assert load_study("a study", storage).trials() == []
 
 
 SEARCH = """

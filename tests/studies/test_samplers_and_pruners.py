@@ -154,8 +154,8 @@ def test_a_stored_study_with_a_withdrawn_pruner_is_read_and_runs_with_another_on
     with open_study(make_spec(), storage) as study:
         kept = {**study.spec.to_json_dict(), "pruner": "wilcoxon"}
         study.study.set_user_attr(SPEC_ATTR, kept)
-    assert load_study(storage, "a study").spec.pruner == "wilcoxon"
-    for again in (lambda: open_study(make_spec(pruner="wilcoxon"), storage), lambda: join_study(storage, "a study")):
+    assert load_study("a study", storage).spec.pruner == "wilcoxon"
+    for again in (lambda: open_study(make_spec(pruner="wilcoxon"), storage), lambda: join_study("a study", storage)):
         with pytest.raises(StudyError, match="the pruner 'wilcoxon' was withdrawn"):
             again()
     with open_study(make_spec(pruner="median"), storage) as study:

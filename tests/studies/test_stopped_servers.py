@@ -19,13 +19,13 @@ import sqlalchemy as sa
 from databases import OwnPostgres
 from processes import running
 
-from studies.coordination import lease_manager as claims_module
+from studies.coordination import lease_manager
 from studies.database import retries as patience_module
 from studies.database.records import EpisodeRecord
-from studies.database.retries import PATIENCE_VARIABLE, Patience, StorageAwayError
+from studies.database.retries import RETRY_VARIABLE, RetryPolicy, StorageAwayError
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.server_timeouts import options_of_server, session_timeouts
 from studies.storage.storage import open_storage
@@ -152,7 +152,7 @@ def away(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINDER_CHECKPOINTS", str(tmp_path / "checkpoints"))
-    monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
 
 
 def episode(number: int) -> EpisodeRecord:
@@ -189,7 +189,7 @@ def check_written_later(spec: StudySpec, url: str, key: str) -> None:
     with open_study(StudySpec.from_json_dict({**spec.to_json_dict(), "storage": url})) as study:
         with Recorder(study) as recorder:
             assert recorder.ask() is None
-            assert recorder.unwritten is None
+            assert recorder.spool_path is None
         trials = study.trials()
         assert [(each.state.name, each.value) for each in trials] == [("COMPLETE", 6.0), ("COMPLETE", 7.0)]
         assert [each.user_attrs["configuration"] for each in trials] == [{"of": "the first"}] * 2
@@ -203,13 +203,13 @@ class TestAwayForGood:
     def test_the_end_comes_in_time_and_what_ended_meanwhile_is_written_later(
         self, away: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, str(LIMIT_SECONDS))
+        monkeypatch.setenv(RETRY_VARIABLE, str(LIMIT_SECONDS))
         spec = make_spec(n_trials=2, storage=away.url, confirm=0)
         recorder = begun(spec)
         key = recorder._study.episodes_key
         away.stop()
         assert cut_off(recorder) < 2 * LIMIT_SECONDS + OVERHEAD_SECONDS
-        assert [each.number for each in Unwritten(away.url, key).read()] == [0, 1]
+        assert [each.number for each in Spool(away.url, key).read()] == [0, 1]
         if isinstance(away, Served):
             away.replace()
         else:
@@ -219,13 +219,13 @@ class TestAwayForGood:
     def test_a_renewal_that_is_not_answered_keeps_nobody_waiting(
         self, tmp_path: Path, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "0.2")
-        monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.0)
+        monkeypatch.setenv(RETRY_VARIABLE, "0.2")
+        monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.0)
         url = f"sqlite:///{tmp_path}/finder.db"
         renews, goes_on = threading.Event(), threading.Event()
         recorder = begun(make_spec(n_trials=2, storage=url, confirm=0))
-        assert recorder._study.claims is not None
-        table = recorder._study.claims._table
+        assert recorder._study.leases is not None
+        table = recorder._study.leases._table
 
         def renew(*_: Any) -> set[int]:
             renews.set()
@@ -273,7 +273,7 @@ class TestAwayForAWhile:
         late.join(120)
         assert not late.is_alive()
         recorder.completed(1, 7.0, {0: 7.0})
-        assert recorder.unwritten is None
+        assert recorder.spool_path is None
         recorder.close()
         recorder._study.close()
         check_written_later(spec, away.url, key)
@@ -281,23 +281,23 @@ class TestAwayForAWhile:
 
 class TestOptions:
     def test_what_a_url_says_of_timeouts_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "20")
-        patience = Patience("a storage")
-        mysql = options_of_server("mysql+pymysql://h/d?read_timeout=7", patience)["connect_args"]
+        monkeypatch.setenv(RETRY_VARIABLE, "20")
+        retry_policy = RetryPolicy("a storage")
+        mysql = options_of_server("mysql+pymysql://h/d?read_timeout=7", retry_policy)["connect_args"]
         assert mysql == {"connect_timeout": 10, "write_timeout": 20}
         url = "postgresql+psycopg://h/d?tcp_user_timeout=5&options=-c%20statement_timeout%3D5"
-        assert "tcp_user_timeout" not in options_of_server(url, patience)["connect_args"]
+        assert "tcp_user_timeout" not in options_of_server(url, retry_policy)["connect_args"]
         idle, statement = "SET idle_in_transaction_session_timeout TO 30000", "SET statement_timeout TO 60000"
         assert session_timeouts(sa.create_engine(url)) == [idle]
         assert session_timeouts(sa.create_engine("postgresql+psycopg://h/d")) == [statement, idle]
-        monkeypatch.setenv(PATIENCE_VARIABLE, "0")
+        monkeypatch.setenv(RETRY_VARIABLE, "0")
         assert session_timeouts(sa.create_engine("postgresql+psycopg://h/d")) == [idle]
 
     @pytest.mark.real
     def test_a_statement_that_hangs_in_the_server_is_given_up_there(
         self, postgres: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "20")
+        monkeypatch.setenv(RETRY_VARIABLE, "20")
         with open_storage(postgres) as storage, storage.episodes.engine.begin() as connection:  # type: ignore[attr-defined]
             assert connection.execute(sa.text("SHOW statement_timeout")).scalar_one() == "1min"
 
@@ -306,10 +306,10 @@ class TestOptions:
     ) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         open_study(make_spec(storage=url)).close()
-        monkeypatch.setenv(PATIENCE_VARIABLE, "2")
+        monkeypatch.setenv(RETRY_VARIABLE, "2")
         with contextlib.closing(sqlite3.connect(tmp_path / "finder.db")) as connection:
             connection.execute("BEGIN EXCLUSIVE")
-            with load_study(url, "a study") as study:  # who reads is not kept from it
+            with load_study("a study", url) as study:  # who reads is not kept from it
                 engine = study.storage.episodes.engine  # type: ignore[attr-defined]
                 with engine.connect() as own:
                     assert own.execute(sa.text("PRAGMA busy_timeout")).scalar_one() == 2000

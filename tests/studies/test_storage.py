@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from studies.database.retries import Patience
+from studies.database.retries import RetryPolicy
 from studies.errors import StudyError
 from studies.storage.server_timeouts import options_of_server
 from studies.storage.storage import open_storage
@@ -152,7 +152,7 @@ def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_server_that_is_cut_off_is_noticed(url: str, arguments: dict[str, int]) -> None:
-    options = options_of_server(url, Patience("a storage"))
+    options = options_of_server(url, RetryPolicy("a storage"))
     assert arguments.items() <= options["connect_args"].items()
     assert ("tcp_user_timeout" in options["connect_args"]) == ("tcp_user_timeout" in arguments)
     assert ("module" in options) == ("psycopg:" in url)  # whose calls it limits, connecting too

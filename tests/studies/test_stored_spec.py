@@ -50,7 +50,7 @@ def test_one_that_cannot_be_read_fails_alone(
     assert strange.name == "strange"
     assert "'strange'" in strange.unreadable
     with pytest.raises(StudyError, match=told) as caught:
-        load_study(storage, "strange")
+        load_study("strange", storage)
     assert str(caught.value) == strange.unreadable
     with pytest.raises(StudyError, match=told):
         open_study(make_spec(name="strange"), storage)
@@ -61,7 +61,7 @@ def test_one_that_cannot_be_read_fails_alone(
     shown = {each.study_name: each.user_attrs for each in ShownStorage(storage.optuna).get_all_studies()}
     assert shown["good"]["agent"] == "ppo"
     json.dumps(shown)
-    assert delete_study(storage, "strange") == 0
+    assert delete_study("strange", storage) == 0
     assert [summary.name for summary in list_studies(storage)] == ["good"]
     assert study_id is not None
 

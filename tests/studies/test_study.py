@@ -30,7 +30,7 @@ class TestEveryStorage:
         spec = make_spec(params={"learning_rate": "1e-5:1e-1:log", "net": [[64], [32, 32]]})
         made = open_study(spec, storage)
         assert made.study.direction.name == "MAXIMIZE"
-        loaded = load_study(storage, "a study")
+        loaded = load_study("a study", storage)
         assert loaded.spec == spec.model_copy(update={"storage": storage.label})
         (summary,) = list_studies(storage)
         assert (summary.name, summary.kind, summary.env, summary.n_trials) == ("a study", "tune", "CartPole-v1", 5)
@@ -99,7 +99,7 @@ def test_another_study_of_the_same_name_is_refused(
     assert f"the study 'a study' was made with {told}" in str(error.value)
     assert "--study-name 'a study-3'" in str(error.value)
     assert f"finder delete 'a study' --storage {storage.label}" in str(error.value)
-    assert load_study(storage, "a study").spec.params == make_spec().params
+    assert load_study("a study", storage).spec.params == make_spec().params
 
 
 def test_the_message_shows_only_what_differs(storage: StudyStorage, make_spec: Make) -> None:
@@ -131,7 +131,7 @@ class TestReplacing:
         )
         assert again.trials() == []
         assert storage.episodes.count(again.episodes_key) == 0
-        assert load_study(storage, self.NAME).spec.seeds == (0,)
+        assert load_study(self.NAME, storage).spec.seeds == (0,)
 
     @pytest.mark.parametrize("end", ["completed", "pruned"])
     def test_what_was_learned_is_never_replaced(self, storage: StudyStorage, make_spec: Make, end: str) -> None:
@@ -189,7 +189,7 @@ class TestALongerPlan:
         study = open_study(make_spec(params={}, trials=more), storage)
         union = [*rows, *(row for row in more if row not in rows)]
         assert list(study.spec.trials) == union
-        assert load_study(storage, "a study").spec.n_trials == len(union)
+        assert load_study("a study", storage).spec.n_trials == len(union)
         assert study.notes == (
             (f"The plan grows from {len(rows)} to {len(union)} trials.",) if len(union) > len(rows) else ()
         )
@@ -227,13 +227,13 @@ def test_a_study_that_somebody_begins_at_the_same_moment_goes_on(
 
     monkeypatch.setattr("studies.recording.opening.make_pruner", make_meanwhile)
     with open_study(make_spec(n_trials=7), storage) as study:
-        assert study.spec.n_trials == load_study(storage, "a study").spec.n_trials == 7
+        assert study.spec.n_trials == load_study("a study", storage).spec.n_trials == 7
 
 
 def test_what_does_not_change_the_trials_may_change(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(), storage)
     changes = {"n_trials": 50, "sampler": "random", "pruner": "median", "n_jobs": 2, "executor": "inline", "seed": 3}
-    assert load_study(storage, open_study(make_spec(**changes), storage).name).spec.n_trials == 50
+    assert load_study(open_study(make_spec(**changes), storage).name, storage).spec.n_trials == 50
 
 
 def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudyStorage, make_spec: Make) -> None:
@@ -260,7 +260,7 @@ def test_a_study_of_someone_else_is_left_alone(storage: StudyStorage, make_spec:
     with pytest.raises(StudyError, match="not made by Finder"):
         open_study(make_spec(), storage)
     with pytest.raises(StudyError, match="not made by Finder"):
-        load_study(storage, "a study")
+        load_study("a study", storage)
     assert list_studies(storage) == []
     assert SPEC_ATTR not in theirs.user_attrs
 
@@ -273,7 +273,7 @@ def test_a_study_that_died_at_birth_is_taken_over(storage: StudyStorage, make_sp
 def test_an_unknown_study_names_the_nearest(storage: StudyStorage, make_spec: Make) -> None:
     open_study(make_spec(name="ppo-cartpole"), storage)
     with pytest.raises(StudyError, match=r"'ppo-cartpol'.*'ppo-cartpole'"):
-        load_study(storage, "ppo-cartpol")
+        load_study("ppo-cartpol", storage)
 
 
 def test_a_wrong_sampler_argument_creates_nothing(storage: StudyStorage, make_spec: Make) -> None:
@@ -286,10 +286,10 @@ def test_urls_open_and_close_their_own_storage(tmp_path: Path, make_spec: Make) 
     url = f"sqlite:///{tmp_path}/finder.db"
     with open_study(make_spec(storage=url)) as study:
         assert study.owns_storage
-    with load_study(url, "a study") as loaded:
+    with load_study("a study", url) as loaded:
         assert loaded.spec.storage == url
     assert [summary.name for summary in list_studies(url)] == ["a study"]
-    for call in (lambda: list_studies(f"{tmp_path}/typo.db"), lambda: load_study(f"{tmp_path}/typo.db", "a study")):
+    for call in (lambda: list_studies(f"{tmp_path}/typo.db"), lambda: load_study("a study", f"{tmp_path}/typo.db")):
         with pytest.raises(StudyError, match="there is no storage"):
             call()
 
@@ -317,7 +317,7 @@ def test_a_renamed_study_keeps_its_episodes(
     optuna.delete_study(study_name="a study", storage=storage.optuna)
     again = open_study(make_spec(), storage)
     assert storage.episodes.curve(again.episodes_key, 0) == []
-    loaded = load_study(storage, "renamed")
+    loaded = load_study("renamed", storage)
     assert storage.episodes.curve(loaded.episodes_key, 0) == [episode()]
 
 
@@ -345,4 +345,4 @@ class TestWhoRunsIt:
     def test_a_study_that_is_open_for_reading_is_not_run(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(), storage)
         with pytest.raises(StudyError, match="for reading only"):
-            Recorder(load_study(storage, "a study"))
+            Recorder(load_study("a study", storage))

@@ -22,8 +22,8 @@ if folder := os.environ.get("FINDER_TEST_STRIKES"):
     from strikes import hold_trials
     hold_trials(folder)
 if seconds := os.environ.get("FINDER_TEST_LEASE_SECONDS"):
-    from studies.coordination import lease_manager as claims
-    claims.LEASE_SECONDS, claims.RENEW_SECONDS, claims.WATCH_SECONDS = float(seconds), 0.5, 0.5
+    from studies.coordination import lease_manager
+    lease_manager.LEASE_SECONDS, lease_manager.RENEW_SECONDS, lease_manager.WATCH_SECONDS = float(seconds), 0.5, 0.5
 choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
 common = {
     "executor": executor, "n_jobs": 1 if executor == "inline" or kind == "tune" else 2, "seeds": 2,

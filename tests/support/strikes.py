@@ -183,7 +183,7 @@ class Strikes:
 
     def _look(self, storage: StudyStorage) -> list[int]:
         """Return which trials run, after checks of what is to be killed."""
-        study = load_study(storage, self._name)
+        study = load_study(self._name, storage)
         self.check_ended(study)
         held = storage.leases.held(study.episodes_key)
         trials = study.all_trials()

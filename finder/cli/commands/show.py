@@ -38,7 +38,7 @@ def show(
     from studies.errors import StudyError
     from studies.study.study import load_study
 
-    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+    with load_study(study, storage or DEFAULT_STORAGE) as opened:
         trials = opened.all_trials()
         if trial is not None:
             if not 0 <= trial < len(trials):
@@ -52,7 +52,7 @@ def show(
 
 
 def _show_study(study: OpenStudy, trials: list[FrozenTrial]) -> None:
-    from studies.recording.endings import short_reason
+    from studies.recording.trial_endings import short_reason
     from studies.spec.attributes import CONFIRMS_ATTR, is_confirmation, is_interrupted
     from studies.words import param_text, spread_text
 

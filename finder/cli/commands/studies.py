@@ -22,7 +22,7 @@ from studies.storage.commands import storage_flag
 from studies.words import counted
 
 if TYPE_CHECKING:
-    from studies.analysis.pick import Pick
+    from studies.analysis.recommendation import Recommendation
     from studies.study.study import OpenStudy
 
 WIDE = 100
@@ -72,10 +72,10 @@ def studies(storage: Storage = None, json: Json = False) -> int:
 def best(study: StudyName, storage: Storage = None, json: Json = False) -> int:
     """Print the pick of a study and how to use it."""
     from studies.analysis.conclusion import conclusion, pick_json
-    from studies.analysis.pick import why_no_pick
+    from studies.analysis.recommendation import why_no_pick
     from studies.study.study import load_study
 
-    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+    with load_study(study, storage or DEFAULT_STORAGE) as opened:
         if opened.spec.kind == "range-test":
             return _show_range_test(opened, json)
         pick = pick_of(opened)
@@ -112,7 +112,7 @@ def delete(
             if not typer.confirm(question, err=True):
                 errors().print("Nothing was removed.")
                 return 1
-        n_removed = delete_study(opened, study)
+        n_removed = delete_study(study, opened)
         errors().print(f"Removed {study} ({counted(n_removed, 'trial')}) from {opened.label}.")
     return 0
 
@@ -129,7 +129,7 @@ def report(
     from studies.reports import write_report
     from studies.study.study import load_study
 
-    with load_study(storage or DEFAULT_STORAGE, study) as opened:
+    with load_study(study, storage or DEFAULT_STORAGE) as opened:
         safe = re.sub(r"[^\w.-]+", "-", study)
         path = write_report(opened, output or Path(f"finder-report-{safe}.html"))
     results().print(str(path), soft_wrap=True)
@@ -166,7 +166,7 @@ def dashboard(
     return 0
 
 
-def python_lines(pick: Pick, study: OpenStudy) -> str:
+def python_lines(pick: Recommendation, study: OpenStudy) -> str:
     """Returns the lines of Python that begin the long run with the pick."""
     from agents.contract.registry import ALGORITHMS
     from studies.words import call_lines, environment_code

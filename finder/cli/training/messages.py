@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from finder.cli.parameters import Output
     from finder.long_run.long_run import RunResult
     from finder.long_run.run_folder import RunFolder, RunSettings
-    from studies.analysis.pick import Pick
+    from studies.analysis.recommendation import Recommendation
 
 
 def print_begin(folder: RunFolder) -> None:
@@ -42,7 +42,7 @@ def print_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
         print_note(f"{why_new_episodes} All else goes on as it was.")
 
 
-def print_pick(pick: Pick, settings: RunSettings) -> None:
+def print_pick(pick: Recommendation, settings: RunSettings) -> None:
     """Prints which trial of a study is trained, and how sure the study was."""
     errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
     rate = pick.rate

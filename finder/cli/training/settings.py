@@ -67,10 +67,10 @@ def settings_of_pick(
     from finder.long_run.recommendation import picked_agent, picked_callbacks
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
-    from studies.analysis.pick import best, why_no_pick
+    from studies.analysis.recommendation import best, why_no_pick
     from studies.study.study import load_study
 
-    with load_study(storage, study) as opened:
+    with load_study(study, storage) as opened:
         own = places_in(agent or "", list(chosen["callbacks"] or ()))
         until.enter_context(trusted_code_only(opened, [*allow_modules, *own]))
         why = why_no_pick(opened)

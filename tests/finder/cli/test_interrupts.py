@@ -14,7 +14,7 @@ import pytest
 from processes import wait_until_alone
 
 import studies
-from studies.study.begun import Begun, begun_of
+from studies.study.origin import StudyOrigin, read_origin
 
 WORDS = (
     "lr", "ppo", "--env", "cli_envs:Slow-v0", "--rates", "1e-4,1e-3,1e-2", "--env-steps", "400", "--seeds", "1",
@@ -115,5 +115,5 @@ def test_a_killed_search_knows_the_command_that_began_it(finder: Any) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     words = [word for word in WORDS if word not in ("--storage", "kept.db")]
-    with studies.load_study(f"sqlite:///{finder.folder}/kept.db", STUDY) as study:
-        assert begun_of(study) == Begun("command", (*words, "--executor", "inline"))
+    with studies.load_study(STUDY, f"sqlite:///{finder.folder}/kept.db") as study:
+        assert read_origin(study) == StudyOrigin("command", (*words, "--executor", "inline"))

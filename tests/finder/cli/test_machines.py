@@ -16,7 +16,7 @@ import pytest
 from processes import session_members, wait_until_alone
 
 from agents.shared_objects.addresses import reachable
-from studies.database.retries import PATIENCE_VARIABLE
+from studies.database.retries import RETRY_VARIABLE
 
 DEADLINE_SECONDS = 120
 
@@ -212,7 +212,7 @@ def test_a_server_that_is_stopped_ends_a_worker_within_its_patience(
     (finder.folder / "slow").touch()
     with served(finder) as (address, server):
         assert finder("submit", "study.toml", "--storage", address).code == 0
-        monkeypatch.setenv(PATIENCE_VARIABLE, str(seconds))
+        monkeypatch.setenv(RETRY_VARIABLE, str(seconds))
         monkeypatch.setenv("FINDER_CHECKPOINTS", str(finder.folder / "checkpoints"))
         worker = finder.start("worker", "shared", "--storage", address, "--allow-module", "cli_envs")
         deadline = time.monotonic() + DEADLINE_SECONDS

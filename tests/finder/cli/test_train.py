@@ -426,8 +426,8 @@ class TestThePick:
         from finder.long_run.recommendation import picked_agent
         from studies.study.study import load_study
 
-        with load_study(f"sqlite:///{searched.finder.folder}/finder.db", searched.study) as study:
-            pick = studies.analysis.pick.best(study)
+        with load_study(searched.study, f"sqlite:///{searched.finder.folder}/finder.db") as study:
+            pick = studies.analysis.recommendation.best(study)
             at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
             assert picked_agent(study, at).config.learning_rate == 1.25e-4
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
-BEGUN_ATTR = "finder_begun"
+ORIGIN_ATTR = "finder_begun"
 """Study attribute: how it was begun, as JSON; kept before its first trial, so that a killed study has it too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StudyOrigin:
     """How a study was begun.
 
     Attributes:
@@ -29,11 +29,11 @@ class Begun:
     words: tuple[str, ...] = ()
 
 
-_current: ContextVar[Begun | None] = ContextVar("begun", default=None)
+_current: ContextVar[StudyOrigin | None] = ContextVar("begun", default=None)
 
 
 @contextmanager
-def begun_by(begun: Begun) -> Iterator[None]:
+def started_by(begun: StudyOrigin) -> Iterator[None]:
     """For as long as the block lasts, studies that are created are kept as begun so; an outer block decides."""
     if _current.get() is not None:
         yield
@@ -45,14 +45,14 @@ def begun_by(begun: Begun) -> Iterator[None]:
         _current.reset(token)
 
 
-def keep_begun(study: OpenStudy) -> None:
+def store_origin(study: OpenStudy) -> None:
     """Keeps in a study without trials how it was begun, where it is not known: later calls may only add to it."""
-    if BEGUN_ATTR in study.study.user_attrs or study.all_trials():
+    if ORIGIN_ATTR in study.study.user_attrs or study.all_trials():
         return
-    study.study.set_user_attr(BEGUN_ATTR, asdict(_current.get() or Begun("python")))
+    study.study.set_user_attr(ORIGIN_ATTR, asdict(_current.get() or StudyOrigin("python")))
 
 
-def begun_of(study: OpenStudy) -> Begun | None:
+def read_origin(study: OpenStudy) -> StudyOrigin | None:
     """Returns how a study was begun; None for one of an earlier version."""
-    kept: Mapping[str, Any] | None = study.study.user_attrs.get(BEGUN_ATTR)
-    return None if kept is None else Begun(kept["by"], tuple(kept["words"]))
+    kept: Mapping[str, Any] | None = study.study.user_attrs.get(ORIGIN_ATTR)
+    return None if kept is None else StudyOrigin(kept["by"], tuple(kept["words"]))

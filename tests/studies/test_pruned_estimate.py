@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from studies.analysis.confirmation import left_behind
+from studies.analysis.confirmation import pruned_estimates
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
-from studies.statistics.leaving import at_end, told_apart
+from studies.statistics.pruned_estimate import clearly_worse, estimate_final
 from studies.storage.storage import StudyStorage
 
 
 def test_what_leaves_gains_what_the_survivors_gained() -> None:
-    value, error, df = at_end([10.0, 12.0, 14.0], [(20.0, 50.0), (30.0, 70.0)])
+    value, error, df = estimate_final([10.0, 12.0, 14.0], [(20.0, 50.0), (30.0, 70.0)])
     assert value == pytest.approx(12.0 + 35.0)
     # the seeds' variance 4 over three of them, and that of the gains 30 and 40, which is 50, for a third one
     assert error == pytest.approx((4 / 3 + 50 * 1.5) ** 0.5)
@@ -19,20 +19,20 @@ def test_what_leaves_gains_what_the_survivors_gained() -> None:
 
 
 def test_one_survivor_says_nothing_of_how_gains_differ() -> None:
-    assert at_end([10.0], [(20.0, 50.0)]) == pytest.approx((40.0, (2 * 30.0**2) ** 0.5, 1.0))
+    assert estimate_final([10.0], [(20.0, 50.0)]) == pytest.approx((40.0, (2 * 30.0**2) ** 0.5, 1.0))
 
 
 def test_who_is_far_behind_is_told() -> None:
-    assert told_apart([[100.0, 103.0, 98.0], [101.0, 99.0, 102.0], [10.0, 12.0, 8.0]]) == [False, False, True]
+    assert clearly_worse([[100.0, 103.0, 98.0], [101.0, 99.0, 102.0], [10.0, 12.0, 8.0]]) == [False, False, True]
 
 
 def test_noise_is_not_told() -> None:
-    assert told_apart([[3.0, 1.0, 2.0], [2.0, 2.5, 1.0], [1.5, 3.5, 2.0]]) == [False] * 3
+    assert clearly_worse([[3.0, 1.0, 2.0], [2.0, 2.5, 1.0], [1.5, 3.5, 2.0]]) == [False] * 3
 
 
 def test_single_seeds_tell_nothing() -> None:
-    assert told_apart([[100.0], [1.0]]) == [False, False]
-    assert told_apart([[100.0, 101.0]]) == [False]
+    assert clearly_worse([[100.0], [1.0]]) == [False, False]
+    assert clearly_worse([[100.0, 101.0]]) == [False]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -53,4 +53,4 @@ def test_who_left_is_judged_at_the_rung_where_it_left(storage: StudyStorage, sig
             recorder.pruned(number, 200, seeds[1], seeds)
         for number in (1, 2):
             recorder.completed(number, sign * 120.0, {0: sign * 119.0, 1: sign * 120.0, 2: sign * 121.0})
-    assert {each.params["learning_rate"]: each.told for each in left_behind(opened)} == {1e-4: True, 1e-1: False}
+    assert {each.params["learning_rate"]: each.told for each in pruned_estimates(opened)} == {1e-4: True, 1e-1: False}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial
 
-from studies.database.fencing import LostError
+from studies.database.fencing import LeaseLostError
 from studies.errors import StudyError
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _TAKEN = "Trial %d goes on in another process, as this one was away for too long
 _ENDED = "Trial %d was ended by another program: what it does here is not recorded."
 
 
-class HandedOut:
+class RunningTrials:
     """The trials that a recorder has handed out.
 
     A trial that another process takes is over here, and yet something runs it until it is heard how that ended. Until
@@ -64,7 +64,7 @@ class HandedOut:
         del self.running[number]
         self._over.add(number)
 
-    def put_back(self, number: int) -> None:
+    def requeue(self, number: int) -> None:
         """A trial waits."""
         del self.running[number]
 
@@ -80,7 +80,7 @@ class HandedOut:
         """Drops a trial where a write in the block is refused, as it is not this process's any more."""
         try:
             yield
-        except LostError:
+        except LeaseLostError:
             self.drop(trial.number)
         except UpdateFinishedTrialError:
             self.drop(trial.number, _ENDED)

@@ -1,4 +1,4 @@
-"""Whether a study may go on as it is asked for now, what it becomes, and how a refusal is told. Pure functions."""
+"""Compatibility of a stored study with the spec that continues it, as pure functions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 
-def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
-    """Returns the study as it goes on: an explicit plan is what was planned before and then what is new.
+def merge_plans(old: StudySpec, new: StudySpec) -> StudySpec:
+    """Return a spec whose explicit plan is the stored plan followed by the new rows.
 
     Raises:
-        StudyError: If both plans together contradict themselves.
+        StudyError: If the two plans contradict each other.
     """
     if not (old.trials and new.trials):
         return new
@@ -35,7 +35,7 @@ def with_old_plan(old: StudySpec, new: StudySpec) -> StudySpec:
 
 
 def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
-    """Returns what makes another question of a study: pairs of what it was made with and what is asked for now."""
+    """Return differences that make results incomparable, as pairs of the stored and the requested setting."""
     found = []
     for field in IDENTITY_FIELDS:
         before, after = getattr(old, field), getattr(new, field)
@@ -47,12 +47,12 @@ def differences(old: StudySpec, new: StudySpec) -> list[tuple[str, str]]:
 
 
 def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
-    """Returns which parameters Optuna would not keep in one study, because they are of two kinds; pairs as above.
+    """Return parameters whose spaces Optuna cannot hold in one study, as pairs of the stored and the requested space.
 
     Args:
-        old: The study as it is stored.
-        new: What is asked for now, with the old plan in it (`with_old_plan`).
-        trials: Its trials.
+        old: Spec as it is stored.
+        new: Requested spec, including the stored plan (`merge_plans`).
+        trials: Trials of the study.
     """
     found = []
     known: dict[str, BaseDistribution] = {}
@@ -69,12 +69,14 @@ def clashes(old: StudySpec, new: StudySpec, trials: Sequence[FrozenTrial]) -> li
     return found
 
 
-def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], delete_command: str) -> StudyError:
-    """Returns the error for a study that cannot go on: what differs, and the ways out.
+def continuation_error(
+    name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str], delete_command: str
+) -> StudyError:
+    """Return the error for a study that cannot be continued: the differences, and what to do.
 
     Args:
-        name: The study.
-        pairs: What `differences` or `clashes` found.
+        name: Name of the study.
+        pairs: Result of `differences` or `clashes`.
         taken: Names of all studies in the storage.
         delete_command: Command that deletes the study.
     """
@@ -90,20 +92,20 @@ def refusal(name: str, pairs: Sequence[tuple[str, str]], taken: Collection[str],
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Returns the name with the first number behind it that no study has."""
+    """Return the name with the lowest free number appended."""
     number = 2
     while f"{name}-{number}" in taken:
         number += 1
     return f"{name}-{number}"
 
 
-def changes_told(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
-    """Returns what a person should know of how a study goes on, a sentence each.
+def describe_changes(old: StudySpec, new: StudySpec, asked: StudySpec) -> list[str]:
+    """Return sentences for users on how a continued study changes.
 
     Args:
-        old: The study as it was.
-        new: As it goes on.
-        asked: As it was asked for now, which may be without what was planned before.
+        old: Spec before.
+        new: Spec from now on.
+        asked: Requested spec, which may lack rows that were planned before.
     """
     told = []
     n_more = len(new.trials) - len(asked.trials)
@@ -155,7 +157,7 @@ _ENTRIES = {
     "agent_params": ("{} {}", "{} as usual"),
     "agent_weights": ("the weights {1} of {0}", "new weights of {}"),
 }
-"""Field that is a table -> how an entry of it is told, and how it is told that there is none."""
+"""Field that is a table -> text of an entry, and text of a missing entry."""
 
 _PLURALS = ("seeds", "agents", "steps", "episodes")
 

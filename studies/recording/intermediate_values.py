@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
-class Reported:
+class IntermediateValues:
     """What the running trials of a study have reported.
 
     Args:

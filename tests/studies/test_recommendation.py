@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from studies.analysis.pick import best, best_optimizer, why_no_pick
+from studies.analysis.recommendation import best, best_optimizer, why_no_pick
 from studies.database.records import EpisodeRecord
 from studies.errors import StudyError
 from studies.recording.opening import open_study

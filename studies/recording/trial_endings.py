@@ -17,7 +17,7 @@ TRACEBACK_BYTES = 8_192
 REASON_CHARACTERS = 1_000
 
 
-class Ending(NamedTuple):
+class TrialEnding(NamedTuple):
     """How a trial ended.
 
     Attributes:
@@ -33,7 +33,7 @@ class Ending(NamedTuple):
 
 def completion(
     value: float, seed_values: Mapping[int, float] | None = None, extra: Mapping[str, Json] | None = None
-) -> Ending:
+) -> TrialEnding:
     """Returns how a trial ends that trained to its end; one whose values are no numbers has failed.
 
     Raises:
@@ -43,7 +43,7 @@ def completion(
     wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
     if wrong:
         return failure(f"no usable result: {wrong[0]}", "", extra)
-    return _checked(Ending(TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra)))
+    return _checked(TrialEnding(TrialState.COMPLETE, float(value), _seed_attrs(seed_values, extra)))
 
 
 def pruning(
@@ -52,7 +52,7 @@ def pruning(
     value: float,
     seed_values: Mapping[int, float] | None = None,
     extra: Mapping[str, Json] | None = None,
-) -> Ending:
+) -> TrialEnding:
     """Returns how a trial ends that a pruner stopped after so many environment steps, with this value.
 
     Raises:
@@ -60,12 +60,12 @@ def pruning(
     """
     known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
     attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(pruner, env_steps, value)}
-    return _checked(Ending(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
+    return _checked(TrialEnding(TrialState.PRUNED, None, {**attrs, **_seed_attrs(known, extra)}))
 
 
 def failure(
     reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, diverged: bool = False
-) -> Ending:
+) -> TrialEnding:
     """Returns how a trial ends that raised, diverged or lost its process; see `Recorder.failed`.
 
     Raises:
@@ -76,7 +76,7 @@ def failure(
         attrs[DIVERGED_ATTR] = True
     if traceback:
         attrs[TRACEBACK_ATTR] = end_of(traceback)
-    return _checked(Ending(TrialState.FAIL, None, attrs))
+    return _checked(TrialEnding(TrialState.FAIL, None, attrs))
 
 
 def why_pruned(pruner: str, env_steps: int, value: float) -> str:
@@ -112,6 +112,6 @@ def _seed_attrs(seed_values: Mapping[int, float] | None, extra: Mapping[str, Jso
     return attrs
 
 
-def _checked(ending: Ending) -> Ending:
+def _checked(ending: TrialEnding) -> TrialEnding:
     check_json(ending.attrs)
     return ending

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import unconfirmed
-from studies.recording.beginning import created, take_up
+from studies.recording.trial_states import created, resume
 from studies.spec.attributes import CONFIRMS_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 
-class Begun(NamedTuple):
+class StartedConfirmation(NamedTuple):
     """A confirmation that runs.
 
     Attributes:
@@ -40,7 +40,7 @@ class Begun(NamedTuple):
     wanted: Mapping[str, BaseDistribution]
 
 
-class Confirmations:
+class ConfirmationQueue:
     """The confirmations of a study, one after another. `number in confirmations` says whether a trial is one of them.
 
     Args:
@@ -85,7 +85,7 @@ class Confirmations:
         study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
-    def begin(self) -> Begun | None:
+    def begin(self) -> StartedConfirmation | None:
         """Begins the next one of those that were found by `look`; None if none is left. Call it while planning."""
         before, left = self._round, self.look()
         if before is not None:
@@ -94,12 +94,12 @@ class Confirmations:
             return None
         finalist, seeds = left[0]
         waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
-        again = bool(waiting) and take_up(self._study.study, waiting[0])
+        again = bool(waiting) and resume(self._study.study, waiting[0])
         if again:
             self._leave_out(waiting[0])
         trial = waiting[0] if again else self._begin_new(finalist)
         self._begun[trial.number] = finalist.number
-        return Begun(trial, finalist.number, seeds, again, finalist.distributions)
+        return StartedConfirmation(trial, finalist.number, seeds, again, finalist.distributions)
 
     def _leave_out(self, trial: FrozenTrial) -> None:
         """Marks a confirmation that an earlier version began, when Optuna still took them for ordinary trials."""
@@ -107,7 +107,7 @@ class Confirmations:
             if key not in trial.system_attrs:
                 self._study.study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
-    def put_back(self, number: int) -> None:
+    def requeue(self, number: int) -> None:
         """A trial was interrupted; if it was one of them, it is left to be begun again."""
         self._begun.pop(number, None)
 

@@ -22,20 +22,20 @@ from studies.coordination.owner import Owner
 from studies.database import retries as patience_module
 from studies.database.records import EpisodeRecord
 from studies.database.retries import (
-    PATIENCE_SECONDS,
-    PATIENCE_VARIABLE,
-    Patience,
-    PatientStorage,
-    PatientTable,
+    RETRY_SECONDS,
+    RETRY_VARIABLE,
+    RetryingStorage,
+    RetryingTable,
+    RetryPolicy,
     StorageAwayError,
-    patience_seconds,
-    trouble_of,
+    retry_seconds,
+    storage_failure,
 )
 from studies.database.schema import leases as lease_rows
 from studies.errors import StudyError
 from studies.recording.opening import delete_study, open_study
 from studies.recording.recorder import Recorder
-from studies.recording.spool import Unwritten
+from studies.recording.spool import Spool
 from studies.spec.spec import StudySpec
 from studies.storage.storage import open_storage
 from studies.study.study import OpenStudy
@@ -67,17 +67,17 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience_module, "_LONGEST_WAIT", 0.02)
 
 
-def patient(seconds: float = 60.0) -> Patience:
-    patience = Patience("the storage")
-    patience.begin(seconds)
-    return patience
+def policy(seconds: float = 60.0) -> RetryPolicy:
+    retry_policy = RetryPolicy("the storage")
+    retry_policy.begin(seconds)
+    return retry_policy
 
 
 class TestPatience:
     def test_a_storage_that_comes_back_is_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
         flaky = Flaky(3)
         with caplog.at_level(logging.WARNING):
-            assert patient()(flaky) == "answer"
+            assert policy()(flaky) == "answer"
         assert flaky.n_calls == 4
         told = [record.getMessage() for record in caplog.records]
         assert "the storage does not answer (server closed the connection" in told[0]
@@ -85,19 +85,19 @@ class TestPatience:
         assert len(told) == 2
 
     def test_one_that_stays_away_ends_in_a_clear_error_and_is_not_waited_for_again(self) -> None:
-        patience = patient(0.1)
+        retry_policy = policy(0.1)
         with pytest.raises(StorageAwayError, match=r"has not answered for 0\.1 s \(server closed"):
-            patience(Flaky(math.inf))
-        assert patience.is_over
+            retry_policy(Flaky(math.inf))
+        assert retry_policy.is_over
         flaky = Flaky(math.inf)
         with pytest.raises(StorageAwayError):
-            patience(flaky)
+            retry_policy(flaky)
         assert flaky.n_calls == 1
 
     def test_who_only_reads_is_told_at_once(self) -> None:
         flaky = Flaky(1)
         with pytest.raises(StudyError, match=r"'the storage' cannot be used: .*Check that it is whole") as told:
-            Patience("the storage")(flaky)
+            RetryPolicy("the storage")(flaky)
         assert isinstance(told.value.__cause__, OperationalError)
         assert flaky.n_calls == 1
 
@@ -105,7 +105,7 @@ class TestPatience:
     def test_nobody_waits_for_what_does_not_pass(self, told: str) -> None:
         flaky = Flaky(math.inf, away(told))
         with pytest.raises(StorageAwayError, match="cannot be written"):
-            patient()(flaky)
+            policy()(flaky)
         assert flaky.n_calls == 1
 
     @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ class TestPatience:
     def test_other_errors_are_not_the_storages(self, error: Exception) -> None:
         flaky = Flaky(1, error)
         with pytest.raises(type(error)):
-            patient()(flaky)
+            policy()(flaky)
         assert flaky.n_calls == 1
 
     def test_what_lies_behind_an_error_is_found(self) -> None:
@@ -124,22 +124,22 @@ class TestPatience:
             except OperationalError as error:
                 raise optuna.exceptions.StorageInternalError("the commit") from error
         except optuna.exceptions.StorageInternalError as error:
-            trouble = trouble_of(error)
-        assert trouble is not None
-        assert trouble.may_pass
-        assert trouble_of(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
-        assert trouble_of(ValueError("no")) is None
+            failure = storage_failure(error)
+        assert failure is not None
+        assert failure.may_pass
+        assert storage_failure(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
+        assert storage_failure(ValueError("no")) is None
 
-    @pytest.mark.parametrize(("said", "seconds"), [("", PATIENCE_SECONDS), ("12.5", 12.5), ("0", 0.0)])
+    @pytest.mark.parametrize(("said", "seconds"), [("", RETRY_SECONDS), ("12.5", 12.5), ("0", 0.0)])
     def test_how_long_may_be_said(self, monkeypatch: pytest.MonkeyPatch, said: str, seconds: float) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, said)
-        assert patience_seconds() == seconds
+        monkeypatch.setenv(RETRY_VARIABLE, said)
+        assert retry_seconds() == seconds
 
     @pytest.mark.parametrize("said", ["long", "-1", "inf", "nan"])
     def test_no_number_of_seconds(self, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, said)
+        monkeypatch.setenv(RETRY_VARIABLE, said)
         with pytest.raises(StudyError, match="give seconds"):
-            patience_seconds()
+            retry_seconds()
 
 
 class CutShort:
@@ -168,7 +168,7 @@ class TestWhatWasHeardIsNotDoneTwice:
         memory = InMemoryStorage()
         study = optuna.create_study(storage=memory)
         cut = CutShort(memory, "create_new_trial")
-        storage = PatientStorage(cut, patient())  # type: ignore[arg-type]
+        storage = RetryingStorage(cut, policy())  # type: ignore[arg-type]
         template = create_trial(state=TrialState.RUNNING)
         trial_id = storage.create_new_trial(study._study_id, template)
         assert [trial._trial_id for trial in memory.get_all_trials(study._study_id)] == [trial_id]
@@ -179,23 +179,23 @@ class TestWhatWasHeardIsNotDoneTwice:
         study = optuna.create_study(storage=memory)
         before = TrialState.RUNNING if state == TrialState.COMPLETE else TrialState.WAITING
         trial_id = memory.create_new_trial(study._study_id, create_trial(state=before))
-        storage = PatientStorage(CutShort(memory, "set_trial_state_values"), patient())  # type: ignore[arg-type]
+        storage = RetryingStorage(CutShort(memory, "set_trial_state_values"), policy())  # type: ignore[arg-type]
         assert storage.set_trial_state_values(trial_id, state, [1.0] if state == TrialState.COMPLETE else None)
         assert memory.get_trial(trial_id).state == state
 
     def test_a_study(self) -> None:
         memory = InMemoryStorage()
-        storage = PatientStorage(CutShort(memory, "create_new_study"), patient())  # type: ignore[arg-type]
+        storage = RetryingStorage(CutShort(memory, "create_new_study"), policy())  # type: ignore[arg-type]
         study_id = storage.create_new_study([optuna.study.StudyDirection.MAXIMIZE], "s")
         assert [study._study_id for study in memory.get_all_studies()] == [study_id]
 
     def test_giving_back(self, tmp_path: Path) -> None:
         with open_storage(f"sqlite:///{tmp_path}/s.db") as opened:
             opened.leases.take("s", 0, "me", 60.0)
-            table = PatientTable(CutShort(opened.leases, "release"), patient())
+            table = RetryingTable(CutShort(opened.leases, "release"), policy())
             assert table.release("s", 0, "me")
             opened.leases.take("s", 0, "somebody else", 60.0)
-            table = PatientTable(CutShort(opened.leases, "release"), patient())
+            table = RetryingTable(CutShort(opened.leases, "release"), policy())
             assert not table.release("s", 0, "me")
 
 
@@ -217,7 +217,7 @@ def fault(study: OpenStudy, told: str) -> Iterator[None]:
 class TestNothingIsLost:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(PATIENCE_VARIABLE, "0.2")
+        monkeypatch.setenv(RETRY_VARIABLE, "0.2")
 
     @pytest.mark.parametrize(
         "told", ["disk I/O error", "database or disk is full", "attempt to write a readonly database"]
@@ -244,12 +244,12 @@ class TestNothingIsLost:
                 recorder.pruned(numbers[2], 400, 1.0, {0: 1.0})
                 recorder.episodes(numbers[3], [episode()])
                 recorder.interrupted(numbers[3])
-                assert recorder.unwritten is not None
+                assert recorder.spool_path is not None
                 recorder.close()
             assert [trial.state.name for trial in study.trials()] == ["COMPLETE", "RUNNING", "RUNNING", "RUNNING"]
-            assert study.claims is not None
-        unwritten = Unwritten(url, study.episodes_key)
-        assert [kept.number for kept in unwritten.read()] == numbers[1:3]
+            assert study.leases is not None
+        spool = Spool(url, study.episodes_key)
+        assert [kept.number for kept in spool.read()] == numbers[1:3]
         with open_study(spec) as study, Recorder(study) as recorder:
             states = [trial.state.name for trial in study.trials()]
             assert states == ["COMPLETE", "COMPLETE", "PRUNED", "WAITING"]
@@ -265,7 +265,7 @@ class TestNothingIsLost:
             curve = study.storage.episodes.curve(study.episodes_key, numbers[1])
             assert [each.episode for each in curve] == [0, 1]
             assert math.isnan(curve[1].episode_return)
-            assert recorder.unwritten is None
+            assert recorder.spool_path is None
             goes_on = recorder.ask()
             assert goes_on is not None
             assert goes_on.number == numbers[3]
@@ -286,7 +286,7 @@ class TestNothingIsLost:
             study.study.tell(ask.number, 2.0)
         with open_study(spec) as study, Recorder(study) as recorder:
             assert study.trials()[0].value == 2.0
-            assert recorder.unwritten is None
+            assert recorder.spool_path is None
 
     def test_what_another_process_may_still_hold_stays_in_the_file(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
@@ -301,7 +301,7 @@ class TestNothingIsLost:
                 recorder.completed(1, 7.0, {0: 7.0})
                 recorder.close()
             key = study.episodes_key
-        unwritten = Unwritten(url, key)
+        spool = Spool(url, key)
         with open_storage(url) as storage:
             held = storage.leases.held(key)[0]
             far = str(Owner.read(held.owner)._replace(machine="another"))
@@ -309,14 +309,14 @@ class TestNothingIsLost:
                 connection.execute(sa.update(lease_rows).where(lease_rows.c.number == 0).values(owner=far))
         with open_study(spec) as study, Recorder(study) as recorder:
             assert [trial.value for trial in study.trials()] == [None, 7.0]
-            assert [kept.number for kept in unwritten.read()] == [0]
-            assert recorder.unwritten == unwritten.path
+            assert [kept.number for kept in spool.read()] == [0]
+            assert recorder.spool_path == spool.path
             assert (ask := recorder.ask()) is not None
             assert ask.number == 2
             assert study.storage.leases.release(key, 0, far)
             assert recorder.ask() is None, "nothing is left to run: what was kept of the first one is written"
             assert [trial.value for trial in study.trials()] == [6.0, 7.0, None]
-            assert recorder.unwritten is None
+            assert recorder.spool_path is None
             assert study.storage.leases.held(key).keys() == {STUDY, 2}
 
     def test_what_was_begun_again_elsewhere_is_not_written_over(
@@ -331,34 +331,34 @@ class TestNothingIsLost:
                 with pytest.raises(StorageAwayError):
                     recorder.completed(0, 9.0)
                 recorder.close()
-        unwritten = Unwritten(url, study.episodes_key)
-        assert unwritten.path is not None
-        aside = unwritten.path.rename(tmp_path / "aside")
+        spool = Spool(url, study.episodes_key)
+        assert spool.path is not None
+        aside = spool.path.rename(tmp_path / "aside")
         with open_study(spec) as study, Recorder(study) as recorder:
             recorder.ask()
             recorder.started(0, {"of": "the second one"})
-        aside.rename(unwritten.path)
+        aside.rename(spool.path)
         with open_study(spec) as study, Recorder(study) as recorder:
             (trial,) = study.trials()
             assert (trial.state, trial.user_attrs["configuration"]) == (TrialState.WAITING, {"of": "the second one"})
-            assert recorder.unwritten is None
+            assert recorder.spool_path is None
             assert recorder.ask() is not None
         assert "Trial 0 was begun again by another process" in caplog.text
 
     def test_a_line_that_was_cut_short_is_left_out(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        unwritten = Unwritten(f"sqlite:///{tmp_path}/finder.db", "s")
-        assert unwritten.path is not None
-        unwritten.path.parent.mkdir(parents=True)
-        unwritten.path.write_text('{"number": 3, "ending": {"st')
-        assert unwritten.read() == []
+        spool = Spool(f"sqlite:///{tmp_path}/finder.db", "s")
+        assert spool.path is not None
+        spool.path.parent.mkdir(parents=True)
+        spool.path.write_text('{"number": 3, "ending": {"st')
+        assert spool.read() == []
         assert "its trial is run again" in caplog.text
 
     def test_a_study_that_is_removed_takes_it_along(self, tmp_path: Path, make_spec: Make) -> None:
         url = f"sqlite:///{tmp_path}/finder.db"
         with open_study(make_spec(storage=url)) as study:
-            unwritten = Unwritten(url, study.episodes_key)
-        assert unwritten.path is not None
-        unwritten.path.parent.mkdir(parents=True, exist_ok=True)
-        unwritten.path.write_text("{}\n")
-        delete_study(url, "a study")
-        assert not unwritten.path.exists()
+            spool = Spool(url, study.episodes_key)
+        assert spool.path is not None
+        spool.path.parent.mkdir(parents=True, exist_ok=True)
+        spool.path.write_text("{}\n")
+        delete_study("a study", url)
+        assert not spool.path.exists()

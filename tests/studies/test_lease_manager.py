@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy as sa
 from death import NO_PROCESS, die
 
-from studies.coordination import lease_manager as claims_module
-from studies.coordination.lease_manager import LEASE_SECONDS, PLANNING, STUDY, Claims
+from studies.coordination import lease_manager
+from studies.coordination.lease_manager import LEASE_SECONDS, PLANNING, STUDY, LeaseManager
 from studies.coordination.owner import Owner
-from studies.database.fencing import LostError
+from studies.database.fencing import LeaseLostError
 from studies.database.records import EpisodeRecord
 from studies.database.schema import leases as lease_rows
 from studies.recording.opening import join_study, open_study
@@ -39,17 +39,17 @@ def hold(storage: StudyStorage, number: int, owner: Owner, seconds: float = LEAS
 
 class TestEveryStorage:
     def test_one_of_two_takes_it_and_gives_it_back(self, storage: StudyStorage) -> None:
-        with Claims(storage.leases, "s") as one, Claims(storage.leases, "s") as other:
-            assert one.take(0) is None
-            assert one.take(0) is None, "what is ours stays ours"
-            holder = other.take(0)
+        with LeaseManager(storage.leases, "s") as one, LeaseManager(storage.leases, "s") as other:
+            assert one.acquire(0) is None
+            assert one.acquire(0) is None, "what is ours stays ours"
+            holder = other.acquire(0)
             assert holder is not None
             assert holder.pid == os.getpid()
-            assert other.take(1) is None
+            assert other.acquire(1) is None
             assert one.held_by_others().keys() == {1}
-            assert one.give_back(0)
-            assert not one.give_back(0)
-            assert other.take(0) is None
+            assert one.release(0)
+            assert not one.release(0)
+            assert other.acquire(0) is None
         assert storage.leases.held("s") == {}
 
     def test_time_is_the_databases(self, storage: StudyStorage) -> None:
@@ -84,7 +84,7 @@ class TestEveryStorage:
 
         def plan() -> None:
             nonlocal inside, most, done
-            with Claims(storage.leases, "s") as own:
+            with LeaseManager(storage.leases, "s") as own:
                 for _ in range(5):
                     with own.planning():
                         inside += 1
@@ -105,46 +105,46 @@ class TestEveryStorage:
 
 def test_a_dead_process_of_this_machine_holds_nothing(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(pid=NO_PROCESS))
-    with Claims(storage.leases, "s") as own:
+    with LeaseManager(storage.leases, "s") as own:
         assert own.held_by_others() == {}
-        assert own.take(0) is None
+        assert own.acquire(0) is None
 
 
 def test_a_process_id_that_was_given_anew_is_another_process(storage: StudyStorage) -> None:
     hold(storage, 0, Owner.new()._replace(started="1"))
-    with Claims(storage.leases, "s") as own:
-        assert own.take(0) is None
+    with LeaseManager(storage.leases, "s") as own:
+        assert own.acquire(0) is None
 
 
 def test_of_another_machine_only_time_tells(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.3)
+    monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.3)
     hold(storage, 0, elsewhere(pid=NO_PROCESS), LEASE_SECONDS)
     hold(storage, 1, elsewhere(pid=NO_PROCESS), -1e4)
-    with Claims(storage.leases, "s") as own:
-        assert own.take(0) is not None
-        assert own.take(1) is not None, "the database may have been away: it is watched for a while"
+    with LeaseManager(storage.leases, "s") as own:
+        assert own.acquire(0) is not None
+        assert own.acquire(1) is not None, "the database may have been away: it is watched for a while"
         time.sleep(0.4)
-        assert own.take(0) is not None
-        assert own.take(1) is None
+        assert own.acquire(0) is not None
+        assert own.acquire(1) is None
 
 
 def test_who_is_watched_and_renews_keeps_what_it_has(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(lease_manager, "WATCH_SECONDS", 0.2)
     slow = elsewhere()
     hold(storage, 0, slow, -5.0)
-    with Claims(storage.leases, "s") as own:
-        assert own.take(0) is not None
+    with LeaseManager(storage.leases, "s") as own:
+        assert own.acquire(0) is not None
         storage.leases.renew("s", str(slow), LEASE_SECONDS)
         time.sleep(0.3)
-        assert own.take(0) is not None
+        assert own.acquire(0) is not None
 
 
 def test_what_is_held_is_renewed(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.05)
-    with Claims(storage.leases, "s") as own:
-        own.take(0)
+    monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
+    with LeaseManager(storage.leases, "s") as own:
+        own.acquire(0)
         begun = storage.leases.held("s")[0].deadline
-        own.keep()
+        own.start_renewing()
         deadline = time.monotonic() + 30
         while storage.leases.held("s")[0].deadline <= begun and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -152,27 +152,27 @@ def test_what_is_held_is_renewed(storage: StudyStorage, monkeypatch: pytest.Monk
 
 
 def test_what_was_taken_while_we_were_away_is_told(storage: StudyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.05)
-    with Claims(storage.leases, "s") as own:
-        own.take(0)
-        own.take(1)
+    monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
+    with LeaseManager(storage.leases, "s") as own:
+        own.acquire(0)
+        own.acquire(1)
         storage.leases.take("s", 0, str(elsewhere()), 60.0, instead_of=storage.leases.held("s")[0])
-        own.keep()
+        own.start_renewing()
         deadline = time.monotonic() + 30
-        while not (lost := own.take_lost()) and time.monotonic() < deadline:
+        while not (lost := own.pop_lost()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert lost == {0}
-        assert own.take_lost() == set()
+        assert own.pop_lost() == set()
         assert own.holds(1)
         assert not own.holds(0)
 
 
 def test_who_planned_while_it_was_away_hears_of_it(storage: StudyStorage) -> None:
-    with Claims(storage.leases, "s") as own:
+    with LeaseManager(storage.leases, "s") as own:
         planning = own.planning()
         planning.__enter__()
         storage.leases.take("s", PLANNING, str(elsewhere()), 60.0, instead_of=storage.leases.held("s")[PLANNING])
-        with pytest.raises(LostError):
+        with pytest.raises(LeaseLostError):
             planning.__exit__(None, None, None)
 
 
@@ -206,7 +206,7 @@ class TestSeveralProcesses:
     def test_a_plan_is_shared_out_and_nothing_is_done_twice(self, storage: StudyStorage, make_spec: Make) -> None:
         rows = [{"learning_rate": 10.0**-k} for k in range(1, 7)]
         lead = Recorder(open_study(make_spec(params={}, trials=rows), storage))
-        helper = Recorder(join_study(storage, "a study"))
+        helper = Recorder(join_study("a study", storage))
         begun = [recorder.ask() for _ in range(3) for recorder in (lead, helper)]
         assert sorted(ask.params["learning_rate"] for ask in begun if ask) == sorted(10.0**-k for k in range(1, 7))
         assert lead.ask() is None
@@ -222,9 +222,9 @@ class TestSeveralProcesses:
         lead = Recorder(open_study(make_spec(n_trials=1), storage))
         slow = lead.ask()
         assert slow is not None
-        with Recorder(join_study(storage, "a study")) as helper:
+        with Recorder(join_study("a study", storage)) as helper:
             assert helper.ask() is None
-            assert helper.look_again().trials()[0].state.name == "RUNNING"
+            assert helper.refresh().trials()[0].state.name == "RUNNING"
         lead.completed(slow.number, 1.0)
         lead.close()
 
@@ -239,7 +239,7 @@ class TestSeveralProcesses:
         dead.episodes(first.number, [episode()])
         dead.flush()
         die(study)
-        with Recorder(join_study(storage, "a study")) as helper:
+        with Recorder(join_study("a study", storage)) as helper:
             again = helper.ask()
             assert again == first
             helper.started(again.number, {})
@@ -253,7 +253,7 @@ class TestSeveralProcesses:
         episode: Callable[..., EpisodeRecord],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(claims_module, "RENEW_SECONDS", 0.05)
+        monkeypatch.setattr(lease_manager, "RENEW_SECONDS", 0.05)
         asleep = open_study(make_spec(n_trials=1), storage)
         sleeper = Recorder(asleep)
         ask = sleeper.ask()
@@ -277,11 +277,11 @@ class TestSeveralProcesses:
         lead = Recorder(open_study(make_spec(params={}, trials=rows), storage))
         first = lead.ask()
         assert first is not None
-        with Recorder(join_study(storage, "a study")) as helper:
+        with Recorder(join_study("a study", storage)) as helper:
             assert helper.ask() is None
             lead.completed(first.number, 1.0)
-            lead.plan_further([{"learning_rate": 1e-2}, {"learning_rate": 1e-1}])
-            helper.look_again()
+            lead.extend_plan([{"learning_rate": 1e-2}, {"learning_rate": 1e-1}])
+            helper.refresh()
             asks = [lead.ask(), helper.ask(), helper.ask()]
             assert [ask and ask.params["learning_rate"] for ask in asks] == [1e-2, 1e-1, None]
             assert helper.is_led_elsewhere
@@ -290,7 +290,7 @@ class TestSeveralProcesses:
 
     def test_a_worker_leaves_something_for_others(self, storage: StudyStorage, make_spec: Make) -> None:
         open_study(make_spec(n_trials=12), storage).close()
-        one, other = Recorder(join_study(storage, "a study")), Recorder(join_study(storage, "a study"))
+        one, other = Recorder(join_study("a study", storage)), Recorder(join_study("a study", storage))
         assert one.share == 6
         for _ in range(6):
             one.ask()

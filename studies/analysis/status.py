@@ -20,7 +20,7 @@ Row = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StudyStatus:
     """How far a study is. Interrupted trials wait to go on.
 
     Attributes:
@@ -48,26 +48,26 @@ class Standing:
         return self.all_ended and not self.n_unconfirmed
 
 
-def standing(study: OpenStudy) -> Standing:
+def study_status(study: OpenStudy) -> StudyStatus:
     """Returns how far a study is."""
-    search = standing_of(study.spec, study.trials())
+    search = status_of(study.spec, study.trials())
     return replace(search, n_unconfirmed=len(unconfirmed(study))) if search.complete else search
 
 
-def standing_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> Standing:
+def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
     """Returns how far a study is, from what it searches and its trials."""
     running = [trial for trial in trials if trial.state == TrialState.RUNNING]
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
     if not spec.plan():
         n_ended = sum(trial.state.is_finished() for trial in trials)
         n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
-        return Standing(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
+        return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
     untried, again = rows_left(spec, trials)
     # Trials that somebody queued in the dashboard come on top of the plan.
     queued = len(pending_rows([planned_row(trial) for trial in waiting], _encoded_plan(spec)))
     n_total = len(spec.plan()) + queued
     n_open = len(untried) + len(waiting) + len(running)
-    return Standing(n_total=n_total, n_ended=max(0, n_total - n_open), n_running=len(running), n_again=len(again))
+    return StudyStatus(n_total=n_total, n_ended=max(0, n_total - n_open), n_running=len(running), n_again=len(again))
 
 
 def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:

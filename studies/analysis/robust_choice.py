@@ -21,13 +21,13 @@ ALIKE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class PrunedEstimate:
     """Something that was tried and did not come to its end.
 
     Attributes:
         params: Its parameters.
-        value: What it would have been worth at its end, where it was pruned (`studies.statistics.leaving`); NaN where
-            it failed, which counts as the worst value of all.
+        value: Its expected final value if it was pruned (`studies.statistics.pruned_estimate`); NaN if it failed, which
+            counts as the worst value of all.
         error: Standard error of that.
         df: Degrees of freedom of the error, above 0.
         told: Whether it was told from others that differ from it in the learning rate only, where it left.
@@ -40,7 +40,7 @@ class Left:
     told: bool = False
 
 
-Point = Ranked | Left
+Point = Ranked | PrunedEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class RateCurve:
 def recommended(
     ranked: Sequence[Ranked],
     direction: Direction = "maximize",
-    left: Sequence[Left] = (),
+    left: Sequence[PrunedEstimate] = (),
     among: Collection[int] | None = None,
 ) -> Ranked | None:
     """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
@@ -113,12 +113,14 @@ class RateCurves:
         direction: Whether a high or a low value is good.
     """
 
-    def __init__(self, ranked: Sequence[Ranked], left: Sequence[Left], name: str, direction: Direction) -> None:
+    def __init__(
+        self, ranked: Sequence[Ranked], left: Sequence[PrunedEstimate], name: str, direction: Direction
+    ) -> None:
         self._name, self._sign = name, 1.0 if direction == "maximize" else -1.0
         known = [each for each in ranked if not math.isnan(each.value)]
         self._estimates = estimate([[self._sign * value for value in each.seed_values] for each in known])
         self._members: dict[str, list[tuple[int, Ranked]]] = {}
-        self._left: dict[str, list[Left]] = {}
+        self._left: dict[str, list[PrunedEstimate]] = {}
         for i, each in enumerate(known):
             self._members.setdefault(kind_key(each, name), []).append((i, each))
         for gone in left:
@@ -135,7 +137,7 @@ class RateCurves:
             self._curves[kind] = self._curve(self._members[kind], self._left.get(kind, []))
         return self._curves[kind]
 
-    def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[Left]) -> RateCurve:
+    def _curve(self, own: Sequence[tuple[int, Ranked]], gone: Sequence[PrunedEstimate]) -> RateCurve:
         indices, members = [i for i, _ in own], tuple(member for _, member in own)
         pruned = [each for each in gone if not math.isnan(each.value)]
         failed = [each for each in gone if math.isnan(each.value)]

@@ -7,8 +7,8 @@ from typing import Any
 from studies.errors import StudyError
 
 
-class NoPick:
-    """What stands in the place of a `Pick` where there is none: it is false, and says why.
+class NoRecommendation:
+    """What stands in the place of a `Recommendation` where there is none: it is false, and says why.
 
     Asking it for anything that a pick has raises the error that `studies.best` raises, so that no script can take it
     for one: ``if result.best: ...`` and ``try: result.best.value ... except StudyError: ...`` are both right.

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     import optuna
     from optuna.distributions import BaseDistribution
 
-    from studies.coordination.lease_manager import Claims
+    from studies.coordination.lease_manager import LeaseManager
     from studies.spec.spaces import Json
 
 
-def put_back_abandoned(study: optuna.Study, claims: Claims) -> None:
+def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
     """Lets those trials wait, to go on later where they were, whose process is gone. Call it while planning."""
     # In this order: who ends a trial gives it back after that, and nobody begins one while this process plans.
-    held = claims.held_by_others()
+    held = leases.held_by_others()
     for trial in study.get_trials(deepcopy=False):
         is_ours = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
-        if is_ours and trial.number not in held and not claims.holds(trial.number):
-            put_back(study, trial._trial_id)
+        if is_ours and trial.number not in held and not leases.holds(trial.number):
+            requeue(study, trial._trial_id)
 
 
-def put_back(study: optuna.Study, trial_id: int) -> None:
+def requeue(study: optuna.Study, trial_id: int) -> None:
     """Lets a trial that runs wait, to go on later where it was."""
     study._storage.set_trial_state_values(trial_id, TrialState.WAITING)
     study._storage.set_trial_system_attr(trial_id, HELD_ATTR, False)
 
 
-def take_up(study: optuna.Study, trial: FrozenTrial) -> bool:
+def resume(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Lets a trial that waits run again, under its own number; returns whether nobody else was faster."""
     study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, True)
     if study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import FrozenTrial, TrialState
 
 from studies.analysis.confirmation import verdict
+from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.analysis.named_modules import check_modules
 from studies.analysis.ranking import Ranked, seeds_to_settle
-from studies.analysis.rates import RateFinding
 from studies.errors import StudyError, nearest
 from studies.spec.attributes import seed_values
 from studies.spec.spaces import Json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Pick:
+class Recommendation:
     """The trial of a study to use; of a study of range tests, the newest one with a suggestion.
 
     It is the best complete one, or the most robust of those that cannot be told from it; see
@@ -89,7 +89,7 @@ class Pick:
     confirmed_by: int | None
     tuning_value: float
     direction: Direction
-    rate: RateFinding | None
+    rate: LearningRateEstimate | None
     configuration: dict[str, Json]
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Pick:
         return {**data, **rest}
 
 
-def best(study: OpenStudy) -> Pick:
+def best(study: OpenStudy) -> Recommendation:
     """Returns the complete trial to use: the best one, or the most robust of those that cannot be told from it.
 
     Raises:
@@ -151,7 +151,7 @@ def best(study: OpenStudy) -> Pick:
         params = dict(winner.params)
         values = seed_values(trial) if confirmation is None else confirmation.seed_values
     configuration: dict[str, Any] = dict(trial.user_attrs.get("configuration", {}))
-    return Pick(
+    return Recommendation(
         study=study.name,
         kind=study.spec.kind,
         trial=trial.number,
@@ -181,7 +181,7 @@ def best(study: OpenStudy) -> Pick:
     )
 
 
-def _at_rate(config: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
     """The configuration with the suggested rate; `actor.learning_rate` is that of one of several optimizers."""
     if rate is None or not rate.corrected or not config:
         return config
@@ -195,7 +195,7 @@ def _at_rate(config: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]
     }
 
 
-def _optimizers_at_rate(configuration: dict[str, Any], rate: RateFinding | None) -> dict[str, Any]:
+def _optimizers_at_rate(configuration: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
     """The optimizers with the suggested rate; those with a rate of their own keep it."""
     optimizers = configuration.get("optimizers", {})
     if rate is None or not rate.corrected:
@@ -323,7 +323,7 @@ def best_optimizer(
     """
     from studies.study.study import load_study
 
-    with load_study(storage, study_name) as study:
+    with load_study(study_name, storage) as study:
         pick = best(study)
         if name not in pick.optimizers:
             raise StudyError(f"the pick of {study_name!r} has no optimizer {name!r}. {nearest(name, pick.optimizers)}")

@@ -9,10 +9,10 @@ import pytest
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
-from studies.study.begun import BEGUN_ATTR, Begun, begun_by, begun_of
+from studies.study.origin import ORIGIN_ATTR, StudyOrigin, read_origin, started_by
 from studies.study.study import load_study
 
-COMMAND, FILE = Begun("command", ("lr", "ppo", "--n-rates", "3")), Begun("file", ("run", "study.toml"))
+COMMAND, FILE = StudyOrigin("command", ("lr", "ppo", "--n-rates", "3")), StudyOrigin("file", ("run", "study.toml"))
 
 
 @pytest.fixture
@@ -28,35 +28,35 @@ def spec(tmp_path: Path) -> StudySpec:
 
 
 def test_a_study_keeps_how_it_was_begun_before_anything_ran(spec: StudySpec) -> None:
-    with begun_by(COMMAND), open_study(spec):
+    with started_by(COMMAND), open_study(spec):
         pass
-    with load_study(spec.storage, spec.name) as study:
-        assert begun_of(study) == COMMAND
+    with load_study(spec.name, spec.storage) as study:
+        assert read_origin(study) == COMMAND
         assert not study.all_trials()
 
 
 def test_a_study_of_a_call_in_python_is_one(spec: StudySpec) -> None:
     with open_study(spec) as study:
-        assert begun_of(study) == Begun("python")
+        assert read_origin(study) == StudyOrigin("python")
 
 
 def test_what_goes_on_with_a_study_does_not_change_how_it_was_begun(spec: StudySpec) -> None:
-    with begun_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
+    with started_by(COMMAND), open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
     with open_study(spec) as study:
-        assert begun_of(study) == COMMAND
-    with begun_by(FILE), open_study(spec) as study:
-        assert begun_of(study) == COMMAND
+        assert read_origin(study) == COMMAND
+    with started_by(FILE), open_study(spec) as study:
+        assert read_origin(study) == COMMAND
 
 
 def test_of_a_study_of_an_earlier_version_nothing_is_guessed(spec: StudySpec) -> None:
     with open_study(spec) as study, Recorder(study) as recorder:
         assert recorder.ask() is not None
-        study.storage.optuna.set_study_user_attr(study.study._study_id, BEGUN_ATTR, None)
-    with begun_by(COMMAND), open_study(spec) as study:
-        assert begun_of(study) is None
+        study.storage.optuna.set_study_user_attr(study.study._study_id, ORIGIN_ATTR, None)
+    with started_by(COMMAND), open_study(spec) as study:
+        assert read_origin(study) is None
 
 
 def test_the_outermost_interface_is_the_one_that_a_person_spoke(spec: StudySpec) -> None:
-    with begun_by(FILE), begun_by(COMMAND), open_study(spec) as study:
-        assert begun_of(study) == FILE
+    with started_by(FILE), started_by(COMMAND), open_study(spec) as study:
+        assert read_origin(study) == FILE

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from studies.analysis.ranking import Ranked, may_exceed
-from studies.analysis.recommending import Left, Point, RateCurves, kind_key, rate_name
+from studies.analysis.robust_choice import Point, PrunedEstimate, RateCurves, kind_key, rate_name
 from studies.spec.spaces import Json
 from studies.spec.spec import Direction
 from studies.statistics.drift import drift
@@ -35,7 +35,7 @@ Cause = Literal["", "one rate", "one seed", "not told apart", "edge", "wide", "u
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateFinding:
+class LearningRateEstimate:
     """What a search says of the learning rate.
 
     Attributes:
@@ -90,16 +90,16 @@ class RateFinding:
         return {**data, "cost": None if math.isnan(self.cost) else self.cost}
 
 
-def rate_finding(
+def estimate_learning_rate(
     ranked: Sequence[Ranked],
-    left: Sequence[Left],
+    left: Sequence[PrunedEstimate],
     pick: Ranked,
     direction: Direction = "maximize",
     *,
     env_steps: int | None = None,
     horizon: int | None = None,
     drift_known: bool = True,
-) -> RateFinding | None:
+) -> LearningRateEstimate | None:
     """Returns what is known of the best learning rate, with everything else as the pick has it.
 
     Args:
@@ -166,7 +166,7 @@ def rate_finding(
                 f"runs of {env_steps:,} environment steps say too little of one of {horizon:,}: its best rate lies "
                 f"between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
             )
-    return RateFinding(
+    return LearningRateEstimate(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
         told_apart=told_apart, edge=edge, cost=cost, env_steps=env_steps, horizon=horizon, why_unsafe=why,
         cause=cause, drift_error=drift_error,
