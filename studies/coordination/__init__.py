@@ -1,4 +1,4 @@
-"""Coordination of processes: the leases that one holds, and the trials that it has handed out.
+"""Coordination of processes: the leases that a process holds, and the trials that it runs.
 
-The tables are in `studies.database`; this room holds them while a process lives.
+The tables are in `studies.database`.
 """

@@ -1,8 +1,8 @@
-"""What one process holds of a study: the study, its trials, the right to begin trials. Kept while the process lives.
+"""Leases of one process on a study, on its trials, and on the right to plan trials.
 
-Everything that is held is renewed by a thread, however slow a trial is. Who is killed stops renewing. On its own
-machine that is known at once; elsewhere what it held is free when the deadline has passed and it was watched for a
-while: where the database itself was away, nobody could renew, and those who live do so first.
+A thread renews all leases, however slow a trial is. A killed process stops renewing. On the same machine this is
+detected at once; elsewhere its leases can be taken over after they have expired and their owner was watched for a
+while: during an outage of the database no process could renew, and live processes renew first when it is back.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 LEASE_SECONDS = 60.0
-"""How long something is held without being renewed."""
+"""Seconds after which a lease expires unless it is renewed."""
 
 RENEW_SECONDS = 15.0
-"""How often it is renewed."""
+"""Seconds between renewals."""
 
 WATCH_SECONDS = 20.0
-"""How long somebody is watched whose deadline has passed, before what it held is taken over."""
+"""Seconds for which the owner of an expired lease is watched before the lease is taken over."""
 
 STUDY = -1
-"""What whoever leads a study holds: makes its plan, and grows it. Trials have numbers from 0."""
+"""Lease of the process that leads a study: it makes and extends the plan. Leases of trials have their numbers, from 0.
+"""
 
 PLANNING = -2
-"""What whoever begins a trial holds meanwhile."""
+"""Lease of a process while it starts a trial."""
 
 _OPEN: set[str] = set()
-"""The tokens of this process's owners that are open. One that was not closed is none any more when the process ends."""
+"""Tokens of the open lease managers of this process. One that was never closed disappears with the process."""
 
 _LOOK_SECONDS = 0.5
-"""How often somebody who is watched is looked at."""
+"""Seconds between checks of a watched owner."""
 
 _RETRY_SECONDS = (0.01, 0.1)
-"""Between two tries to plan, at random between these."""
+"""Bounds of the random wait, in seconds, between attempts to acquire the planning lease."""
 
 
 class LeaseManager:
-    """What this process holds of a study. A context manager; see `close`. May be called from any thread.
+    """Leases of this process on one study. A context manager; see `close`. All methods are thread-safe.
 
     Args:
-        table: Where it is written.
-        study: The study's key in it.
-        others: Whether anybody else could hold anything; without others, nothing needs to be renewed.
+        table: Table of the leases.
+        study: Key of the study in the table.
+        others: Whether other processes could hold leases; otherwise nothing needs to be renewed.
     """
 
     def __init__(self, table: LeaseTable, study: str, *, others: bool = True) -> None:
@@ -64,14 +65,14 @@ class LeaseManager:
         _OPEN.add(self._own.token)
         self._lock = threading.RLock()
         self._held: set[int] = set()
-        self._epochs: dict[int, int] = {}  # of what is held, and of what was lost
+        self._epochs: dict[int, int] = {}  # of leases that are held, or were lost
         self._lost: set[int] = set()
         self._overdue: dict[tuple[int, str, float], float] = {}
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def acquire(self, number: int) -> Owner | None:
-        """Takes something that nobody alive holds; returns who holds it, None where it is ours from now on."""
+        """Acquire a lease that no live process holds; return None, or its owner if another process holds it."""
         with self._lock:
             if number in self._held:
                 return None
@@ -81,7 +82,7 @@ class LeaseManager:
             lease = self._table.held(self._study).get(number)
             if lease is None:
                 return self.acquire(number)
-            # What was opened in this process before, and never closed, does not keep it from opening it again.
+            # A study that was opened in this process before, and never closed, can be opened again.
             again = number == STUDY and Owner.read(lease.owner).is_this_process
             epoch = lease.epoch if lease.owner == str(self._own) else 0
             if not epoch and (again or self._is_over(number, lease)):
@@ -92,11 +93,11 @@ class LeaseManager:
             return None
 
     def acquire_in_time(self, number: int) -> Owner | None:
-        """Does the same; watches a holder whose deadline has passed for as long as it takes."""
+        """Acquire a lease, watching the owner of an expired one for as long as necessary; return as `acquire`."""
         told = False
         while (holder := self.acquire(number)) is not None:
             lease = self._table.held(self._study).get(number)
-            if lease is None:  # given back at this moment
+            if lease is None:  # released at this moment
                 continue
             if lease.seconds_left > 0:
                 return holder
@@ -105,7 +106,9 @@ class LeaseManager:
         return None
 
     def other_owner_in_time(self) -> Owner | None:
-        """Returns a process, but for this one, that holds anything; watches those whose deadline has passed too."""
+        """Return another process that holds any lease, after watching the owners of expired ones; None if there is
+        none.
+        """
         told = False
         while True:
             with self._lock:
@@ -130,53 +133,56 @@ class LeaseManager:
         self._lost.discard(number)
 
     def start_renewing(self) -> None:
-        """Renews what is held, now and until `close`."""
+        """Renew all leases, now and until `close`."""
         if self._thread is None and self._others:
             self._thread = threading.Thread(target=self._renew_again_and_again, name="finder-leases", daemon=True)
             self._thread.start()
 
     def release(self, number: int) -> bool:
-        """Gives something back; returns whether it was ours to the end."""
+        """Release a lease; return whether this process held it until now."""
         with self._lock:
             if number not in self._held:
                 return False
             self._held.discard(number)
             given = self._table.release(self._study, number, str(self._own))
-            if given:  # writes of what was lost are refused from now on
+            if given:  # later writes of a lost lease are rejected
                 del self._epochs[number]
             return given
 
     def holds(self, number: int) -> bool:
-        """Returns whether something is ours, as far as was heard."""
+        """Return whether this process holds a lease, as of the last renewal."""
         return number in self._held
 
     def epoch(self, number: int) -> int:
-        """Returns in which epoch something was taken that is held, or was until it was lost."""
+        """Return the epoch of a lease that is held, or was held until it was lost."""
         return self._epochs[number]
 
     def fence(self, numbers: Iterable[int]) -> Fence | None:
-        """Returns the leases that a write of these trials needs; None where none was ever taken."""
+        """Return the leases that a write of these trials requires; None if none was ever acquired."""
         with self._lock:
             epochs = {number: self._epochs[number] for number in numbers if number in self._epochs}
             return Fence(self._study, str(self._own), epochs) if epochs else None
 
     def fence_of(self, number: int | None) -> Fence | None:
-        """Returns the lease that a write of Optuna's needs: while planning that, else the trial's, else the study's.
+        """Return the lease that a write of Optuna requires: the planning lease if held, else that of the trial or the
+        study.
 
         Args:
-            number: The trial that is written; None for the study.
+            number: Number of the trial that is written; None for the study.
         """
         asked = (PLANNING, STUDY) if number is None else (PLANNING, number, STUDY)
         return next((fence for each in asked if (fence := self.fence((each,))) is not None), None)
 
     def pop_lost(self) -> set[int]:
-        """Returns what others took since the last call: this process was away for longer than it may be (asleep)."""
+        """Return the leases lost since the last call, because this process did not renew them in time (such as after
+        sleep).
+        """
         with self._lock:
             lost, self._lost = self._lost, set()
             return lost
 
     def held_by_others(self) -> dict[int, Owner]:
-        """Returns what others hold who live, or may live."""
+        """Return the owners of leases of other processes that are, or may be, alive, by number."""
         with self._lock:
             leases = self._table.held(self._study)
             return {
@@ -187,12 +193,10 @@ class LeaseManager:
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
-        """While in here, nobody else is: whoever decides what is tried next knows of everything that is tried already.
-
-        May be entered again from inside.
+        """Hold the planning lease for the block, so that decisions on the next trial see all previous ones. Reentrant.
 
         Raises:
-            LeaseLostError: At its end, if this process was away for so long that another one has planned meanwhile.
+            LeaseLostError: At the end, if the lease expired and another process has planned in between.
         """
         if PLANNING in self._held:
             yield
@@ -202,7 +206,7 @@ class LeaseManager:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # it has failed already, perhaps because the database is away
+            with contextlib.suppress(Exception):  # the block has failed already, perhaps because of an outage
                 self.release(PLANNING)
             raise
         else:
@@ -212,13 +216,13 @@ class LeaseManager:
             self._epochs.pop(PLANNING, None)
 
     def plan(self, call: Callable[[], _T]) -> _T:
-        """Returns what a call returns that may be made twice: again, where another process has planned meanwhile."""
+        """Return the result of an idempotent call made with the planning lease; repeat it if the lease was lost."""
         while True:
             with contextlib.suppress(LeaseLostError), self.planning():
                 return call()
 
     def _is_over(self, number: int, lease: Lease) -> bool:
-        """Whether a lease of somebody else holds no more."""
+        """Return whether the lease of another owner has ended."""
         owner = Owner.read(lease.owner)
         if owner.is_dead or (owner.is_this_process and owner.token not in _OPEN):
             return True
@@ -238,7 +242,7 @@ class LeaseManager:
                 wait = RENEW_SECONDS / 10
 
     def _renew(self) -> None:
-        """Renews what is held. Where this is not answered, it keeps no other thread waiting."""
+        """Renew all leases. An unanswered call does not block other threads."""
         with self._lock:
             before = {number: self._epochs[number] for number in self._held}
         ours = self._table.renew(self._study, str(self._own), LEASE_SECONDS)
@@ -248,10 +252,10 @@ class LeaseManager:
             self._held -= same - ours
 
     def abandon(self, seconds: float | None = None) -> None:
-        """Renews nothing from now on, and gives nothing back: others wait until it is over.
+        """Stop renewing without releasing any lease: other processes wait until they expire.
 
         Args:
-            seconds: How long to wait at most for a renewal that is under way. Defaults to `None`: for its end.
+            seconds: Longest wait for a renewal in progress. Defaults to `None`: no limit.
         """
         self._closed.set()
         if self._thread is not None:
@@ -259,11 +263,10 @@ class LeaseManager:
         _OPEN.discard(self._own.token)
 
     def close(self, *, cut_off: bool = False) -> None:
-        """Gives everything back. May be called twice.
+        """Release all leases. Idempotent.
 
         Args:
-            cut_off: Whether the storage has not answered for long: then nothing that is under way is waited for, and
-                what is held becomes free by itself.
+            cut_off: Whether the storage is out of reach: then no call in progress is waited for, and the leases expire.
         """
         if self._closed.is_set():
             return
@@ -272,7 +275,7 @@ class LeaseManager:
             for number in list(self._held):
                 try:
                     self.release(number)
-                except StorageAwayError:  # and so it is for all the others, each of which would be waited for
+                except StorageAwayError:  # all further calls would wait as well
                     break
                 except Exception as error:  # noqa: BLE001 - it is free by itself, in a while
                     log.debug("what is held of %s could not be given back: %s", self._study, error)
@@ -286,7 +289,7 @@ class LeaseManager:
 
 def _say_watched(holder: Owner) -> bool:
     log.warning(
-        "Nothing was heard of process %d on %s, which ran this study, for long: waiting %g s for a sign of life.",
+        "Process %d on %s, which runs this study, has not renewed its lease: waiting %g s for a renewal.",
         holder.pid, holder.host, WATCH_SECONDS,
     )  # fmt: skip
     return True

@@ -1,4 +1,4 @@
-"""A process that holds something, as text: so that on its own machine it is known at once whether it still lives."""
+"""Identity of a process as text, from which its liveness can be checked on the same machine."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from studies.database.damage import damaged
 
 
 class Owner(NamedTuple):
-    """A process.
+    """Owner of leases: a process and a token.
 
     Attributes:
-        host: The name of its machine, for people.
-        machine: What tells machines, and containers with process tables of their own, apart.
-        pid: Its process id.
-        started: When it started in clock ticks since the machine did, "" where nobody knows.
-        token: What tells its owners apart: a process may run several studies.
+        host: Name of its machine, for messages.
+        machine: Identity of the machine, or of a container with its own process table.
+        pid: Process id.
+        started: Start of the process in clock ticks since boot, "" if unknown.
+        token: Distinguishes owners within a process, which may run several studies.
     """
 
     host: str
@@ -30,17 +30,17 @@ class Owner(NamedTuple):
 
     @classmethod
     def new(cls) -> Owner:
-        """An owner of this process, like no other."""
+        """Return a new owner of this process."""
         pid = os.getpid()
         host = socket.gethostname().replace(" ", "-")[:100] or "somewhere"
         return cls(host, _machine(), pid, _started(pid), secrets.token_hex(8))
 
     @classmethod
     def read(cls, text: str) -> Owner:
-        """The owner that a text stands for.
+        """Return the owner that a text describes.
 
         Raises:
-            DamagedError: It stands for none.
+            DamagedError: If the text does not describe an owner.
         """
         try:
             host, machine, pid, started, token = text.split(" ")
@@ -53,14 +53,14 @@ class Owner(NamedTuple):
 
     @property
     def is_this_process(self) -> bool:
-        """Whether it is, or was, an owner of this process."""
+        """Return whether the owner belongs to this process."""
         return (self.machine, self.pid, self.started) == (_machine(), os.getpid(), _started(os.getpid()))
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was a process of this machine that is gone; False for all others, of which nobody knows here.
+        """Return whether the owner was a process of this machine that has ended; False for other machines.
 
-        A process id that was given anew is told apart by the process's start.
+        A reused process id is recognized by the start of the process.
         """
         if self.machine != _machine():
             return False
@@ -80,7 +80,7 @@ def _exists(pid: int) -> bool:
 
 
 def _machine() -> str:
-    """This start of this machine, and which of its process tables we see; its name where nobody knows more."""
+    """Return the boot id of this machine and its process namespace; the host name if they are unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         table = Path("/proc/self/ns/pid").readlink().name
@@ -90,10 +90,10 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, "" where /proc does not exist (not Linux) or it is gone."""
+    """Return the start of a process, "" if it has ended or there is no /proc (not Linux)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    # The second field is the command in brackets and may hold spaces and brackets itself.
+    # The second field is the command in brackets, which may contain spaces and brackets.
     return text.rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""The trials that a process has handed out: which of them run, which are over, and which another process took."""
+"""Trials that this process runs: running ones, ended ones, and those that another process took over."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from studies.errors import StudyError
 
 log = logging.getLogger(__name__)
 
-_TAKEN = "Trial %d goes on in another process, as this one was away for too long."
-_ENDED = "Trial %d was ended by another program: what it does here is not recorded."
+_TAKEN = "Trial %d continues in another process, because the lease of this one expired."
+_ENDED = "Trial %d was ended by another program: its further events are not recorded."
 
 
 class RunningTrials:
-    """The trials that a recorder has handed out.
+    """Trials that a recorder has handed out.
 
-    A trial that another process takes is over here, and yet something runs it until it is heard how that ended. Until
-    then it is not begun here again: two that run one trial would tell what happens to it both.
+    A trial that another process took over has ended here, but is still executed until its executor reports the end.
+    Until then it is not started here again: two executions of one trial would report events for it.
 
     Args:
-        forget: Called with the number of a trial of which nothing more is to be recorded.
+        forget: Called with the number of a trial of which nothing more is recorded.
 
     Attributes:
-        running: Number -> trial, of those that this process runs and nobody else.
+        running: Number -> trial, of those that this process alone runs.
     """
 
     def __init__(self, forget: Callable[[int], None]) -> None:
         self._forget = forget
         self.running: dict[int, Trial] = {}
-        self._over: set[int] = set()  # have ended, or were taken
-        self._taken: set[int] = set()  # of these, those that were taken and are still run here
+        self._over: set[int] = set()  # ended, or taken over
+        self._taken: set[int] = set()  # taken over, and still executed here
 
     @property
     def busy(self) -> set[int]:
-        """Numbers of the trials that something runs here, whosever they are."""
+        """Numbers of the trials that are executed here, including those taken over."""
         return {*self.running, *self._taken}
 
     def begin(self, trial: Trial) -> None:
-        """A trial runs from now on, for the first time or again."""
+        """Record the start of a trial, for the first time or again."""
         self.running[trial.number] = trial
         self._over.discard(trial.number)
 
     def running_trial(self, number: int) -> Trial:
-        """Returns a trial that runs.
+        """Return a running trial.
 
         Raises:
-            StudyError: If it does not.
+            StudyError: If it is not running.
         """
         try:
             return self.running[number]
@@ -60,16 +60,16 @@ class RunningTrials:
             raise StudyError(f"trial {number} {state}: running are {sorted(self.running)}.") from None
 
     def end(self, number: int) -> None:
-        """A trial has ended."""
+        """Record the end of a trial."""
         del self.running[number]
         self._over.add(number)
 
     def requeue(self, number: int) -> None:
-        """A trial waits."""
+        """Record that a trial was requeued."""
         del self.running[number]
 
     def drop(self, number: int, why: str = _TAKEN) -> None:
-        """Records nothing more of a trial that is another process's from now on, or was ended by another program."""
+        """Stop recording a trial that another process took over, or another program ended."""
         log.warning(why, number)
         self.end(number)
         self._taken.add(number)
@@ -77,7 +77,7 @@ class RunningTrials:
 
     @contextlib.contextmanager
     def unless_lost(self, trial: Trial) -> Iterator[None]:
-        """Drops a trial where a write in the block is refused, as it is not this process's any more."""
+        """Drop a trial if a write in the block is rejected because its lease was lost."""
         try:
             yield
         except LeaseLostError:
@@ -86,15 +86,15 @@ class RunningTrials:
             self.drop(trial.number, _ENDED)
 
     def is_over(self, number: int) -> bool:
-        """Returns whether a trial has ended, or is another process's."""
+        """Return whether a trial has ended, or was taken over."""
         return number in self._over
 
     def is_taken(self, number: int) -> bool:
-        """Returns whether a trial is another process's, while something still runs it here."""
+        """Return whether a trial was taken over and is still executed here."""
         return number in self._taken
 
     def let_go(self, number: int) -> bool:
-        """Nothing runs a trial here any more; returns whether it was another process's."""
+        """Record that a trial is not executed here any more; return whether it had been taken over."""
         was_taken = number in self._taken
         self._taken.discard(number)
         return was_taken

@@ -1,4 +1,4 @@
-"""An open study: its spec, its storage, its trials.
+"""An open study: its spec, its storage and its trials.
 
-What is concluded from a study is in `studies.analysis`; what is written to it in `studies.recording`.
+`studies.analysis` draws conclusions from a study; `studies.recording` writes to it.
 """

@@ -1,4 +1,4 @@
-"""A study that is open, for reading or for running, and what is known of one in a storage."""
+"""An open study, and functions to find and read studies in a storage."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from studies.coordination.lease_manager import LeaseManager
 
 EPISODES_ATTR = "finder_episodes"
-"""Study attribute: the name that its episodes are stored under; stays when the dashboard renames the study."""
+"""Study attribute: key of its episodes, leases and files; it remains when the dashboard renames the study."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpenStudy:
-    """A study that is open for running or for reading. A context manager.
+    """Study that is open for running or for reading. A context manager.
 
     Attributes:
-        spec: What the study searches.
-        study: The Optuna study.
-        storage: Where it lives.
-        episodes_key: The name that its episodes are stored under.
+        spec: Spec of the study.
+        study: Optuna study.
+        storage: Storage of the study.
+        episodes_key: Key of its episodes, leases and files.
         owns_storage: Whether closing the study closes the storage.
-        leases: What this process holds of it; None where it is open for reading only.
-        notes: What opening the study did that a person should know, a sentence each.
+        leases: Leases of this process; None if the study is open for reading only.
+        notes: Sentences for users on what opening the study changed.
     """
 
     spec: StudySpec
@@ -54,44 +54,44 @@ class OpenStudy:
 
     @property
     def name(self) -> str:
-        """The study's name in the storage."""
+        """Name of the study in the storage."""
         return self.study.study_name
 
     @property
     def direction(self) -> Direction:
-        """Whether high (`maximize`) or low values are good."""
+        """Direction in which values are better."""
         return self.spec.direction
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """Returns the trials of the search in these states (all if none is given), by number.
+        """Return the trials of the search in these states (all if none is given), by number.
 
-        They are not copied: do not change them. Trials that only confirm others are `confirmation_trials`, and those of
-        other programs `trials_of_others`.
+        They are not copied: do not change them. Confirmations are `confirmation_trials`, trials of other programs are
+        `trials_of_others`.
         """
         trials = self.study.get_trials(deepcopy=False, states=states or None)
         names = self.spec.parameter_names
         return [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
 
     def trials_of_others(self) -> list[FrozenTrial]:
-        """Returns the trials that other Optuna programs run, or ended with other parameters, by number, not copied."""
+        """Return the trials of other Optuna programs: those that they run, and those with other parameters; not copied."""
         names = self.spec.parameter_names
         trials = self.study.get_trials(deepcopy=False)
         return [trial for trial in trials if not is_confirmation(trial) and why_not_ours(trial, names)]
 
     def confirmation_trials(self) -> list[FrozenTrial]:
-        """Returns the trials that ran others again on further seeds, by number, not copied."""
+        """Return the trials that confirm others on further seeds, by number, not copied."""
         return [trial for trial in self.study.get_trials(deepcopy=False) if is_confirmation(trial)]
 
     def all_trials(self) -> list[FrozenTrial]:
-        """Returns both, by number, not copied."""
+        """Return all trials of the study, by number, not copied."""
         return self.study.get_trials(deepcopy=False)
 
     @property
     def stepped_by(self) -> str:
-        """How its environments are stepped, so that its trials stay comparable and its pick can be trained again.
+        """Vectorization of its environments, with which its trials remain comparable.
 
-        What its specification says; or EnvPool where that says ``"auto"`` and its trials were stepped so, as earlier
-        versions did it.
+        It is that of the spec, or EnvPool if the spec has ``"auto"`` and an earlier version ran its trials with
+        EnvPool.
         """
         asked = self.spec.vectorization
         if asked != "auto":
@@ -100,11 +100,11 @@ class OpenStudy:
         return "envpool" if any(own.get("vectorization") == "envpool" for own in recorded) else asked
 
     def params(self, trial: FrozenTrial) -> dict[str, Json]:
-        """Returns a trial's searched parameters as they were given (lists as lists)."""
+        """Return the searched parameters of a trial as they were given (lists as lists)."""
         return decode_params(trial.params, self.spec.search_space())
 
     def close(self) -> None:
-        """Gives back what is held of it, and ends the storage's connections if this study opened them."""
+        """Release all leases, and close the storage if this study opened it."""
         if self.leases is not None:
             self.leases.close()
         if self.owns_storage:
@@ -140,7 +140,7 @@ def load_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
 
 
 def with_longer_plan(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
-    """Returns a study whose explicit plan has further trials, kept in its storage.
+    """Return the study with further trials in its explicit plan, and store the plan.
 
     Raises:
         StudyError: If it has no explicit plan, or a row does not fit.
@@ -153,13 +153,13 @@ def with_longer_plan(study: OpenStudy, rows: Sequence[Mapping[str, Json]]) -> Op
 
 
 def reloaded(study: OpenStudy) -> OpenStudy:
-    """Returns a study as it is in its storage now: another process may have added to its plan."""
+    """Return the study with the spec that its storage holds now: another process may have extended the plan."""
     spec = spec_of(study.storage, study.study._study_id, study.name)
     return replace(study, spec=spec.model_copy(update={"storage": study.spec.storage}))
 
 
 def store_spec(study: OpenStudy) -> None:
-    """Keeps in a study's storage what it searches."""
+    """Store the spec of a study in its storage."""
     there = study.study.user_attrs
     for name, value in stored_attributes(study.spec, study.storage.label).items():
         if there.get(name) != value:
@@ -168,7 +168,7 @@ def store_spec(study: OpenStudy) -> None:
 
 @contextlib.contextmanager
 def opened_storage(storage: StudyStorage | str, create: bool) -> Iterator[StudyStorage]:
-    """Gives an open storage, which is closed again only if it was opened here and an error follows."""
+    """Open a storage unless it is open; close it again only after an error, if it was opened here."""
     opened = open_storage(storage, create=create) if isinstance(storage, str) else storage
     try:
         yield opened
@@ -179,7 +179,7 @@ def opened_storage(storage: StudyStorage | str, create: bool) -> Iterator[StudyS
 
 
 def study_id_of(storage: StudyStorage, name: str) -> int | None:
-    """Returns a study's id in its storage, None if there is no such study."""
+    """Return the id of a study, None if there is no such study."""
     try:
         return storage.optuna.get_study_id_from_name(name)
     except KeyError:
@@ -187,7 +187,7 @@ def study_id_of(storage: StudyStorage, name: str) -> int | None:
 
 
 def require_study(storage: StudyStorage, name: str) -> int:
-    """Returns a study's id in its storage.
+    """Return the id of a study.
 
     Raises:
         StudyError: If there is no such study; names the nearest.
@@ -200,10 +200,10 @@ def require_study(storage: StudyStorage, name: str) -> int:
 
 
 def spec_of(opened: StudyStorage, study_id: int, name: str) -> StudySpec:
-    """Returns what a study searches.
+    """Return the spec of a study.
 
     Raises:
-        StudyError: If it was not made by this package, or cannot be read.
+        StudyError: If the study was not created by Finder, or its spec cannot be read.
     """
     attrs = opened.optuna.get_study_user_attrs(study_id)
     if not is_ours(attrs):

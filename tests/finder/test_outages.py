@@ -129,7 +129,7 @@ def test_a_search_that_was_stopped_for_long_changes_nothing_of_what_its_successo
         wait_until_alone(stopped.pid)
     finally:
         end_session(stopped)
-    assert "Trial 1 goes on in another process" in (tmp_path / "output").read_text()
+    assert "Trial 1 continues in another process" in (tmp_path / "output").read_text()
     assert rows(url, "cut") == before
     with load_study("cut", url) as study, load_study("whole", whole) as expected:
         assert [seed_values(trial) for trial in study.all_trials()] == [

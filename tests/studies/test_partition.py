@@ -148,7 +148,7 @@ def test_a_process_that_was_stopped_overwrites_nothing(
             os.kill(stopped.pid, signal.SIGCONT)
             out, told = stopped.communicate("\n", timeout=120)
             assert (stopped.returncode, out) == (0, "closed\n"), told
-            assert ("goes on in another process" in told) == (write != "nothing")
+            assert ("continues in another process" in told) == (write != "nothing")
             assert rows(study, number) == before
             if meanwhile == "runs it":
                 successor.completed(number, 2.0, {0: 2.0})
