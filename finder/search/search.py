@@ -33,8 +33,8 @@ from studies.recording.recorder import Recorder
 from studies.spec.attributes import LEARNED_ATTR
 from studies.spec.scheduler_names import canonical_pruner_name
 from studies.spec.spec import StudySpec
-from studies.storage.same_file import FileReplacedError
 from studies.storage.storage import StudyStorage
+from studies.storage.watched_file import FileReplacedError
 from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import OpenStudy
 

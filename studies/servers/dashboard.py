@@ -25,8 +25,8 @@ from studies.reports.importances import importances_data
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
 from studies.servers.dashboard_page import DashboardPage, PickShown
 from studies.storage.access import Access
-from studies.storage.read_only import NotedStorage
-from studies.storage.shown_storage import MOST_CURVES, ShownStorage, StoredStorage
+from studies.storage.dashboard_storage import MOST_CURVES, DashboardStorage, StoredStorage
+from studies.storage.read_only import ReadOnlyStorage
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import load_study
 from studies.words import over_seeds_text, plural
@@ -231,7 +231,7 @@ def make_dashboard(
             "a storage in memory cannot be served: run the study with a file, such as sqlite:///finder.db."
         )
     if storage.why_read_only:
-        storage = replace(storage, optuna=cast("BaseStorage", NotedStorage(storage.optuna)))
+        storage = replace(storage, optuna=cast("BaseStorage", ReadOnlyStorage(storage.optuna)))
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
     # The port is bound first: a mistake there should not cost the time of drawing all figures.
@@ -264,7 +264,7 @@ def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
         told: dict[str, Any] = serialize_frozen_study(renamed)
         return told
 
-    view = ShownStorage(storage.optuna, remove, keeper.pick_of)
+    view = DashboardStorage(storage.optuna, remove, keeper.pick_of)
     return DashboardPage(wsgi(view), wsgi(StoredStorage(storage.optuna, remove)), keeper.picks, rename)
 
 

@@ -26,7 +26,7 @@ _TAG = f'<script defer src="{SCRIPT_PATH}"></script>'.encode()
 
 SCRIPT = """
 // Optuna's page calls the trial of the highest value "Best Trial". For our studies the server puts the pick in its
-// place (ShownStorage.get_best_trial); this gives it its name, says how sure it is, and moves its card to the top.
+// place (DashboardStorage.get_best_trial); this gives it its name, says how sure it is, and moves its card to the top.
 (function () {
   const written = new WeakMap();  // text node -> [as the page wrote it, as it is shown]
   let picks = {};
@@ -111,7 +111,7 @@ class DashboardPage:
     """A WSGI application: optuna-dashboard's, with a few answers of our own.
 
     Args:
-        shown: optuna-dashboard on the storage as it is shown (`studies.storage.shown_storage.ShownStorage`).
+        shown: optuna-dashboard on the storage as it is shown (`studies.storage.dashboard_storage.DashboardStorage`).
         stored: optuna-dashboard on the storage as it is, for what must leave out and round nothing: tables of trials to
             download, and the copy that it makes of a study in order to rename it, where `rename` cannot.
         picks: Returns what is shown of each study of ours, by its id as text.

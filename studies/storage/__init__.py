@@ -1,4 +1,4 @@
-"""Storages: opening one from a URL, and reading and writing it, also through the gRPC proxy.
+"""Storages: opening one from a URL, and access to it, also through the gRPC proxy.
 
-Nothing here knows what a study is searching.
+Nothing here interprets the contents of a study.
 """

@@ -1,4 +1,4 @@
-"""Access to the servers of studies: a token, TLS, and interfaces that only this machine reaches."""
+"""Access control of servers: a token, TLS, and loopback interfaces."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from pathlib import Path
 from studies.errors import StudyError
 
 TOKEN_VARIABLE = "FINDER_TOKEN"
-"""Environment variable with the token of a server, there and on every machine that uses it."""
+"""Environment variable with the token of a server, on the server and on every client."""
 
 AUTHORITY_VARIABLE = "FINDER_TLS_CA"
-"""Environment variable with the file of the certificate (PEM) by which clients know a server; unset: the usual ones."""
+"""Environment variable with the file of the CA certificate (PEM) that clients trust; unset: the system's authorities.
+"""
 
 SHORTEST_TOKEN = 16
-"""Characters of the shortest token that a server takes."""
+"""Minimum length of a token in characters."""
 
 _BEARER = "Bearer "
 _COOKIE_PURPOSE = b"finder dashboard"
@@ -28,13 +29,13 @@ _COOKIE_PURPOSE = b"finder dashboard"
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How clients prove that they may use a server, and how the connection is encrypted.
+    """Authentication and encryption of a server.
 
     Attributes:
-        token: What clients must send. Empty: nothing.
-        certificate: The server's certificate, a PEM file. Defaults to `None`: no TLS.
-        key: Its private key, a PEM file.
-        is_new: Whether the token was made for this server, so that nobody knows it yet.
+        token: Token that clients must send. Empty: no authentication.
+        certificate: Certificate of the server, a PEM file. Defaults to `None`: no TLS.
+        key: Private key of the certificate, a PEM file.
+        is_new: Whether the token was created for this server, so that it has to be printed.
     """
 
     token: str = field(default="", repr=False)
@@ -52,18 +53,18 @@ class Access:
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> Access:
-        """Returns the access to a server on an interface; the token is that of `FINDER_TOKEN`.
+        """Return the access to a server on an interface, with the token of `FINDER_TOKEN`.
 
         Args:
-            host: The interface.
-            new_token: Whether to make a token. Defaults to `False`.
-            insecure: Whether other machines may be let in without a token. Defaults to `False`.
+            host: Interface.
+            new_token: Whether to create a token. Defaults to `False`.
+            insecure: Whether other machines may connect without a token. Defaults to `False`.
             certificate: See `Access`.
             key: See `Access`.
 
         Raises:
-            StudyError: Other machines would be let in without a token; the token, the certificate or the key cannot be
-                used; or the host is none of this machine.
+            StudyError: If other machines could connect without a token; if the token, the certificate or the key cannot
+                be used; or if the host is not an address of this machine.
         """
         token = token_of_environment()
         if new_token and (token or insecure):
@@ -83,31 +84,31 @@ class Access:
 
     @property
     def has_tls(self) -> bool:
-        """Whether the connection is encrypted."""
+        """Return whether the connection is encrypted."""
         return self.certificate is not None
 
     def admits(self, authorization: str) -> bool:
-        """Returns whether a client that sends this ``authorization`` may use the server."""
+        """Return whether a client with this ``authorization`` header may use the server."""
         return not self.token or _same(authorization, bearer(self.token))
 
     def admits_token(self, token: str) -> bool:
-        """Returns whether a token is the right one."""
+        """Return whether a token is correct."""
         return _same(token, self.token)
 
     def admits_cookie(self, cookie: str) -> bool:
-        """Returns whether a browser's cookie is the one of `cookie`."""
+        """Return whether the cookie of a browser equals `cookie`."""
         return _same(cookie, self.cookie)
 
     @property
     def cookie(self) -> str:
-        """What a browser keeps that has sent the token; the token cannot be read from it."""
+        """Cookie of an authenticated browser; the token cannot be derived from it."""
         return hmac.new(self.token.encode(), _COOKIE_PURPOSE, "sha256").hexdigest()
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """Returns the context of a server's sockets, None without TLS.
+        """Return the TLS context of the server's sockets, None without TLS.
 
         Raises:
-            StudyError: The certificate or the key cannot be read, or they do not belong together.
+            StudyError: If the certificate or the key cannot be read, or do not match.
         """
         if self.certificate is None or self.key is None:
             return None
@@ -123,10 +124,10 @@ class Access:
 
 
 def token_of_environment() -> str:
-    """Returns the token of `FINDER_TOKEN`, empty where there is none.
+    """Return the token of `FINDER_TOKEN`, empty if it is not set.
 
     Raises:
-        StudyError: It is too short, or cannot be sent.
+        StudyError: If the token is too short, or has invalid characters.
     """
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if token and (len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token):
@@ -137,10 +138,10 @@ def token_of_environment() -> str:
 
 
 def authority_of_environment() -> bytes | None:
-    """Returns the certificate of `FINDER_TLS_CA`, None where the usual authorities vouch for servers.
+    """Return the CA certificate of `FINDER_TLS_CA`, None if it is not set.
 
     Raises:
-        StudyError: It cannot be read.
+        StudyError: If the file cannot be read.
     """
     path = os.environ.get(AUTHORITY_VARIABLE, "")
     if not path:
@@ -155,15 +156,15 @@ def authority_of_environment() -> bytes | None:
 
 
 def bearer(token: str) -> str:
-    """Returns the ``authorization`` that a client with a token sends."""
+    """Return the ``authorization`` header of a client with a token."""
     return f"{_BEARER}{token}"
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether only this machine reaches what listens on a host.
+    """Return whether a host is reachable from this machine only.
 
     Raises:
-        StudyError: It is no address.
+        StudyError: If the host is not an address.
     """
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)} if host else set()
@@ -175,7 +176,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _same(given: str, right: str) -> bool:
-    """Compares in a time that does not depend on what is the same."""
+    """Compare in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), right.encode())
 
 

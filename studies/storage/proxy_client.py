@@ -1,4 +1,4 @@
-"""Clients of `studies.servers.proxy`: every call has a deadline, Optuna's and ours share one channel."""
+"""Client of `studies.servers.proxy`: Optuna's calls and Finder's share one channel, and every call has a deadline."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from studies.storage.proxy_fences import client_fences
 from studies.storage.proxy_messages import PATH, UNLIMITED, decoded, encoded
 
 READY_SECONDS = 10.0
-"""How long a server may take to answer for the first time."""
+"""Seconds for the first answer of a server."""
 
 _RECONNECT_MS = 5_000
-"""How long a channel waits at most before it connects again."""
+"""Maximum delay before a channel reconnects."""
 
 
 class Proxy:
-    """A server of `studies.servers.proxy.make_proxy`, as its clients see it.
+    """Connection to a server of `studies.servers.proxy.make_proxy`.
 
     Args:
-        host: Its host.
-        port: Its port.
-        call_seconds: Returns how long a call may take at this moment.
-        tls: Whether to speak TLS with it (``grpcs://``). Defaults to `False`.
+        host: Host of the server.
+        port: Port of the server.
+        call_seconds: Returns the current timeout of a call.
+        tls: Whether to use TLS (``grpcs://``). Defaults to `False`.
 
     Raises:
-        StudyError: Nothing answers there, it is no such server, or it refuses the token of `FINDER_TOKEN`.
+        StudyError: If no server answers, it is another kind of server, or it rejects the token of `FINDER_TOKEN`.
     """
 
     def __init__(self, host: str, port: int, call_seconds: Callable[[], float], *, tls: bool = False) -> None:
@@ -68,28 +68,28 @@ class Proxy:
 
     @property
     def episodes(self) -> EpisodeTable:
-        """The episodes."""
+        """Episodes of the studies."""
         return _RemoteEpisodes(self._call)
 
     @property
     def leases(self) -> LeaseTable:
-        """Who holds which trial."""
+        """Leases of the studies."""
         return _RemoteLeases(self._call)
 
     @property
     def names(self) -> StudyNames:
-        """The names of the studies."""
+        """Names of the studies."""
         return _RemoteNames(self._call)
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         self._channel.close()
 
     def _call(self, table: str, method: str, *arguments: Any) -> Any:
         return decoded(json.loads(self._channel_call(json.dumps([table, method, encoded(arguments)]).encode())))
 
     def _check(self, label: str) -> None:
-        """Calls the server once, so that one that refuses everything is found before a study is opened."""
+        """Make one call, so that a server that rejects all calls is found before a study is opened."""
         try:
             self._call("episodes", "count", "")
         except grpc.RpcError as error:
@@ -103,7 +103,7 @@ class Proxy:
 
 
 class _OptunaProxy(GrpcStorageProxy):
-    """Optuna's client on a channel that is open."""
+    """Client of Optuna on an existing channel."""
 
     def __init__(self, host: str, port: int, channel: grpc.Channel) -> None:
         self._given = channel
@@ -118,7 +118,7 @@ class _OptunaProxy(GrpcStorageProxy):
 
 
 class _Details(NamedTuple):
-    """What a call is sent with, as gRPC's interceptors want it."""
+    """Details of a call, as gRPC's interceptors expect them."""
 
     method: str
     timeout: float | None
@@ -129,7 +129,7 @@ class _Details(NamedTuple):
 
 
 class _Sent(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Sends every call with the token and a deadline: without one, a server that is stopped blocks it for ever."""
+    """Interceptor that adds the token and a deadline to every call: without one, a stopped server blocks it forever."""
 
     def __init__(self, call_seconds: Callable[[], float], token: str) -> None:
         self._call_seconds = call_seconds
@@ -149,7 +149,7 @@ class _Sent(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
 
 
 def _why_silent(label: str, host: str, port: int, tls: bool) -> str:
-    """Why a server did not answer the first call, and what to do."""
+    """Return why a server did not answer the first call, and what to do."""
     try:
         socket.create_connection((host, port), timeout=1.0).close()
     except OSError:

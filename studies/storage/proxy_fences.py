@@ -1,4 +1,4 @@
-"""Fences across the gRPC proxy: a client's writes name the leases that they need, and the server checks them."""
+"""Fences across the gRPC proxy: a client sends the leases that its writes require, and the server checks them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER = "finder-fence"
 
 
 def client_fences() -> grpc.UnaryUnaryClientInterceptor:
-    """Returns what sends the fence of the thread along with each of its calls."""
+    """Return an interceptor that sends the fence of the thread with each call."""
     import grpc
 
     class Sending(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
@@ -36,7 +36,7 @@ def client_fences() -> grpc.UnaryUnaryClientInterceptor:
 
 
 def server_fences() -> grpc.ServerInterceptor:
-    """Returns what answers each call within the fence that was sent along with it."""
+    """Return an interceptor that handles each call within the fence that was sent with it."""
     import grpc
 
     class Checking(grpc.ServerInterceptor):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a server of `studies.servers.proxy` and its clients say to each other about our own tables, as JSON."""
+"""JSON messages between a server of `studies.servers.proxy` and its clients, for Finder's own tables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from studies.database.leases import Lease
 from studies.database.records import EpisodeRecord
 
 PATH = "/finder.Tables/Call"
-"""The gRPC method of all calls."""
+"""gRPC method of all calls."""
 
 CALLS = {
     "episodes": ("add", "curve", "curves", "count", "delete"),
     "names": ("rename",),
     "leases": ("take", "renew", "release", "held", "epochs", "delete"),
 }
-"""Table -> its methods that may be called."""
+"""Table -> methods that clients may call."""
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-"""Options of servers and channels: the curves of a study have no greatest size."""
+"""Options of servers and channels that remove the limit on message sizes."""
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON, with a mark where JSON has no word for it."""
+    """Return a value as JSON, with tags for types that JSON lacks."""
     if isinstance(value, EpisodeRecord):
         return {"episode": list(asdict(value).values())}
     if isinstance(value, Lease):
@@ -39,7 +39,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return the value that `encoded` was given."""
+    """Return the value that `encoded` serialized."""
     if isinstance(value, list):
         return [decoded(each) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Storages that can be read and not written: `?mode=ro`, files of other users, read-only file systems."""
+"""Read-only storages: `?mode=ro`, files of other users, read-only file systems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from studies.database.episodes import EpisodeTable, SqlEpisodes
 from studies.database.leases import LeaseTable, SqlLeases
 from studies.database.schema import SCHEMA_VERSION, newer_version, prepare, version_of
 from studies.errors import StudyError
-from studies.storage.shown_storage import StoredStorage
+from studies.storage.dashboard_storage import StoredStorage
 from studies.storage.storage_url import not_opened
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 def connector(path: Path, busy_seconds: float) -> Callable[[], sqlite3.Connection]:
-    """Returns what makes connections to a SQLite file that write nothing.
+    """Return a factory of read-only connections to a SQLite file.
 
-    A database in write-ahead mode has an index in a file beside it. Where that is not there and cannot be made, SQLite
-    reads the database only as one that never changes (`immutable`). It may be read so if nothing is in its write-ahead
-    log, which would be left out.
+    A database in write-ahead mode has an index in a file beside it. If that file neither exists nor can be created,
+    SQLite can open the database only as `immutable`. This is correct only if the write-ahead log is empty, since it
+    would be ignored.
 
     Args:
         path: The file.
-        busy_seconds: How long a connection waits for its lock.
+        busy_seconds: Timeout for its lock.
 
     Raises:
-        StudyError: It is no database, or cannot be read without writing.
+        StudyError: If the file is not a database, or cannot be read without writing.
     """
 
     def connect(options: str) -> sqlite3.Connection:
@@ -66,16 +66,16 @@ def connector(path: Path, busy_seconds: float) -> Callable[[], sqlite3.Connectio
 
 
 def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, LeaseTable, Callable[[], None]]:
-    """Returns our tables of a database that cannot be written, and what ends them.
+    """Return Finder's tables of a read-only database, and a function that closes them.
 
-    Those that are not there, as an older version made the database or another program did, are empty.
+    Tables that do not exist, as in databases of older versions or other programs, are empty.
 
     Args:
-        engine: The database; None where there is none.
-        place: How it is called in error messages.
+        engine: Database; None if there is none.
+        place: Name of the database in error messages.
 
     Raises:
-        StudyError: A newer version made them.
+        StudyError: If a newer version created the tables.
     """
     version = None if engine is None else version_of(engine)
     if version is not None and version > SCHEMA_VERSION:
@@ -87,8 +87,8 @@ def tables_of(engine: sa.Engine | None, place: str) -> tuple[EpisodeTable, Lease
     return episodes, leases, empty.dispose
 
 
-class NotedStorage(StoredStorage):
-    """Reads an Optuna storage that cannot be written; attributes of studies that are set are kept in memory.
+class ReadOnlyStorage(StoredStorage):
+    """Read-only Optuna storage that keeps changed study attributes in memory.
 
     Args:
         storage: The storage.

@@ -1,7 +1,7 @@
-"""Calls of a database server end in time, also where it is stopped and keeps its connections open.
+"""Timeouts of calls to database servers, also for servers that are stopped with open connections.
 
-Whatever the operating system and the server itself can notice, they are asked to notice by the driver's options. A
-server that is stopped answers the former and does neither: then the client has to look at its clock.
+Failures that the operating system and the server can detect are configured by options of the driver. The host of a
+stopped server still acknowledges packets, so that the client has to measure time itself.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import sqlalchemy as sa
 from studies.database.retries import CALL_SECONDS, RetryPolicy, call_limit, retry_seconds
 
 CONNECT_SECONDS = 10
-"""How long it may take to connect."""
+"""Timeout of a connection attempt in seconds."""
 
 IDLE_SECONDS = 30.0
-"""How long a server keeps the locks of a process that is stopped or cut off in the middle of a transaction.
+"""Seconds for which a server keeps the locks of a client that stopped within a transaction.
 
-Others wait for them, and its leases are over after a minute: those who take these over need the locks.
+Other processes wait for these locks. The leases of such a client expire after a minute, and processes that take them
+over need the locks.
 """
 
 _POSTGRESQL: dict[str, Any] = {
@@ -34,11 +35,11 @@ _POSTGRESQL: dict[str, Any] = {
 
 
 def options_of_server(url: str, retry_policy: RetryPolicy) -> dict[str, Any]:
-    """Returns the arguments of `sqlalchemy.create_engine` with which a server's calls end in time.
+    """Return the arguments of `sqlalchemy.create_engine` that set the timeouts of a server.
 
     Args:
-        url: The SQLAlchemy URL. What it says of timeouts is kept.
-        retry_policy: How long calls may take at the moment.
+        url: SQLAlchemy URL. Its own timeouts take precedence.
+        retry_policy: Policy with the current timeout of calls.
     """
     parsed = sa.make_url(url)
     arguments: dict[str, Any] = {}
@@ -54,29 +55,29 @@ def options_of_server(url: str, retry_policy: RetryPolicy) -> dict[str, Any]:
 
 
 def session_timeouts(engine: sa.Engine) -> list[str]:
-    """Returns the statements that begin a session, so that a server ends by itself what nobody waits for any more.
+    """Return statements that start a session, with which a server cancels abandoned work by itself.
 
-    They are no options of the connection, which poolers refuse.
+    They are not connection options, because connection poolers reject these.
     """
     if engine.dialect.name == "postgresql":
         seconds = {"statement_timeout": _statement_seconds(), "idle_in_transaction_session_timeout": IDLE_SECONDS}
         told = str(engine.url.query.get("options", ""))
         return [f"SET {name} TO {math.ceil(1_000 * own)}" for name, own in seconds.items() if own and name not in told]
     if engine.dialect.name in ("mysql", "mariadb"):
-        # MySQL itself knows no transactions that are idle, only sessions: those are opened again when they are needed.
+        # MySQL has no timeout of idle transactions, only of sessions, which are reopened when needed.
         name = "idle_transaction_timeout" if getattr(engine.dialect, "is_mariadb", False) else "wait_timeout"
         return [f"SET SESSION {name} = {math.ceil(IDLE_SECONDS)}"]
     return []
 
 
 def _statement_seconds() -> float:
-    """How long PostgreSQL may work on one statement; 0 where nobody waits for a storage, and so for ever."""
+    """Return the statement timeout of PostgreSQL; 0 for none, if calls are not retried."""
     seconds = retry_seconds()
     return max(seconds, CALL_SECONDS) if seconds else 0.0
 
 
 def _limited_psycopg(retry_policy: RetryPolicy, has_own_limit: bool) -> types.ModuleType:
-    """psycopg with connections that are closed when nothing has come for as long as a call may take."""
+    """Return psycopg with connections that are closed when a server has been silent for the timeout of a call."""
     import psycopg
 
     class Limited(psycopg.Connection[Any]):
@@ -96,7 +97,7 @@ def _limited_psycopg(retry_policy: RetryPolicy, has_own_limit: bool) -> types.Mo
 
 
 def _within(gen: Any, connection: Any, retry_policy: RetryPolicy) -> Generator[Any, Any, Any]:
-    """Does what one of psycopg's generators does, and gives up when nothing has come for too long."""
+    """Run a generator of psycopg, and give up when the server has been silent for too long."""
     import psycopg
 
     heard = time.monotonic()
@@ -108,7 +109,7 @@ def _within(gen: Any, connection: Any, retry_policy: RetryPolicy) -> Generator[A
             if ready:
                 heard = now
             elif now - heard >= (limit := retry_policy.silence_seconds):
-                connection.close()  # the answer may still come, to nobody
+                connection.close()  # the answer may still arrive, and is discarded
                 raise psycopg.OperationalError(f"the server has not answered for {limit:.3g} s")
             wanted = gen.send(ready)
     except StopIteration as end:

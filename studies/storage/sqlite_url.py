@@ -1,4 +1,4 @@
-"""What a SQLite URL or a path means: which file, for reading only or not, and how SQLAlchemy is told."""
+"""SQLite URLs and paths: which file they name, whether it is read-only, and its SQLAlchemy URL."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from studies.errors import StudyError, nearest
 from studies.spec.redaction import redacted
 
 BUSY_SECONDS = 30.0
-"""How long a connection waits for the lock of a file, unless the URL has a `timeout`."""
+"""Seconds that a connection waits for the lock of a file, unless the URL has a `timeout`."""
 
 _OWN_OPTIONS = ("mode", "timeout")
 _MODES = ("ro", "rw", "rwc")
 _TRUE = ("true", "yes", "on", "y", "t", "1")
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
-_SPECIAL = re.compile(r"[%?{}]")  # Optuna fills in what stands in braces
+_SPECIAL = re.compile(r"[%?{}]")  # Optuna substitutes braces
 
 
 class FileUrl(NamedTuple):
-    """A file that a URL names.
+    """File that a URL names.
 
     Attributes:
         path: The file.
-        options: What stands behind the question mark.
+        options: Options after the question mark.
     """
 
     path: str
@@ -36,13 +36,13 @@ class FileUrl(NamedTuple):
 
 
 class SqliteFile(NamedTuple):
-    """A SQLite file as it is opened.
+    """SQLite file and how it is opened.
 
     Attributes:
         path: The file.
-        url: What SQLAlchemy opens it with.
-        read_only: Whether the URL says that nothing may be written.
-        busy_seconds: How long a connection waits for its lock.
+        url: SQLAlchemy URL.
+        read_only: Whether the URL requests read-only access.
+        busy_seconds: Seconds that a connection waits for its lock.
     """
 
     path: Path
@@ -52,20 +52,20 @@ class SqliteFile(NamedTuple):
 
 
 def url_of_path(scheme: str, path: Path) -> str:
-    """Returns the URL of a file, whatever characters its path has."""
+    """Return the URL of a file, with all characters of its path escaped."""
     return f"{scheme}:///" + _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", str(path))
 
 
 def read_file_url(url: str, example: str) -> FileUrl:
-    """Takes `scheme:///path?name=value` apart; three slashes begin a relative path, four an absolute one.
+    """Parse `scheme:///path?name=value`; three slashes start a relative path, four an absolute one.
 
     Args:
-        url: The URL. A percent sign and two digits stand for a character, as in every URL.
-        example: A right one, for errors.
+        url: URL, with percent-encoded characters.
+        example: Valid URL, for errors.
 
     Raises:
-        StudyError: It has a host, no path, or something behind a question mark that is no option; or the path could
-            mean two files, as there is one of the name in which `%20` is no space.
+        StudyError: If the URL has a host, no path, or invalid options; or if the path is ambiguous, because a file
+            exists whose name contains `%20` literally.
     """
     _, _, location = url.partition("://")
     written, _, query = location.partition("?")
@@ -76,7 +76,7 @@ def read_file_url(url: str, example: str) -> FileUrl:
     if not path:
         raise StudyError(f"the storage {url!r} names no file: write {example}.")
     decoded = unquote(path)
-    if _ESCAPED.search(path) and os.path.exists(path):  # False for what can be no path
+    if _ESCAPED.search(path) and os.path.exists(path):  # False for invalid paths
         raise StudyError(
             f"the storage {url!r} could be two files, {decoded!r} (as in every URL) and {path!r}, which is there: "
             "give the path of the one that is meant, without a scheme."
@@ -95,10 +95,10 @@ def read_file_url(url: str, example: str) -> FileUrl:
 
 
 def is_read_only(url: str, options: Mapping[str, str], allowed: tuple[str, ...] = ("mode",)) -> bool:
-    """Returns whether the options of a URL say that a file is opened for reading only.
+    """Return whether the options of a URL request read-only access.
 
     Raises:
-        StudyError: There is an option that does not exist, or another mode than `ro`.
+        StudyError: If an option is unknown, or the mode is not `ro`.
     """
     for name in options:
         if name not in allowed:
@@ -110,15 +110,15 @@ def is_read_only(url: str, options: Mapping[str, str], allowed: tuple[str, ...] 
 
 
 def read_sqlite_url(url: str) -> SqliteFile:
-    """Takes the URL of a SQLite file apart.
+    """Parse the URL of a SQLite file.
 
     Args:
-        url: `sqlite:///finder.db`, with `?mode=ro` to read only and `?timeout=60` to wait so many seconds for a lock;
-            or, as SQLAlchemy has it, `sqlite:///file:finder.db?mode=ro&uri=true`, whose path and options are those of
-            a URI of SQLite's.
+        url: `sqlite:///finder.db`, with `?mode=ro` for read-only access and `?timeout=60` for the seconds to wait for a
+            lock; or, in SQLAlchemy's form, `sqlite:///file:finder.db?mode=ro&uri=true`, whose path and options are
+            those of a SQLite URI.
 
     Raises:
-        StudyError: It names no file, or has options that do not exist or contradict each other.
+        StudyError: If the URL names no file, or has options that are unknown or contradict each other.
     """
     path, options = read_file_url(url, "sqlite:///finder.db")
     busy_seconds = _seconds(url, options)
@@ -155,7 +155,7 @@ def _seconds(url: str, options: Mapping[str, str]) -> float:
 
 
 def _file_of_uri(url: str, uri: str, options: Mapping[str, str]) -> tuple[Path, bool]:
-    """The file of a URI of SQLite's, which decodes it once more, and whether it is for reading only."""
+    """Return the file of a SQLite URI, which is percent-decoded once more, and whether it is read-only."""
     place = uri.removeprefix("file:")
     if "?" in place or "#" in place:
         raise StudyError(f"the storage {url!r} has a ? or # in its path: give the path itself, without a scheme.")

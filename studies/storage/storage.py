@@ -1,4 +1,4 @@
-"""Opening what remembers: an Optuna storage and the episodes beside it, from a URL."""
+"""Opening of storages: Optuna's storage and Finder's tables beside it, from a URL."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from studies.database.retries import RetryingStorage, RetryingTable, RetryPolicy
 from studies.database.schema import prepare
 from studies.errors import StudyError
 from studies.storage.read_only import connector, tables_of
-from studies.storage.same_file import SameFile, check_connections
 from studies.storage.server_timeouts import options_of_server, session_timeouts
 from studies.storage.sqlite_url import url_of_path
 from studies.storage.storage_url import StorageAddress, busy_seconds, check_file, parse_storage_url, why_read_only
+from studies.storage.watched_file import WatchedFile, check_connections
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -41,24 +41,24 @@ _DRIVERS = {
     "psycopg2": "psycopg2-binary",
     "MySQLdb": "mysqlclient",
 }
-"""Module of a database driver -> what installs it."""
+"""Module of a database driver -> requirement that installs it."""
 
 
 @dataclass(slots=True)
 class StudyStorage:
-    """An open storage. A context manager; closing it twice does no harm.
+    """Open storage. A context manager; closing it twice is harmless.
 
     Attributes:
-        url: The URL it was opened from, with a password if it has one.
-        label: The URL for people, without a password.
-        optuna: The Optuna storage.
-        episodes: The episodes table beside it.
-        leases: Who holds which trial.
-        retry_policy: How long its calls wait where it is away; not at all unless somebody runs a study.
-        shared: Whether several processes may run a study in it at the same time. Files have one writer.
-        names: The names of its studies; None for journals, in which a name stays.
-        files: Its files, which have to stay the same while a study is run.
-        why_read_only: Why it can only be read; empty where it can be written.
+        url: URL it was opened from, which may contain a password.
+        label: URL for messages, without a password.
+        optuna: Optuna storage.
+        episodes: Table of episodes.
+        leases: Table of leases.
+        retry_policy: Retries of its calls during an outage; none unless a study is run.
+        shared: Whether several processes may run a study in it. A SQLite or journal file accepts one process at a time.
+        names: Names of its studies; None for journals, which cannot rename.
+        files: Files that must not be replaced while a study is running.
+        why_read_only: Reason why it is read-only; empty if it is writable.
     """
 
     url: str = field(repr=False)
@@ -69,21 +69,21 @@ class StudyStorage:
     retry_policy: RetryPolicy
     shared: bool
     names: StudyNames | None = None
-    files: Sequence[SameFile] = ()
+    files: Sequence[WatchedFile] = ()
     why_read_only: str = ""
     _closers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def foreign(self) -> bool:
-        """Whether others than this user may have written what its studies say: where it is no file of this user's."""
+        """Return whether other users may have written its contents: always, unless it is a file of this user."""
         path = parse_storage_url(self.url).path
         return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
 
     def begin_to_run(self, retry_seconds: float) -> None:
-        """From now on a study is run in it: its calls wait while it is away, and its files are watched.
+        """Prepare for running a study: retry calls during outages, and watch the files.
 
         Raises:
-            StudyError: It can only be read.
+            StudyError: If the storage is read-only.
         """
         self.require_writable()
         self.retry_policy.begin(retry_seconds)
@@ -91,10 +91,10 @@ class StudyStorage:
             file.watch()
 
     def require_writable(self) -> None:
-        """Refuses what would write to it where that is not possible.
+        """Raise an error if the storage is read-only.
 
         Raises:
-            StudyError: It can only be read.
+            StudyError: If the storage is read-only.
         """
         if self.why_read_only:
             raise StudyError(
@@ -103,7 +103,7 @@ class StudyStorage:
             )
 
     def close(self) -> None:
-        """Ends all database connections."""
+        """Close all database connections."""
         while self._closers:
             self._closers.pop()()
 
@@ -115,23 +115,23 @@ class StudyStorage:
 
 
 def open_storage(url: str, *, create: bool = True) -> StudyStorage:
-    """Opens a storage, creating it and its tables where they are missing.
+    """Open a storage, and create it and its tables if they do not exist.
 
-    SQLite files are put into write-ahead mode, where readers such as the dashboard never block the study, and wait
-    for a lock for as long as a running study would, up to 30 seconds. `synchronous=NORMAL` syncs at checkpoints instead
-    of at every commit: a killed process loses nothing, a power cut may lose the last moments but never damages the
-    file. PostgreSQL is asked for the same bargain (`synchronous_commit=off`).
+    SQLite files use write-ahead mode, in which readers such as the dashboard never block the study, and wait up to 30
+    seconds for a lock. `synchronous=NORMAL` syncs at checkpoints instead of at every commit: a killed process loses
+    nothing, a power cut may lose the last moments but never damages the file. `synchronous_commit=off` is the same
+    compromise for PostgreSQL.
 
     Args:
         url: See `studies.storage.storage_url.parse_storage_url`.
-        create: Whether a missing file is created. Defaults to `True`. With `False`, for those who read, a file that
-            cannot be written is opened too.
+        create: Whether a missing file is created. Defaults to `True`. With `False`, for readers, a read-only file is
+            accepted too.
 
     Returns:
-        The open storage. Journals keep their episodes in `<journal>.episodes.db`, `memory` keeps them in memory.
+        The open storage. Episodes of a journal are in `<journal>.episodes.db`, those of `memory` in memory.
 
     Raises:
-        StudyError: If it cannot be opened; says why and what to do.
+        StudyError: If the storage cannot be opened; gives the reason and what to do.
     """
     address = parse_storage_url(url)
     check_file(address, create)
@@ -155,14 +155,14 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
             "else has locked it, and that you may write to it."
         ) from error
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
-        # Optuna: tables of another Optuna version, a journal with broken lines.
+        # Optuna: tables of another version of Optuna, a journal with broken lines.
         raise StudyError(f"the storage {address.label!r} cannot be used: {reason_of(error)}") from error
 
 
 def _open_memory(address: StorageAddress) -> StudyStorage:
     from optuna.storages import InMemoryStorage
 
-    # One shared connection: every new one would see its own empty database.
+    # One shared connection: each new one would open its own empty database.
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
     return _storage(address, cast("BaseStorage", LockedStorage(InMemoryStorage(), engine)), engine, [engine.dispose])
 
@@ -186,7 +186,7 @@ def _storage(
     closers: list[Callable[[], None]],
     retry_policy: RetryPolicy | None = None,
 ) -> StudyStorage:
-    """A storage whose own tables are in a database."""
+    """Return a storage whose own tables are in a database."""
     prepare(engine, address.label)
     check_transactions(engine)
     tables = SqlEpisodes(engine), SqlLeases(engine)
@@ -196,7 +196,7 @@ def _storage(
 def _storage_for_reading(
     address: StorageAddress, optuna_storage: BaseStorage, engine: sa.Engine | None, closers: list[Callable[[], None]]
 ) -> StudyStorage:
-    """A storage that cannot be written; its own tables are in a database, or nowhere."""
+    """Return a read-only storage; its own tables are in a database, or do not exist."""
     episodes, leases, close = tables_of(engine, address.label)
     opened = _with_retries(address, RetryPolicy(address.label), optuna_storage, (episodes, leases), [*closers, close])
     opened.why_read_only = why_read_only(address)
@@ -226,7 +226,7 @@ def _with_retries(
 def _open_journal(address: StorageAddress) -> StudyStorage:
     from optuna.storages import JournalStorage
 
-    from studies.storage.same_file import ReadJournal, WatchedJournal
+    from studies.storage.watched_file import ReadJournal, WatchedJournal
 
     path = address.path
     assert path is not None
@@ -238,12 +238,12 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
             return _storage_for_reading(address, read, None, [])
         engine = sa.create_engine("sqlite://", creator=connector(beside, busy_seconds(place)), poolclass=sa.QueuePool)
         return _storage_for_reading(address, read, engine, [engine.dispose])
-    journal = SameFile(path)
+    journal = WatchedFile(path)
     optuna_storage = JournalStorage(WatchedJournal(str(path), journal))
     check_file(place, create=True)
     engine = sa.create_engine(place.url, connect_args={"timeout": busy_seconds(place)})
     _tune_sqlite(engine)
-    tables = SameFile(beside)
+    tables = WatchedFile(beside)
     check_connections(engine, tables)
     opened = _storage(address, cast("BaseStorage", LockedStorage(optuna_storage, engine)), engine, [engine.dispose])
     opened.files = (journal, tables)
@@ -251,7 +251,7 @@ def _open_journal(address: StorageAddress) -> StudyStorage:
 
 
 def _open_sql(address: StorageAddress) -> StudyStorage:
-    """Opens a database. Of several processes that make its tables at the same time, all but one try again."""
+    """Open a database; retry if several processes create its tables at the same time."""
     for left in reversed(range(_TRIES)):
         try:
             return _connect(address)
@@ -283,14 +283,14 @@ def _connect(address: StorageAddress) -> StudyStorage:
         options = options_of_server(address.url, retry_policy)
     rdb = QuickStorage(address.url, engine_kwargs=options)
     try:
-        # Optuna connected while it made its tables, so the pool is emptied for the settings to reach everyone.
+        # Optuna connected while it created its tables: the pool is emptied, so that all connections have the settings.
         rdb.engine.dispose()
         if sqlite:
             _tune_sqlite(rdb.engine)
         else:
             _tune_server(rdb.engine)
-        # get_storage adds Optuna's cache of finished trials; one storage object, so that all studies share it.
-        files = [SameFile(address.path)] if address.path is not None else []
+        # get_storage adds Optuna's cache of finished trials; all studies share this storage.
+        files = [WatchedFile(address.path)] if address.path is not None else []
         for file in files:
             check_connections(rdb.engine, file)
         cached = get_storage(rdb)
@@ -315,7 +315,7 @@ def _tune_sqlite(engine: sa.Engine) -> None:
 def _tune_server(engine: sa.Engine) -> None:
     settings = session_timeouts(engine)
     if engine.dialect.name == "postgresql":
-        # A commit then does not wait for the disk: only a crash of the server itself may lose the last half second.
+        # Commits do not wait for the disk: only a crash of the server itself may lose the last half second.
         settings.append("SET synchronous_commit TO OFF")
 
     @sa.event.listens_for(engine, "connect")

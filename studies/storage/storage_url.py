@@ -1,4 +1,4 @@
-"""What a person writes after `--storage`, taken apart and checked before anything is created."""
+"""Storage URLs: parsing and checks before anything is created."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _DRIVERS = {
     "mysql": "mysql+pymysql",
     "mariadb": "mariadb+pymysql",
 }
-"""A URL that names no driver means the one that our extras install, not SQLAlchemy's own choice."""
+"""URLs without a driver use the one that Finder's extras install, rather than SQLAlchemy's default."""
 
 DEFAULT_PORT = 13_000
-"""The port of Optuna's gRPC proxy."""
+"""Port of Optuna's gRPC proxy."""
 
 _SCHEMES = ("sqlite", "journal", "memory", "postgresql", "mysql", "mariadb", "grpc", "grpcs")
 
 
 @dataclass(frozen=True, slots=True)
 class StorageAddress:
-    """Where a storage is.
+    """Parsed URL of a storage.
 
     Attributes:
-        kind: How it is opened.
-        url: The SQLAlchemy URL, or the journal's URL, or `memory`. May hold a password.
-        path: The file, for SQLite files and journals; otherwise None.
-        label: The URL for people, without a password.
-        read_only: Whether the URL says that nothing may be written.
-        busy_seconds: How long a SQLite file's lock is waited for.
+        kind: Kind of storage.
+        url: SQLAlchemy URL, URL of a journal, or `memory`. May contain a password.
+        path: File, for SQLite files and journals; otherwise None.
+        label: URL for messages, without a password.
+        read_only: Whether the URL requests read-only access.
+        busy_seconds: Seconds to wait for the lock of a SQLite file.
     """
 
     kind: Literal["memory", "sqlite", "journal", "server", "proxy"]
@@ -62,15 +62,15 @@ class StorageAddress:
 
 
 def parse_storage_url(url: str) -> StorageAddress:
-    """Takes a storage's URL or path apart.
+    """Parse the URL or path of a storage.
 
     Args:
-        url: `memory`; a SQLAlchemy URL (one without a driver means psycopg or PyMySQL; see
+        url: `memory`; a SQLAlchemy URL (without a driver: psycopg or PyMySQL; see
             `studies.storage.sqlite_url.read_sqlite_url`); `journal:///file.log` (four slashes for an absolute path, as
-            SQLite's URLs have it); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal
-            (journal), every character of which is part of the name; `grpc://host:port` of a server that `finder serve`
-            started (`grpcs://` where it has a certificate). In the URLs of files `%20` is a space, and `?mode=ro` has
-            them read only.
+            in SQLite's URLs); a path ending in .db, .sqlite or .sqlite3 (SQLite) or in .log, .jsonl or .journal
+            (journal), every character of which is literal; `grpc://host:port` of a server that `finder serve` started
+            (`grpcs://` if it has a certificate). In the URLs of files `%20` is a space, and `?mode=ro` requests
+            read-only access.
 
     Raises:
         StudyError: If it is none of these.
@@ -84,7 +84,7 @@ def parse_storage_url(url: str) -> StorageAddress:
 
 
 def default_label() -> str:
-    """Returns the label of the storage that commands use which are given none: that of `OPTUNA_STORAGE`, or our own."""
+    """Return the label of the default storage: that of `OPTUNA_STORAGE`, else `DEFAULT_STORAGE`."""
     exported = os.environ.get("OPTUNA_STORAGE", DEFAULT_STORAGE)
     try:
         return parse_storage_url(exported).label
@@ -129,7 +129,7 @@ def _path_address(url: str) -> StorageAddress:
         return StorageAddress("sqlite", url_of_path("sqlite", path), path, str(path))
     if path.suffix in _JOURNAL_SUFFIXES:
         return StorageAddress("journal", url_of_path("journal", path), path, str(path))
-    if "@" in url:  # what stands before it may be a password
+    if "@" in url:  # the part before the @ may be a password
         raise StudyError(f"the storage has an @ but no scheme: give one of {_EXAMPLES}.")
     named, mark, options = url.partition("?")
     if mark and "=" in options and Path(named).suffix in (*_SQLITE_SUFFIXES, *_JOURNAL_SUFFIXES):
@@ -139,8 +139,8 @@ def _path_address(url: str) -> StorageAddress:
 
 
 def _proxy_address(scheme: str, location: str) -> StorageAddress:
-    """The address of a gRPC proxy; one without a port means the usual one."""
-    if "@" in location:  # what stands before it may be a secret, which every process list would show
+    """Return the address of a gRPC proxy, with the default port if it has none."""
+    if "@" in location:  # the part before the @ may be a secret, which process lists would show
         raise StudyError(f"an address of a proxy holds no token: set FINDER_TOKEN, and write {scheme}://host:port.")
     host, _, port = location.rstrip("/").partition(":")
     port = port or str(DEFAULT_PORT)
@@ -153,9 +153,9 @@ def _proxy_address(scheme: str, location: str) -> StorageAddress:
 
 
 def busy_seconds(address: StorageAddress) -> float:
-    """Returns how long a call waits for the lock of a file, in seconds: as its URL says, else no longer than a study.
+    """Return the seconds that a call waits for the lock of a file: the timeout of its URL, or that of a study's calls.
 
-    A running study makes the call again, for as long as it waits for its storage.
+    A running study repeats the call for as long as it retries its storage.
     """
     from studies.database.retries import call_limit
 
@@ -163,22 +163,22 @@ def busy_seconds(address: StorageAddress) -> float:
 
 
 def check_file(address: StorageAddress, create: bool) -> None:
-    """Checks that a SQLite or journal file can be used, so that the error is about the file, not about a driver.
+    """Check that a SQLite or journal file can be used, so that errors name the file rather than a driver.
 
     Args:
-        address: A file's address.
-        create: Whether a missing file may be created. Defaults to `True` in `open_storage`; readers must not leave
-            an empty database behind a mistyped name.
+        address: Address of a file.
+        create: Whether a missing file may be created. Defaults to `True` in `open_storage`; readers must not leave an
+            empty database behind a mistyped name.
 
     Raises:
-        StudyError: Saying what is wrong with the file and what to do.
+        StudyError: Says what is wrong with the file and what to do.
     """
     path = address.path
     if path is None:
         return
     try:
         _check_place(address, path, create)
-    except OSError as error:  # a directory that may not be looked into, a name that is too long
+    except OSError as error:  # an inaccessible directory, a name that is too long
         raise StudyError(f"the storage {str(path)!r} cannot be opened: {error.strerror}. Give another path.") from None
     if not path.exists():
         return
@@ -189,7 +189,7 @@ def check_file(address: StorageAddress, create: bool) -> None:
 
 
 def why_read_only(address: StorageAddress) -> str:
-    """Returns why a file can only be read; empty where it can be written too, or is no file."""
+    """Return the reason why a file is read-only; empty if it is writable, or not a file."""
     path = address.path
     if path is None or not path.exists():
         return ""
@@ -203,7 +203,7 @@ def why_read_only(address: StorageAddress) -> str:
 
 
 def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
-    """Checks what can be known of a file without opening it."""
+    """Check a file without opening it."""
     folder = path.parent
     if path.is_dir():
         raise StudyError(f"the storage {str(path)!r} is a directory: give a file in it, such as {path / 'finder.db'}.")
@@ -217,7 +217,7 @@ def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
         if not os.access(folder, os.W_OK):
             raise StudyError(f"the storage {str(path)!r} cannot be created: the directory is not writable for you.")
         return
-    if not path.is_file():  # opening a pipe waits for whoever writes into it
+    if not path.is_file():  # opening a pipe blocks until it has a writer
         raise StudyError(f"the storage {str(path)!r} is no regular file: give another path.")
     if not os.access(path, os.R_OK | os.W_OK if create else os.R_OK):
         what = "readable and writable" if create else "readable"
@@ -227,9 +227,10 @@ def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
 
 
 def _check_sqlite(address: StorageAddress, path: Path) -> None:
-    """Asks SQLite itself. A file that it has open in this process must never be opened, and closed, in another way.
+    """Check a file with SQLite itself. A file that this process has open in SQLite must not be opened and closed
+    otherwise.
 
-    That would give back all the locks that this process has on it, and others would take it for unused.
+    Closing it would release all locks that this process has on it, and other processes would take it for unused.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
@@ -241,7 +242,7 @@ def _check_sqlite(address: StorageAddress, path: Path) -> None:
 
 
 def _check_tables(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuses a database that has lost tables: Optuna would make them anew, and be silent about what was in them."""
+    """Reject a database that has lost tables: Optuna would silently create empty ones."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     version = connection.execute(f"SELECT max(version_num) FROM {MADE}").fetchone()[0] if MADE in there else None
     if version is None or str(version).startswith(("v0.", "v1.", "v2.")):
@@ -252,7 +253,7 @@ def _check_tables(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def not_opened(path: Path, error: sqlite3.Error) -> StudyError:
-    """Returns the error that tells why SQLite cannot open a file."""
+    """Return the error that explains why SQLite cannot open a file."""
     if "not a database" in str(error):
         return StudyError(f"{str(path)!r} is not an SQLite database: give another file; this one was left as it is.")
     if not isinstance(error, sqlite3.OperationalError):

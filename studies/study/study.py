@@ -73,7 +73,7 @@ class OpenStudy:
         return [trial for trial in trials if not is_confirmation(trial) and not why_not_ours(trial, names)]
 
     def trials_of_others(self) -> list[FrozenTrial]:
-        """Return the trials of other Optuna programs: those that they run, and those with other parameters; not copied."""
+        """Return the trials that other Optuna programs run, or that have other parameters, by number, not copied."""
         names = self.spec.parameter_names
         trials = self.study.get_trials(deepcopy=False)
         return [trial for trial in trials if not is_confirmation(trial) and why_not_ours(trial, names)]

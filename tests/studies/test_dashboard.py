@@ -23,7 +23,7 @@ from studies.recording.recorder import Recorder
 from studies.servers.dashboard import FigureKeeper, attach_figures, make_dashboard, serve
 from studies.spec.spec import StudySpec
 from studies.storage.access import Access
-from studies.storage.shown_storage import ShownStorage
+from studies.storage.dashboard_storage import DashboardStorage
 from studies.storage.storage import StudyStorage, open_storage
 from studies.study.study import OpenStudy, load_study
 
@@ -201,16 +201,16 @@ class TestPick:
             assert "Trial: 3" not in str(drawn)
 
     def test_without_a_pick_the_best_of_the_search_is_shown(self, confirmed: OpenStudy) -> None:
-        view = ShownStorage(confirmed.storage.optuna)
+        view = DashboardStorage(confirmed.storage.optuna)
         assert view.get_best_trial(confirmed.study._study_id).number == 2
-        view = ShownStorage(confirmed.storage.optuna, pick_of=lambda study_id: 1)
+        view = DashboardStorage(confirmed.storage.optuna, pick_of=lambda study_id: 1)
         assert view.get_best_trial(confirmed.study._study_id).number == 1
 
     def test_confirmations_of_earlier_versions_are_left_out_too(self, storage: StudyStorage, make_spec: Make) -> None:
         study = fill(storage, make_spec(n_trials=2))
         old = optuna.trial.create_trial(value=999.0, user_attrs={"confirms": 1})
         study.study.add_trial(old)
-        view = ShownStorage(storage.optuna)
+        view = DashboardStorage(storage.optuna)
         assert [trial.number for trial in view.get_all_trials(study.study._study_id)] == [0, 1]
         assert view.get_best_trial(study.study._study_id).number == 1
 
@@ -245,7 +245,7 @@ class TestShown:
             number = recorder.ask().number  # type: ignore[union-attr]
             recorder.report(number, 500, 493.6296296296296)
             recorder.completed(number, 493.6296296296296, {0: 493.6296296296296})
-        view = ShownStorage(storage.optuna)
+        view = DashboardStorage(storage.optuna)
         (shown,) = view.get_all_trials(study.study._study_id)
         assert view.get_best_trial(study.study._study_id).value == view.get_trial(shown._trial_id).value == 493.63
         assert shown.value == shown.intermediate_values[500] == shown.user_attrs["seed_values"]["0"] == 493.63
@@ -257,7 +257,7 @@ class TestShown:
         self, storage: StudyStorage, make_spec: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A browser needs minutes to draw thousands of them."""
-        monkeypatch.setattr("studies.storage.shown_storage.MOST_CURVES", 2)
+        monkeypatch.setattr("studies.storage.dashboard_storage.MOST_CURVES", 2)
         monkeypatch.setattr("studies.servers.dashboard.MOST_CURVES", 2)
         study = open_study(make_spec(n_trials=8), storage)
         values = [5.0, 9.0, 1.0, 7.0, 2.0, 3.0, 4.0]
@@ -268,7 +268,7 @@ class TestShown:
                 recorder.completed(number, value, {0: value})
             running = recorder.ask().number  # type: ignore[union-attr]
             recorder.report(running, 500, 0.0)
-            view = ShownStorage(storage.optuna)
+            view = DashboardStorage(storage.optuna)
             shown = view.get_all_trials(study.study._study_id)
             assert [trial.number for trial in shown if trial.intermediate_values] == [1, 3, 6, running]
             assert [trial.value for trial in shown[:7]] == values
@@ -280,7 +280,7 @@ class TestShown:
     def test_trials_of_a_deleted_study_are_not_shown_as_those_of_the_next(
         self, storage: StudyStorage, storage_url: str, make_spec: Make, who: str
     ) -> None:
-        view = ShownStorage(storage.optuna)
+        view = DashboardStorage(storage.optuna)
         with open_storage(storage_url) as another:
             old = fill(another, make_spec(name="old", n_trials=3))
             assert len(view.get_all_trials(old.study._study_id)) == 3
@@ -295,7 +295,7 @@ class TestShown:
     def test_what_is_stored_anew_is_shown_anew(self) -> None:
         """As in files of before, where SQLite gives ids anew."""
         storage = InMemoryStorage()
-        view = ShownStorage(storage)
+        view = DashboardStorage(storage)
         study = optuna.create_study(storage=storage)
         study.add_trial(optuna.trial.create_trial(value=1.0))
         (first,) = view.get_all_trials(study._study_id)

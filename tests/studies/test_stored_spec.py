@@ -15,7 +15,7 @@ from studies.recording.opening import delete_study, open_study
 from studies.servers.dashboard import FigureKeeper
 from studies.spec.spec import StudySpec
 from studies.spec.stored_spec import SPEC_ATTR, SPEC_VERSION, VERSION_ATTR, read_spec
-from studies.storage.shown_storage import ShownStorage
+from studies.storage.dashboard_storage import DashboardStorage
 from studies.storage.storage import StudyStorage
 from studies.study.study import load_study
 
@@ -58,7 +58,7 @@ def test_one_that_cannot_be_read_fails_alone(
         assert FigureKeeper(storage).look() == ["good"]
     assert strange.unreadable in caplog.text
     assert "Traceback" not in caplog.text
-    shown = {each.study_name: each.user_attrs for each in ShownStorage(storage.optuna).get_all_studies()}
+    shown = {each.study_name: each.user_attrs for each in DashboardStorage(storage.optuna).get_all_studies()}
     assert shown["good"]["agent"] == "ppo"
     json.dumps(shown)
     assert delete_study("strange", storage) == 0

@@ -1,6 +1,6 @@
-"""Notices that the file of a storage was deleted or replaced while a study is run in it.
+"""Detection of a storage file that was deleted or replaced while a study is running.
 
-A process that has a file open can write to it after it was deleted: all would seem well, and nothing would be kept.
+A process can go on writing to a deleted file that it has open: every write would succeed, and nothing would be stored.
 A file is identified by its device and inode.
 """
 
@@ -23,11 +23,11 @@ _BUSY_MILLISECONDS = 2_000
 
 
 class FileReplacedError(FileNotFoundError):
-    """The file of a storage is not the one that was opened."""
+    """Error for a storage file that is not the one that was opened."""
 
 
-class SameFile:
-    """A file that has to stay what it is while a study is run in it.
+class WatchedFile:
+    """File that must not be deleted or replaced while a study is running.
 
     Args:
         path: The file.
@@ -39,17 +39,17 @@ class SameFile:
         self._rescued: Path | None = None
 
     def watch(self) -> None:
-        """Remembers which file it is: from now on `check` compares."""
+        """Record the identity of the file, for later calls of `check`."""
         self._identity = self._identity or self._found()
 
     def check(self, rescue: Callable[[Path], None] | None = None) -> None:
-        """Checks that the file is there and the same.
+        """Check that the file exists and is the same.
 
         Args:
-            rescue: Writes what the file that was opened holds to another one, where that is possible.
+            rescue: Writes the contents of the opened file to another path, if possible.
 
         Raises:
-            FileReplacedError: It was deleted, or another one has its place.
+            FileReplacedError: If the file was deleted or replaced.
         """
         if self._identity is None or self._identity == self._found():
             return
@@ -75,8 +75,8 @@ class SameFile:
         return next(place for place in places if not place.exists())
 
 
-def check_connections(engine: sa.Engine, file: SameFile) -> None:
-    """Checks the file of an SQLite database before each connection and each transaction."""
+def check_connections(engine: sa.Engine, file: WatchedFile) -> None:
+    """Check the file of a SQLite database before each connection and each transaction."""
     from sqlalchemy import event
 
     @event.listens_for(engine, "do_connect")
@@ -90,14 +90,14 @@ def check_connections(engine: sa.Engine, file: SameFile) -> None:
 
 
 class WatchedJournal(JournalFileBackend):
-    """A journal whose file is checked before each read and each write.
+    """Journal whose file is checked before each read and each write.
 
     Args:
         path: The file.
-        file: The same, as it is watched.
+        file: The file, watched.
     """
 
-    def __init__(self, path: str, file: SameFile) -> None:
+    def __init__(self, path: str, file: WatchedFile) -> None:
         super().__init__(path)
         self._file = file
 
@@ -113,21 +113,21 @@ class WatchedJournal(JournalFileBackend):
 
 
 class ReadJournal(JournalFileBackend):
-    """A journal that is only read.
+    """Read-only journal.
 
     Args:
         path: The file.
     """
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Refuses to write; see `JournalFileBackend`."""
+        """Reject the write; see `JournalFileBackend`."""
         raise StudyError(f"the storage {self._file_path!r} can only be read: copy it to a place where you may write.")
 
 
 def _rescue(opened: sqlite3.Connection, place: Path) -> None:
-    """Copies a database that has lost its name, and empties its write-ahead log.
+    """Copy a database that lost its name, and empty its write-ahead log.
 
-    The log still has its name, and SQLite would apply it to the file that has taken the place of the database.
+    The log kept its name, and SQLite would apply it to the file that replaced the database.
     """
     with contextlib.closing(sqlite3.connect(place)) as copy:
         opened.backup(copy)

@@ -1,4 +1,4 @@
-"""A storage as optuna-dashboard shows it: without our own bookkeeping, and with numbers that people can read."""
+"""Storage as optuna-dashboard shows it: without Finder's attributes, and with rounded values."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ _OWN = "finder_"
 _DIGITS = 6
 
 MOST_CURVES = 100
-"""Of a study's best trials, and of its newest ones, so many are shown with their intermediate values: a browser draws a
-curve for every trial that has them, and needs minutes for thousands."""
+"""Number of the best and of the newest trials that are shown with intermediate values: a browser draws a curve for
+each, and takes minutes for thousands.
+"""
 
 
 class StoredStorage:
-    """Reads and writes another storage as it is, but for how a study is removed.
+    """Optuna storage that delegates to another one, except for the deletion of studies.
 
     Args:
-        storage: The storage.
-        remove_study: Removes a study, by its id, with what is kept beside it. Defaults to `None`: the storage does.
+        storage: Storage.
+        remove_study: Deletes a study, by its id, with its data beside Optuna's. Defaults to `None`: the method of the
+            storage.
     """
 
     def __init__(self, storage: BaseStorage, remove_study: Callable[[int], None] | None = None) -> None:
@@ -41,19 +43,19 @@ class StoredStorage:
         return getattr(self._storage, name)
 
 
-class ShownStorage(StoredStorage):
-    """Reads and writes another storage; what lists return is made readable, and nothing of it is ever written.
+class DashboardStorage(StoredStorage):
+    """Optuna storage whose reads return readable studies and trials; these changes are never written.
 
-    In the list of studies, what was asked stands in words in the place of our attributes (the spec as JSON, the process
-    that runs it). Trials that only confirm others are left out, and the best trial of a study is its pick. Values have
-    six digits; parameters are left alone, because they are what one runs again. Of many trials only some are shown with
-    their intermediate values (`MOST_CURVES`).
+    Lists of studies show the settings in words in place of Finder's attributes. Confirmations are left out, and the
+    best trial of a study is its recommendation. Values have six digits; parameters are exact, because users run them
+    again. Of many trials only some have intermediate values (`MOST_CURVES`).
 
     Args:
-        storage: The storage.
-        remove_study: Removes a study, by its id, with what is kept beside it. Defaults to `None`: the storage does.
-        pick_of: Returns the number of a study's pick by the study's id, None if it has none. Defaults to `None`: no
-            study has one.
+        storage: Storage.
+        remove_study: Deletes a study, by its id, with its data beside Optuna's. Defaults to `None`: the method of the
+            storage.
+        pick_of: Returns the number of the recommended trial by the id of the study, None if there is none. Defaults to
+            `None`: no study has one.
     """
 
     def __init__(
@@ -64,10 +66,10 @@ class ShownStorage(StoredStorage):
     ) -> None:
         super().__init__(storage, remove_study)
         self._pick_of = pick_of or (lambda study_id: None)
-        self._shown: dict[int, tuple[FrozenTrial, FrozenTrial]] = {}  # of trials that have ended: as stored, as shown
+        self._shown: dict[int, tuple[FrozenTrial, FrozenTrial]] = {}  # of ended trials: as stored, as shown
 
     def get_all_studies(self) -> list[FrozenStudy]:
-        """Returns the studies, with what was asked instead of our attributes."""
+        """Return the studies, with settings in words in place of Finder's attributes."""
         studies = [copy.copy(study) for study in self._storage.get_all_studies()]
         for study in studies:
             theirs = {key: value for key, value in study.user_attrs.items() if not key.startswith(_OWN)}
@@ -75,11 +77,11 @@ class ShownStorage(StoredStorage):
         return studies
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """Returns a trial with rounded values."""
+        """Return a trial with rounded values."""
         return self._readable(self._storage.get_trial(trial_id))
 
     def get_best_trial(self, study_id: int) -> FrozenTrial:
-        """Returns the pick with rounded values; where there is none, the trial with the best value in the search."""
+        """Return the recommended trial with rounded values, or the trial with the best value if there is none."""
         trials = self._of_search(study_id)
         pick = self._pick_of(study_id)
         for trial in trials:
@@ -94,7 +96,7 @@ class ShownStorage(StoredStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        """Returns the trials of the search with rounded values; they are ours, whatever `deepcopy` says."""
+        """Return the trials of the search with rounded values, always copies."""
         shown = [self._readable(trial) for trial in self._of_search(study_id, states)]
         if len(shown) <= 2 * MOST_CURVES:
             return shown
@@ -102,7 +104,7 @@ class ShownStorage(StoredStorage):
         return [trial if trial.number in with_curve else _without_curve(trial) for trial in shown]
 
     def _of_search(self, study_id: int, states: Container[TrialState] | None = None) -> list[FrozenTrial]:
-        """The trials as they are stored, without those that only confirm others."""
+        """Return the stored trials without confirmations."""
         trials = self._storage.get_all_trials(study_id, deepcopy=False, states=states)
         return [trial for trial in trials if not is_confirmation(trial)]
 
@@ -115,16 +117,16 @@ class ShownStorage(StoredStorage):
             shown.values = [_rounded(value) for value in trial.values]
         shown.intermediate_values = {step: _rounded(value) for step, value in trial.intermediate_values.items()}
         shown.user_attrs = {key: _readable_attr(value) for key, value in trial.user_attrs.items()}
-        if trial.state.is_finished():  # it never changes again
+        if trial.state.is_finished():  # ended trials never change
             self._shown[trial._trial_id] = trial, shown
         return shown
 
 
-BaseStorage.register(StoredStorage)  # the dashboard asks what it is given whether it is a storage
+BaseStorage.register(StoredStorage)  # the dashboard checks the type of its storage
 
 
 def _shown_with_curve(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> set[int]:
-    """Returns the numbers of the trials that are shown with their intermediate values: of the best and the newest."""
+    """Return the numbers of the trials that are shown with intermediate values: the best and the newest ones."""
     newest = {trial.number for trial in trials[-MOST_CURVES:]}
     running = {trial.number for trial in trials if not trial.state.is_finished()}
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.values]
@@ -154,7 +156,7 @@ def _asked(spec: Any) -> dict[str, str]:
             "seeds": ", ".join(map(str, spec.get("seeds", ()))),
             "answer": "see the page Note",
         }
-    except (AttributeError, TypeError, ValueError):  # another version wrote it, or it is damaged
+    except (AttributeError, TypeError, ValueError):  # written by another version, or damaged
         return {"answer": "this version of Finder cannot read what was asked"}
 
 
