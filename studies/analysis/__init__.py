@@ -1,4 +1,4 @@
 """Analysis of a study: ranking, recommendation, confirmation, conclusion.
 
-Reads studies and never writes one; its numbers come from `studies.statistics`.
+This room reads studies and never writes to one; its statistics are in `studies.statistics`.
 """

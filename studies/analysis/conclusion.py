@@ -1,14 +1,14 @@
-"""The conclusion of a study in three lines: what to use, what it is worth, and whether that is safe.
+"""Conclusion of a study in three lines: what to use, its value, and how certain that is.
 
-It is made once, here, and is what the terminal, the report, a notebook and the dashboard say first:
+The terminal, the report, notebooks and the dashboard show the same conclusion, made here:
 
-1. the pick, with the interval of the best learning rate;
-2. its value, confirmed on further seeds or only seen in the search, and the interval of that;
+1. the recommendation, with the interval of the best learning rate;
+2. its value, confirmed on further seeds or from the search only, with its interval;
 3. *safe*, *tie* or *not safe*, with the reason.
 
-*Safe*: the search is complete and its pick confirmed, and no other candidate may be better by more than a little
-(`LITTLE`). *Tie*: one that cannot be told from the pick may be better by more. *Not safe*: what was done cannot say
-which is the best. A reason comes with what would remove it, where the search can (`Remedy`).
+*Safe*: the search is complete, the recommendation is confirmed, and no other candidate may be better by more than
+`LITTLE`. *Tie*: a candidate that cannot be distinguished from it may be better by more. *Not safe*: the data do not
+show which candidate is the best. Each reason has a remedy, if a further search can remove it (`Remedy`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 FEW = 3
-"""Trials up to which the best needs no confirmation: that chooses among as many finalists by its own seeds."""
+"""Number of trials up to which the best needs no confirmation, as confirmation also chooses among few finalists."""
 
 Status = Literal["safe", "tie", "not safe", "no pick"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a pick is not safe, or a tie.
+    """Reason why a recommendation is not safe, or a tie.
 
     Attributes:
-        text: The reason, a sentence without its full stop.
-        remedy: What would remove it; None where no search can.
+        text: A sentence without its full stop.
+        remedy: Search that would remove the reason; None if no search can.
     """
 
     text: str
@@ -51,14 +51,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """What a study says, shortest first.
+    """Conclusion of a study.
 
     Attributes:
         status: `safe`, `tie`, `not safe`, or `no pick`.
-        pick: The first line: what to use.
-        value: The second: what it is worth, and on which seeds; "" without a value.
-        certainty: The third, without its status: why.
-        reasons: Everything that speaks against the pick, the weightiest first; empty where it is safe.
+        pick: First line: what to use.
+        value: Second line: its value, and on which seeds; "" without a value.
+        certainty: Third line, without the status: why.
+        reasons: All doubts about the recommendation, the most important first; empty if it is safe.
     """
 
     status: Status
@@ -69,26 +69,26 @@ class Conclusion:
 
     @property
     def safe(self) -> bool:
-        """Whether the pick can be used without regret."""
+        """Return whether the status is `safe`."""
         return self.status == "safe"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The three lines; two where there is no value."""
+        """The three lines; two if there is no value."""
         return tuple(line for line in (self.pick, self.value, f"{self.status}: {self.certainty}") if line)
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would make the pick safe, each once."""
+        """Remedies of all reasons, without duplicates."""
         return tuple(dict.fromkeys(reason.remedy for reason in self.reasons if reason.remedy is not None))
 
     @property
     def surer(self) -> tuple[str, ...]:
-        """What would make the pick safe, a sentence each, in words that no interface has for itself."""
+        """Remedies as sentences that suit every interface."""
         return tuple(f"To be surer: {remedy_text(each)} ({each.purpose})." for each in self.remedies)
 
     def to_json(self) -> dict[str, Json]:
-        """Returns what scripts ask: whether it is safe, and why not."""
+        """Return status, lines and reasons as JSON values."""
         return {
             "status": self.status,
             "safe": self.safe,
@@ -99,7 +99,7 @@ class Conclusion:
 
 
 def conclusion(study: OpenStudy) -> Conclusion:
-    """Returns what a study says, also while it runs."""
+    """Return the conclusion of a study, which may still be running."""
     why = why_no_pick(study)
     if why:
         place = f"{' and '.join(study.spec.agents)} on {study.spec.env}"
@@ -123,7 +123,7 @@ def conclusion(study: OpenStudy) -> Conclusion:
 
 
 def pick_json(study: OpenStudy, pick: Recommendation) -> dict[str, Json]:
-    """Returns the pick of a study as `finder best --json` prints it."""
+    """Return the recommendation of a study as `finder best --json` prints it."""
     return {**pick.to_json(), **conclusion(study).to_json(), "complete": study_status(study).complete}
 
 
@@ -149,7 +149,7 @@ def _pick_line(study: OpenStudy, pick: Recommendation) -> str:
 
 
 def value_line(pick: Recommendation) -> str:
-    """Returns what a pick is worth, whether that is confirmed or only what the search saw, and the interval."""
+    """Return the line on the value of a recommendation: confirmed or from the search only, with its interval."""
     value = f"{pick.metric} {spread_text(pick.value, pick.spread)}"
     interval = interval_text(pick.low, pick.high)
     expected = f"; expected {interval} (95%)" if interval else ""
@@ -159,7 +159,7 @@ def value_line(pick: Recommendation) -> str:
 
 
 def _reasons(study: OpenStudy, pick: Recommendation, found: Verdict) -> list[Reason]:
-    """Everything that speaks against a pick, the weightiest first."""
+    """Return all doubts about a recommendation, the most important first."""
     found_reasons = [
         _unfinished(study),
         _too_few(study, found),
@@ -198,7 +198,7 @@ def _refuted(pick: Recommendation, found: Verdict) -> Reason | None:
 
 
 def _defeated(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | None:
-    """Another one did clearly better on all its seeds, but was not confirmed."""
+    """Return the doubt that another candidate did clearly better on all its seeds, but was not confirmed."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
     if chosen.tied or len(found.ranked) < 2:
         return None
@@ -243,9 +243,9 @@ def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:
 
 
 def _cost(study: OpenStudy, pick: Recommendation, found: Verdict, tied: list[Ranked]) -> float:
-    """How much better one of those that are level with the pick may be, as a share of the range of all."""
+    """Return how much better a tied candidate may be, as a share of the range of all candidates."""
     chosen = next(each for each in found.ranked if each.number == pick.trial)
-    # What left a race early is part of the range: those that are left of one lie close together.
+    # Pruned candidates are part of the range: the survivors of a race lie close together.
     cost = cost_of_choice(chosen, tied, [*found.ranked, *pruned_estimates(study)], study.direction)
     return math.inf if math.isnan(cost) else cost
 

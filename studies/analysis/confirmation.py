@@ -1,12 +1,12 @@
-"""Confirmation: the finalists of a search are run again on further seeds, which took no part in choosing finalists.
+"""Confirmation: the finalists of a search are run again on further seeds, which were not used to choose them.
 
-The winner among many noisy candidates is a lucky one: its value on the seeds that chose it is too good. The further
-seeds give a value without that luck, and the difference between the two means estimates the selection bias.
+The winner among many noisy candidates is partly lucky: its value on the seeds that chose it is biased upwards. The
+further seeds give a value without this bias, and the difference of the two means estimates the selection bias.
 
-All seeds together choose the pick among the finalists: replayed over tables of finished runs, that finds better picks
-than the seeds of the search alone (`benchmarks/pick.md`). So the further seeds have a say in the last choice, among
-three by default, and where several finalists are confirmed the value still flatters the pick a little: less than its
-interval, which held the true value in 97.6% of the replays. With one finalist (`--confirm 1`) they choose nothing.
+All seeds together choose the recommendation among the finalists: replayed over tables of finished runs, this finds
+better trials than the seeds of the search alone (`benchmarks/pick.md`). The further seeds therefore take part in the
+last choice, among three by default, and if several finalists are confirmed, a small bias remains: less than the
+interval, which contained the true value in 97.6% of the replays. With one finalist (`--confirm 1`) they choose nothing.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed:
-    """A finalist on further seeds.
+    """Confirmed finalist.
 
     Attributes:
-        number: Its trial's number.
-        runs: The trials that ran it on further seeds.
+        number: Number of its trial.
+        runs: Trials that ran it on further seeds.
         tuning: The finalist on the seeds of the search.
-        held_out: The same on further seeds.
+        held_out: The finalist on further seeds.
         tuning_mean: Mean over the seeds of the search.
         held_out_mean: Mean over the further seeds. Interquartile means of three and of five seeds are not comparable:
-            the one leaves out nothing, the other the best and the worst seed.
-        bias: By how much `tuning_mean` is better than `held_out_mean`; negative where it is worse.
-        reach: How far seeds may set these two apart by chance, with 95% confidence; NaN where nothing is known.
+            the latter leaves out the best and the worst seed.
+        bias: Difference by which `tuning_mean` is better than `held_out_mean`; negative if it is worse.
+        reach: Largest difference between the two that chance explains, with 95% confidence; NaN if unknown.
     """
 
     number: int
@@ -64,27 +64,26 @@ class Confirmed:
 
     @property
     def seed_values(self) -> dict[int, float]:
-        """Each further seed's value."""
+        """Value of each further seed."""
         return {seed: value for run in self.runs for seed, value in seed_values(run).items()}
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the bias is more than what seeds differ by, with 95% confidence."""
+        """Return whether the bias exceeds the variation of seeds, with 95% confidence."""
         return self.bias > self.reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a study says of its complete trials.
+    """Judgement on the complete trials of a study.
 
     Attributes:
-        pick: The trial to use, on the seeds of the search; None if nothing has a value.
+        pick: Trial to use, on the seeds of the search; None if no trial has a value.
         tuning: All complete trials on the seeds of the search, best first.
-        ranked: Those of them that did not fail on further seeds, on all seeds that each has, best first: who is level
-            with whom.
-        confirmed: The finalists that were run on further seeds, the pick first, then the best.
-        refuted: Numbers of finalists that failed on further seeds, and why.
-        rate: What is known of the learning rate, with everything else as the pick has it; None where none was searched.
+        ranked: The trials that did not fail on further seeds, on all their seeds, best first, with ties.
+        confirmed: Confirmed finalists, the pick first, then the best.
+        refuted: Number of a finalist that failed on further seeds -> reason.
+        rate: Estimate of the best learning rate, with all other parameters as in the pick; None if none was searched.
     """
 
     pick: Ranked | None
@@ -96,32 +95,32 @@ class Verdict:
 
     @property
     def confirmation(self) -> Confirmed | None:
-        """That of the pick, None if it was not confirmed."""
+        """Confirmation of the pick, None if it was not confirmed."""
         first = self.confirmed[0] if self.confirmed else None
         return first if first is not None and self.pick is not None and first.number == self.pick.number else None
 
 
 def held_out_seeds(spec: StudySpec) -> tuple[int, ...]:
-    """Returns the seeds on which finalists are confirmed: those after the highest of the search."""
+    """Return the seeds on which finalists are confirmed: those after the highest of the search."""
     first = max(spec.seeds) + 1
     return tuple(range(first, first + spec.confirm_seeds))
 
 
 def finalists(study: OpenStudy) -> list[Ranked]:
-    """Returns the trials that are to be confirmed, the recommended one first, then the best of the others."""
+    """Return the trials that are to be confirmed, the recommended one first, then the best of the others."""
     ranked = [each for each in rank(_candidates(study), study.direction) if not math.isnan(each.value)]
     first = recommended(ranked, study.direction, pruned_estimates(study))
-    if first is None or len(ranked) < 2:  # nothing was chosen
+    if first is None or len(ranked) < 2:  # there was nothing to choose
         return []
     return [first, *(each for each in ranked if each is not first)][: study.spec.confirm]
 
 
 def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
-    """Returns the finalists that are still to be confirmed, and the seeds that each is to be run on.
+    """Return the finalists that are still to be confirmed, with their seeds.
 
-    One that diverged when it was confirmed is not tried again; one that was confirmed on fewer seeds is run on the
-    others. When all are confirmed and have lost so much that another trial is told from them, that one is confirmed
-    too, and so on, up to twice as many as were asked for.
+    A finalist that diverged during its confirmation is not retried; one that was confirmed on fewer seeds is run on the
+    others. If all confirmed finalists have become clearly worse than another trial, that trial is confirmed too, and so
+    on, up to twice the requested number.
     """
     runs, refuted = _runs(study)
     by_number = {trial.number: trial for trial in study.trials(TrialState.COMPLETE)}
@@ -139,7 +138,7 @@ def unconfirmed(study: OpenStudy) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
 def _missing(
     study: OpenStudy, trials: Sequence[FrozenTrial], runs: dict[int, list[FrozenTrial]], refuted: dict[int, str]
 ) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
-    """These trials with the seeds that each is still to be run on, where there are any."""
+    """Return the trials with the seeds on which each is still to be run, if any."""
     left = []
     for trial in trials:
         known = {seed for run in runs.get(trial.number, ()) for seed in seed_values(run)}
@@ -150,11 +149,11 @@ def _missing(
 
 
 _VERDICTS: WeakKeyDictionary[optuna.Study, tuple[object, Verdict]] = WeakKeyDictionary()
-"""The last verdict on a study, and what it was passed on: a report asks for it many times."""
+"""Last verdict on a study, with its inputs: reports ask for it many times."""
 
 
 def verdict(study: OpenStudy) -> Verdict:
-    """Returns which trial to use, who is level with it, and what further seeds said."""
+    """Return the trial to use, ties, and results on further seeds."""
     ended = tuple((trial.number, trial.state) for trial in study.all_trials() if trial.state.is_finished())
     now = (study.spec, ended)
     before = _VERDICTS.get(study.study)
@@ -171,13 +170,13 @@ def _verdict(study: OpenStudy) -> Verdict:
         number: tuple(value for run in own for value in seed_values(run).values()) for number, own in runs.items()
     }
     tuning = rank(candidates, study.direction)
-    # One that never learned, or failed on further seeds, is like one that failed; if all are, they are all there is.
+    # A trial that never learned, or failed on further seeds, counts as failed, unless all of them did.
     without = untrained | set(refuted)
     sound = [each for each in candidates if each.number not in without] or candidates
     unsound = [each for each in candidates if each.number in without] if len(sound) < len(candidates) else []
     left = pruned_estimates(study) + [PrunedEstimate(params=each.params, value=math.nan) for each in unsound]
     together = [replace(each, seed_values=each.seed_values + further.get(each.number, ())) for each in sound]
-    # Beside all others, whose spread tells what theirs may be.
+    # Among all others, whose spread informs its own.
     alone = [replace(each, seed_values=further.get(each.number, each.seed_values)) for each in sound]
     ranked = rank(together, study.direction)
     held_out = [each for each in rank(alone, study.direction) if each.number in further] if further else []
@@ -197,14 +196,14 @@ def _verdict(study: OpenStudy) -> Verdict:
             ranked, left, best, study.direction,
             env_steps=spec.env_steps, horizon=spec.horizon, drift_known=_drift_known(study, best.number),
         )  # fmt: skip
-    # What may be known of bounds decides nothing: it is for those who read the intervals.
+    # Bounds do not affect decisions, only the reported intervals.
     tuning, ranked = within(tuning, bounds), within(ranked, bounds)
     shown = None if pick is None else next(each for each in tuning if each.number == pick.number)
     return Verdict(pick=shown, tuning=tuning, ranked=ranked, confirmed=confirmed, refuted=refuted, rate=rate)
 
 
 def _drift_known(study: OpenStudy, number: int) -> bool:
-    """Whether it was measured on a trial's optimizer how its best rate moves with the length of runs."""
+    """Return whether the drift of the best rate was measured on the optimizer of a trial."""
     [trial] = [each for each in study.trials() if each.number == number]
     config = trial.user_attrs.get("configuration", {}).get("config", {})
     optimizer = study.params(trial).get("optimizer", study.spec.fixed.get("optimizer", config.get("optimizer", "adam")))
@@ -214,7 +213,7 @@ def _drift_known(study: OpenStudy, number: int) -> bool:
 def _confirmed(
     tuning: Ranked, held_out: Ranked, runs: Sequence[FrozenTrial], direction: Direction, bounds: Bounds
 ) -> Confirmed:
-    """A finalist on both kinds of seeds, each ranked among the others on theirs."""
+    """Return a finalist on both kinds of seeds, each ranked among the others."""
     sign = 1.0 if direction == "maximize" else -1.0
     before, after = (float(np.mean(each.seed_values)) for each in (tuning, held_out))
     [shown_tuning], [shown_held_out] = within([tuning], bounds), within([held_out], bounds)
@@ -231,7 +230,7 @@ def _confirmed(
 
 
 def _runs(study: OpenStudy) -> tuple[dict[int, list[FrozenTrial]], dict[int, str]]:
-    """The complete confirmations of each trial, and why those failed that diverged when they were confirmed."""
+    """Return the complete confirmations of each trial, and the reasons of those that diverged."""
     runs: dict[int, list[FrozenTrial]] = {}
     refuted = {}
     for trial in study.confirmation_trials():
@@ -248,7 +247,7 @@ def _candidates(study: OpenStudy) -> list[Candidate]:
 
 
 def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
-    """Returns a complete trial as something to rank; one without seed values counts as one seed."""
+    """Return a complete trial as a candidate; without seed values it counts as one seed."""
     values = tuple(seed_values(trial).values())
     if not values and trial.value is not None:
         values = (trial.value,)
@@ -256,24 +255,24 @@ def candidate(study: OpenStudy, trial: FrozenTrial) -> Candidate:
 
 
 def pruned_estimates(study: OpenStudy) -> list[PrunedEstimate]:
-    """Returns what was pruned or diverged: it says what the neighbours of a candidate are worth.
+    """Return estimates of pruned and diverged trials, which inform about neighbouring candidates.
 
-    A trial that failed for another reason, such as a process that was killed, says nothing of what it tried.
+    A trial that failed for another reason, such as a killed process, carries no information about its parameters.
     """
     complete, kept = study.trials(TrialState.COMPLETE), study.trials(TrialState.PRUNED)
     tried = [study.params(trial) for trial in (*kept, *complete)]
-    # One that diverged and was tried again is what it was then.
+    # A diverged trial that was retried counts by its retry.
     diverged = [
         trial for trial in study.trials(TrialState.FAIL) if has_diverged(trial) and study.params(trial) not in tried
     ]
-    told = _told(study, kept, complete)
-    return [_pruned(study, trial, complete, told=trial.number in told) for trial in kept] + [
+    worse = _clearly_worse(study, kept, complete)
+    return [_pruned(study, trial, complete, worse=trial.number in worse) for trial in kept] + [
         PrunedEstimate(params=study.params(trial), value=math.nan) for trial in diverged
     ]
 
 
-def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, told: bool) -> PrunedEstimate:
-    """What a pruned trial would have been worth at its end."""
+def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial], *, worse: bool) -> PrunedEstimate:
+    """Return the estimated final value of a pruned trial."""
     params, step = study.params(trial), _left_at(trial)
     values = tuple(seed_values(trial).values()) or (() if trial.value is None else (trial.value,))
     everyone = [
@@ -286,34 +285,35 @@ def _pruned(study: OpenStudy, trial: FrozenTrial, complete: Sequence[FrozenTrial
     if not values or not survivors or not all(map(math.isfinite, values)):
         return PrunedEstimate(params=params, value=math.nan if trial.value is None else trial.value)
     value, error, df = estimate_final(values, survivors, same_kind=bool(own))
-    return PrunedEstimate(params=params, value=value, error=error, df=df, told=told)
+    return PrunedEstimate(params=params, value=value, error=error, df=df, clearly_worse=worse)
 
 
 def _learner(params: Mapping[str, Json]) -> tuple[Json, Json]:
-    """What decides how a learning curve goes on: the agent and its optimizer."""
+    """Return what determines the shape of a learning curve: the agent and its optimizer."""
     return params.get("agent"), params.get("optimizer")
 
 
 def _left_at(trial: FrozenTrial) -> int | None:
-    """Where a trial was pruned; one that went on from a checkpoint may have reports of later steps, from before."""
+    """Return the step at which a trial was pruned; a resumed trial may have later reports from its first run."""
     at = trial.user_attrs.get("pruned_at", trial.last_step)
     return None if at is None else int(at)
 
 
-def _told(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[FrozenTrial]) -> set[int]:
-    """Numbers of those that were told, where they left, from others that differ in the learning rate only."""
+def _clearly_worse(study: OpenStudy, kept: Sequence[FrozenTrial], complete: Sequence[FrozenTrial]) -> set[int]:
+    """Return the numbers of the trials that were clearly worse when pruned than others with another learning rate."""
     sign = 1.0 if study.direction == "maximize" else -1.0
-    leaving: dict[tuple[str, str], list[int]] = {}  # kind and rung -> who left there
-    there: dict[tuple[str, str], dict[int, list[float]]] = {}  # kind and rung -> who was there, with its seeds' values
+    pruned: dict[tuple[str, str], list[int]] = {}  # kind and rung -> trials pruned there
+    # kind and rung -> values of the seeds of all trials there
+    there: dict[tuple[str, str], dict[int, list[float]]] = {}
     for trial in (*kept, *complete):
         params = study.params(trial)
         kind = str(sorted((name, str(own)) for name, own in params.items() if not name.endswith("learning_rate")))
         for step, values in trial.user_attrs.get(RUNG_ATTR, {}).items():
             there.setdefault((kind, step), {})[trial.number] = [sign * value for value in values.values()]
             if trial.state == TrialState.PRUNED and step == str(_left_at(trial)):
-                leaving.setdefault((kind, step), []).append(trial.number)
+                pruned.setdefault((kind, step), []).append(trial.number)
     found = set()
-    for key, numbers in leaving.items():
-        told = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
-        found |= {number for number in numbers if told[number]}
+    for key, numbers in pruned.items():
+        worse = dict(zip(there[key], clearly_worse(list(there[key].values())), strict=True))
+        found |= {number for number in numbers if worse[number]}
     return found

@@ -1,10 +1,10 @@
-"""Which learning rate to use: between which rates the best one lies, whether that is safe, and for how long a run.
+"""Estimate of the best learning rate: its interval, whether the suggestion is safe, and for which length of run.
 
-The best rate lies where the curve of values over rates may be highest (`studies.statistics.rate_curve`). How wide that
-is, in decades, is how much is known.
+The best rate lies where the smoothed curve of values over rates may have its peak (`studies.statistics.rate_curve`).
+The width of this interval, in decades, is the precision of the estimate.
 
-A short run favours rates that are too high. So where the run that follows is longer than those of the study, the rate
-is lowered (`studies.statistics.drift`), and the interval grows by how much that differs from task to task.
+A short run favours rates that are too high. If the long run is longer than the runs of the study, the suggested rate is
+lowered (`studies.statistics.drift`), and the interval is widened by the variation of this drift between tasks.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from studies.statistics.values import usual_range
 from studies.words import rate_text
 
 WIDEST = 2.0
-"""Decades that the interval may span where the choice within it matters."""
+"""Maximum width of a safe interval in decades, if the choice within it matters."""
 
 LITTLE = 0.1
-"""Share of the range of all candidates below which the choice does not matter."""
+"""Share of the range of all candidates below which a difference does not matter."""
 
 Edge = Literal["", "lowest", "highest"]
 
 Cause = Literal["", "one rate", "one seed", "not told apart", "edge", "wide", "untried", "short runs"]
-"""Why there is no safe suggestion, as a word."""
+"""Short code of the reason why a suggestion is not safe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningRateEstimate:
-    """What a search says of the learning rate.
+    """Estimate of the best learning rate.
 
     Attributes:
-        name: The parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
-        suggested: The rate to use: `tested`, or for a longer run what the best rate becomes.
-        tested: The rate of the pick.
-        low: Lower end of the interval in which the best rate lies with 95% probability.
-        high: Its upper end.
-        lowest: The lowest rate that was tried.
-        highest: The highest one.
-        told_apart: Whether any rate was told from the best one.
-        edge: Whether the pick is the lowest or the highest rate that was tried, so that the best may lie beyond.
-        cost: How much better another rate of the interval may be, as a share of the range of all candidates; NaN where
-            nothing is known of the spread.
-        env_steps: Environment steps of each run of the study; None where the budget is in episodes.
-        horizon: Environment steps of the run that the rate is for; None: as long as those of the study.
-        why_unsafe: Why there is no safe suggestion, "" where there is one.
-        cause: The same as a word.
-        drift_error: Standard deviation of how far the best rate moves for each decade of steps; 0 where the run that
-            follows is as long as those of the study.
+        name: Parameter: `learning_rate`, or that of one optimizer such as `actor.learning_rate`.
+        suggested: Rate to use: `tested`, corrected for the length of the long run.
+        tested: Rate of the recommended trial.
+        low: Lower end of the 95% interval of the best rate.
+        high: Upper end of that interval.
+        lowest: Lowest rate that was tried.
+        highest: Highest rate that was tried.
+        told_apart: Whether any rate was distinguishable from the best one.
+        edge: Whether `tested` is the lowest or the highest rate that was tried, so that the best may lie beyond.
+        cost: How much better another rate of the interval may be, as a share of the range of all candidates; NaN if the
+            spread is unknown.
+        env_steps: Environment steps of each run of the study; None if the budget is in episodes.
+        horizon: Environment steps of the long run; None: the budget of the study.
+        why_unsafe: Reason why the suggestion is not safe, "" if it is.
+        cause: The same as a short code.
+        drift_error: Standard deviation of the drift per decade of steps; 0 if the long run is as long as those of the
+            study.
     """
 
     name: str
@@ -76,16 +76,16 @@ class LearningRateEstimate:
 
     @property
     def decades(self) -> float:
-        """Width of the interval."""
+        """Width of the interval in decades."""
         return math.log10(self.high / self.low)
 
     @property
     def corrected(self) -> bool:
-        """Whether the suggested rate is not the tested one, because the run that follows has another length."""
+        """Return whether the suggested rate differs from the tested one, because the long run has another length."""
         return self.suggested != self.tested
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the finding as JSON values; an unknown cost is None."""
+        """Return the estimate as JSON values; an unknown cost is None."""
         data = {**asdict(self), "decades": self.decades, "safe": not self.why_unsafe}
         return {**data, "cost": None if math.isnan(self.cost) else self.cost}
 
@@ -100,20 +100,19 @@ def estimate_learning_rate(
     horizon: int | None = None,
     drift_known: bool = True,
 ) -> LearningRateEstimate | None:
-    """Returns what is known of the best learning rate, with everything else as the pick has it.
+    """Return the estimate of the best learning rate, with all other parameters as in the pick.
 
     Args:
-        ranked: All complete candidates, as `studies.analysis.ranking.rank` returns them, on all seeds that each has.
-        left: What was tried but did not come to its end.
-        pick: The candidate to use, one of `ranked`.
-        direction: Whether a high or a low value is good.
+        ranked: All complete candidates, as `studies.analysis.ranking.rank` returns them, on all their seeds.
+        left: Estimates of pruned and failed candidates.
+        pick: Candidate to use, one of `ranked`.
+        direction: Direction in which values are better.
         env_steps: Environment steps of each run.
-        horizon: Environment steps of the run that the rate is for, at least 1; only with `env_steps`.
-        drift_known: Whether it was measured on the pick's optimizer how its best rate moves with the length of runs.
-            Defaults to `True`.
+        horizon: Environment steps of the long run, at least 1; only with `env_steps`.
+        drift_known: Whether the drift was measured on the optimizer of the pick. Defaults to `True`.
 
     Returns:
-        None where no learning rate was searched, or only one was tried.
+        None if no learning rate was searched, or only one was tried.
     """
     points: list[Point] = [*ranked, *left]
     name = rate_name(points)
@@ -135,10 +134,10 @@ def estimate_learning_rate(
         low, high = min(10**peak.low, tested), max(10**peak.high, tested)
     edge: Edge = "lowest" if tested == rates[0] else "highest" if tested == rates[-1] else ""
     cost = cost_of_choice(pick, level, points, direction)
-    # What failed may have failed for another reason than its rate.
+    # Failures may have other causes than the rate.
     valued = {_rate(each, name) for each in group if _known(each.value)}
     told_apart = not math.isnan(cost) and (
-        any(not each.tied and _known(each.value) for each in own) or any(each.told for each in gone)
+        any(not each.tied and _known(each.value) for each in own) or any(each.clearly_worse for each in gone)
     )
     cause, why = _why_unsafe(tested, edge, (low, high), cost, told_apart) if len(valued) > 1 else _ONLY_ONE
     suggested, drift_error = tested, 0.0
@@ -201,16 +200,16 @@ def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: 
 def cost_of_choice(
     pick: Ranked, level: Sequence[Ranked], points: Sequence[Point], direction: Direction = "maximize"
 ) -> float:
-    """Returns how much better than the pick one of these may be, as a share of the range of all candidates.
+    """Return how much better than the pick a tied candidate may be, as a share of the range of all candidates.
 
     Args:
-        pick: The pick.
-        level: Those that cannot be told from it.
+        pick: Candidate to use.
+        level: Candidates that cannot be distinguished from it.
         points: All candidates.
-        direction: Whether a high or a low value is good.
+        direction: Direction in which values are better.
 
     Returns:
-        The share, at least 0, and more than 1 where nothing tells them apart; NaN where nothing is known of the spread.
+        The share, at least 0, above 1 if nothing distinguishes the candidates; NaN if the spread is unknown.
     """
     if math.isnan(pick.low):
         return math.nan
@@ -222,11 +221,11 @@ def cost_of_choice(
 
 
 def cost_text(cost: float, which: str) -> str:
-    """Returns what a wrong choice may cost: `one of them may be better by up to 25% of the range of all trials`.
+    """Return the cost of a wrong choice in words: `one of them may be better by up to 25% of the range of all trials`.
 
     Args:
-        cost: The share of that range; see `cost_of_choice`.
-        which: The subject of the sentence.
+        cost: Share of that range; see `cost_of_choice`.
+        which: Subject of the sentence.
     """
     if cost < 1:
         return f"{which} may be better by up to {cost:.0%} of the range of all trials"
@@ -235,7 +234,7 @@ def cost_text(cost: float, which: str) -> str:
 
 def _rate(point: Point, name: str) -> float:
     rate = point.params[name]
-    assert isinstance(rate, int | float)  # `rate_name` has looked
+    assert isinstance(rate, int | float)  # `rate_name` has checked it
     return float(rate)
 
 

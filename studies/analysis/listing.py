@@ -1,4 +1,4 @@
-"""Listing the studies of a storage, a line each."""
+"""List of the studies of a storage, one line each."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySummary:
-    """A line in a list of studies.
+    """Line in a list of studies.
 
     Attributes:
-        name: The study's name.
-        kind: Which question it answers.
+        name: Name of the study.
+        kind: Question that it answers.
         agents: Labels of its agents.
-        env: The environment.
+        env: Environment.
         metric: `return` or `loss`.
         direction: `maximize` or `minimize`.
         n_trials: Trials of the whole study.
-        n_ended: Of these, those that were completed, pruned or failed; one that was tried again counts once.
-        n_complete: Trials that trained to the end.
-        n_pruned: Trials that were stopped because they fell behind.
-        n_failed: Trials that raised or diverged; interrupted ones, which say nothing, are not counted.
-        n_running: Trials that run, or ran when their process died.
-        n_confirmed: Trials on further seeds that have ended; they are in none of the numbers above.
-        best_value: The best complete trial's value, None if there is none.
-        started: When the first trial started, None if none did.
-        unreadable: Why what it searches cannot be read; then only the name, and what can be counted, is known. Empty
-            where it can be read.
+        n_ended: Trials that were completed, pruned or failed; a retried one counts once.
+        n_complete: Completed trials.
+        n_pruned: Pruned trials.
+        n_failed: Trials that raised or diverged; interrupted ones are not counted.
+        n_running: Trials that are running, or were running when their process died.
+        n_confirmed: Ended confirmations, which are in none of the numbers above.
+        best_value: Value of the best complete trial, None if there is none.
+        started: Start of the first trial, None if none was started.
+        unreadable: Reason why the spec cannot be read; then only the name and the counts are known. Empty if it can be
+            read.
     """
 
     name: str
@@ -64,7 +64,7 @@ class StudySummary:
 
 
 def list_studies(storage: StudyStorage | str) -> list[StudySummary]:
-    """Returns a line for each study that this package made, ordered by name.
+    """Return a summary of each study that Finder created, ordered by name.
 
     Raises:
         StudyError: If the storage cannot be opened.
@@ -114,7 +114,7 @@ def _summary(name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTr
 
 
 def _unreadable(name: str, trials: Sequence[FrozenTrial], n_confirmed: int, why: str) -> StudySummary:
-    """The line of a study that another version wrote, say: it must not keep the others from being listed."""
+    """Return the summary of a study whose spec cannot be read, so that it does not prevent listing the others."""
     return StudySummary(
         name=name,
         kind="",

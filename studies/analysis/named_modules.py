@@ -1,4 +1,4 @@
-"""Modules that a stored optimizer may name: Keras's, and those that the person allows."""
+"""Allow-list of the modules that a stored optimizer may name: Keras's, and those that the user allows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 VARIABLE = "FINDER_ALLOW_MODULES"
-"""Environment variable: modules that may be named beside those of a call; separated by commas."""
+"""Environment variable: further allowed modules, separated by commas."""
 
 
 def check_modules(study: OpenStudy, config: Any, allowed: Iterable[str]) -> None:
-    """Refuses what Keras would import for an optimizer of a study that others may have written.
+    """Reject an optimizer from a study that other users may have written, if Keras would import other modules for it.
 
     Args:
         study: The study.
-        config: The optimizer as Keras serialises it.
-        allowed: Modules that it may name, with all that is in them.
+        config: Optimizer as Keras serializes it.
+        allowed: Modules that it may name, with all their contents.
 
     Raises:
-        StudyError: It names another one.
+        StudyError: If it names another module.
     """
     if not study.storage.foreign:
         return

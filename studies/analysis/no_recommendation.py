@@ -1,4 +1,4 @@
-"""The answer of a study that has no pick."""
+"""Result of a study without a recommendation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from studies.errors import StudyError
 
 
 class NoRecommendation:
-    """What stands in the place of a `Recommendation` where there is none: it is false, and says why.
+    """Placeholder for a missing `Recommendation`: it is false, and holds the reason.
 
-    Asking it for anything that a pick has raises the error that `studies.best` raises, so that no script can take it
-    for one: ``if result.best: ...`` and ``try: result.best.value ... except StudyError: ...`` are both right.
+    Access to any attribute of a recommendation raises the error that `studies.best` raises, so that no script can
+    mistake it for one: ``if result.best: ...`` and ``try: result.best.value ... except StudyError: ...`` are both
+    correct.
 
     Args:
-        study: The study's name.
-        reason: Why it has no pick, a sentence.
+        study: Name of the study.
+        reason: Reason why it has no recommendation, a sentence.
 
     Attributes:
-        study: The study's name.
-        reason: Why it has no pick.
+        study: Name of the study.
+        reason: Reason why it has no recommendation.
     """
 
     def __init__(self, study: str, reason: str) -> None:
@@ -33,6 +34,6 @@ class NoRecommendation:
         return f"no pick: {self.reason}"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # pickle, copy and notebooks look for such, and must hear that there is none
+        if name.startswith("_"):  # pickle, copy and notebooks probe for such names, and need an AttributeError
             raise AttributeError(name)
         raise StudyError(f"the study {self.study!r} has no pick: {self.reason}")

@@ -1,4 +1,4 @@
-"""Who is best, from the values of each seed. Pure functions over numbers."""
+"""Ranking of candidates by the values of their seeds. Pure functions over numbers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from studies.statistics.intervals import estimate
 from studies.statistics.values import usual_range
 
 UNLIKELY = 0.01
-"""Share of the highest probability of being the best, below which nobody is called level with the best."""
+"""Share of the highest probability of being the best, below which no candidate is tied with the best."""
 
 ENDS = 3
-"""Runs that must have had exactly the lowest or the highest value, for it to be the least or the most there is."""
+"""Runs that must have exactly the lowest or the highest value for it to count as a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Something to be ranked.
+    """Candidate to rank.
 
     Attributes:
-        label: What it is called.
+        label: Name of the candidate.
         params: Its parameters.
-        seed_values: Its value on each seed.
-        number: Its trial's number; decides the last tie. Defaults to `0`.
+        seed_values: Value of each seed.
+        number: Number of its trial, the last tie-breaker. Defaults to `0`.
     """
 
     label: str
@@ -41,25 +41,24 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its place's reasons.
+    """Ranked candidate, with the statistics behind its rank.
 
     Attributes:
-        label: What it is called.
+        label: Name of the candidate.
         params: Its parameters.
-        seed_values: Its value on each seed.
-        number: Its trial's number.
-        value: Interquartile mean over seeds; of fewer than four seeds their mean. NaN if there is no seed or one is not
+        seed_values: Value of each seed.
+        number: Number of its trial.
+        value: Interquartile mean over seeds; the mean of fewer than four seeds. NaN if there is no seed or one is not
             finite.
-        spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds, because one
-            seed says nothing about spread.
-        low: Lower end of the interval in which the expected value lies with 95% probability, that is the interquartile
-            mean over ever more seeds; NaN if the value is unknown or nothing is known of the spread of any candidate.
-            It does not reach beyond a value that the seeds of several runs had exactly: the least or the most there is.
-        high: Its upper end.
-        probability_best: How probable it is that no other candidate has a better expected value.
-        tied: Whether it cannot be told from the best, with 95% confidence over all candidates, and is not most unlikely
-            to be the best (`UNLIKELY`).
-        n_seeds: How many seeds.
+        spread: Sample standard deviation over seeds (divided by n - 1); NaN with fewer than two seeds.
+        low: Lower end of the 95% interval of the expected value, that is the interquartile mean over infinitely many
+            seeds; NaN if the value, or the spread of all candidates, is unknown. It does not exceed a value that the
+            seeds of several runs reached exactly, which counts as a bound.
+        high: Upper end of that interval.
+        probability_best: Probability that no other candidate has a better expected value.
+        tied: Whether it cannot be distinguished from the best, with 95% confidence over all candidates, and is not most
+            unlikely to be the best (`UNLIKELY`).
+        n_seeds: Number of seeds.
     """
 
     label: str
@@ -76,15 +75,14 @@ class Ranked:
 
 
 def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maximize") -> list[Ranked]:
-    """Orders candidates by their interquartile mean over seeds, best first, and says how sure the order is.
+    """Return candidates ordered by their interquartile mean over seeds, best first, with intervals and ties.
 
     Equal values are ordered by the lower spread (an unknown spread comes last), then by the lower trial number.
-    Candidates whose value is unknown come after all others. Intervals and ties are those of
-    `studies.statistics.intervals`.
+    Candidates whose value is unknown come last. Intervals and ties are those of `studies.statistics.intervals`.
 
     Args:
-        candidates: What to rank, or what was ranked among others.
-        direction: Whether a high or a low value is good. Defaults to `maximize`.
+        candidates: Candidates, or candidates that were ranked among others.
+        direction: Direction in which values are better. Defaults to `maximize`.
     """
     if direction not in ("maximize", "minimize"):
         raise StudyError(f"direction is {direction!r}: give 'maximize' or 'minimize'.")
@@ -99,9 +97,9 @@ def rank(candidates: Sequence[Candidate | Ranked], direction: Direction = "maxim
 
 
 def within(ranked: Sequence[Ranked], bounds: Bounds) -> list[Ranked]:
-    """Returns the same with intervals that do not reach beyond what is possible.
+    """Return candidates whose intervals are clipped to bounds.
 
-    The expected value lies within the bounds for certain, so that cutting off what is beyond them costs no confidence.
+    The expected value certainly lies within the bounds, so clipping does not reduce the confidence.
     """
     return [
         each
@@ -125,7 +123,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
         probable = estimates.probability_best()
         tied = estimates.may_be_best() & (probable >= UNLIKELY * probable.max())
         tied[np.argmax(estimates.centers)] = True
-    else:  # only how far apart they are is known
+    else:  # only distances between candidates are known
         low, high, tied, probable = np.full(n, np.nan), np.full(n, np.nan), np.ones(n, bool), np.full(n, 1 / n)
     return [
         Ranked(
@@ -146,7 +144,7 @@ def _judged(known: Sequence[Candidate | Ranked], sign: float) -> list[Ranked]:
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the most that a value can be, where `ENDS` runs have come to exactly that; infinite elsewhere."""
+    """Return the bounds of values: those that `ENDS` runs reached exactly; infinite otherwise."""
     least, most = min(values), max(values)
     if least == most:
         return -math.inf, math.inf
@@ -164,25 +162,25 @@ def _unknown(each: Candidate | Ranked) -> Ranked:
 
 
 def may_exceed(one: Ranked, other: Ranked) -> float:
-    """Returns by how much the expected value of one candidate may exceed that of another, given their 95% intervals.
+    """Return how much the expected value of one candidate may exceed that of another, given their 95% intervals.
 
-    Intervals that end at a bound are not symmetric, so each side of them is taken by itself (Zou and Donner 2008,
-    "Construction of confidence limits about effect measures: a general approach"): a candidate whose interval ends at
-    its value cannot be better than that.
+    Intervals that end at a bound are not symmetric, so each side is used by itself (Zou and Donner 2008, "Construction
+    of confidence limits about effect measures: a general approach"): a candidate whose interval ends at its value
+    cannot be better than that.
     """
     return one.value - other.value + math.hypot(one.high - one.value, other.value - other.low)
 
 
 def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize") -> int | None:
-    """Returns how many seeds each would tell the best one from those that are level with it now.
+    """Return the number of seeds per candidate that would distinguish the best one from all tied ones.
 
     Args:
-        ranked: What `rank` returned.
-        direction: Whether a high or a low value is good. Defaults to `maximize`.
+        ranked: Result of `rank`.
+        direction: Direction in which values are better. Defaults to `maximize`.
 
     Returns:
-        Seeds each in total, if values and spreads stay as they are; None where none would do, because two are exactly
-        equal, or nothing is known of the spread.
+        Total seeds each, assuming that values and spreads stay as they are; None if two are exactly equal, or the
+        spread is unknown.
     """
     known = [each for each in ranked if not math.isnan(each.value)]
     if not known or math.isnan(known[0].low):
@@ -193,17 +191,17 @@ def seeds_to_settle(ranked: Sequence[Ranked], direction: Direction = "maximize")
 
 
 def worst_choice(ranked: Sequence[Ranked], name: str) -> tuple[list[Json], float]:
-    """Returns the values of a parameter that cannot be told from the best one's, and what choosing wrongly may cost.
+    """Return the values of a parameter that cannot be distinguished from the best one, and the cost of a wrong choice.
 
-    Each value of the parameter is judged by the best candidate that has it.
+    Each value of the parameter is judged by its best candidate.
 
     Args:
-        ranked: What `rank` returned.
-        name: The parameter, such as `optimizer`.
+        ranked: Result of `rank`.
+        name: Parameter, such as `optimizer`.
 
     Returns:
-        The values, best first, and the greatest difference between two of them that is within the 95% intervals, as a
-        share of the range of all candidates; NaN where nothing is known of the spread.
+        The values, best first, and the largest difference between two of them within the 95% intervals, as a share of
+        the range of all candidates; NaN if the spread is unknown.
     """
     best: dict[str, Ranked] = {}
     for each in ranked:

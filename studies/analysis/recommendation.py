@@ -1,4 +1,4 @@
-"""The pick: a study's best trial, what the long run needs of it, and when there is none."""
+"""Recommendation of a study: its best trial, the settings for the long run, and reasons for a missing one."""
 
 from __future__ import annotations
 
@@ -27,41 +27,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Recommendation:
-    """The trial of a study to use; of a study of range tests, the newest one with a suggestion.
+    """Recommended trial of a study; for range tests, the newest one with a suggestion.
 
-    It is the best complete one, or the most robust of those that cannot be told from it; see
-    `studies.analysis.ranking.recommended`.
+    It is the best complete trial, or the most robust of those that cannot be distinguished from it; see
+    `studies.recommended`.
 
     Attributes:
-        study: The study's name.
-        kind: Which question the study answers.
-        trial: The trial's number.
-        params: What was searched and found, as it was tried; of a range test, the rate that it suggests.
-        agent: The agent's label.
-        env: The environment's id.
-        env_kwargs: The environment's arguments.
-        wrappers: What was put around it.
-        max_episode_steps: Its step limit; None for the environment's own.
-        config: The agent's configuration for the long run: with the suggested rate, where that is not the tested one.
-        optimizers: Each optimizer, serialised by Keras, by name; with the same rate.
-        metric: What the value is: `return` or `loss`.
-        value: Interquartile mean over seeds: over the further ones where the trial was confirmed, which did not choose
-            the finalists (`studies.analysis.confirmation`). NaN for a range test, which has none.
+        study: Name of the study.
+        kind: Question that the study answers.
+        trial: Number of the trial.
+        params: Searched parameters of the trial; for a range test, the suggested rate.
+        agent: Label of the agent.
+        env: Id of the environment.
+        env_kwargs: Arguments of the environment.
+        wrappers: Wrappers of the environment.
+        max_episode_steps: Step limit of the environment; None for its default.
+        config: Configuration of the agent for the long run: with the suggested rate, if it differs from the tested one.
+        optimizers: Name of each optimizer -> its configuration as Keras serializes it, with the same rate.
+        metric: Metric of the value: `return` or `loss`.
+        value: Interquartile mean over seeds: over the further ones if the trial was confirmed, which were not used to
+            choose the finalists (`studies.analysis.confirmation`). NaN for a range test.
         spread: Sample standard deviation over seeds; NaN with fewer than two seeds.
-        low: Lower end of the interval in which the expected value lies with 95% probability; NaN where nothing is known
-            of the spread.
-        high: Its upper end.
-        probability_best: How probable it is that no other complete trial has a better expected value.
-        tied: Numbers of the other trials that cannot be told from the best one.
-        seeds_to_settle: Seeds each that would tell the best one from these, if values and spreads stay as they are;
-            None where none would do.
-        seed_values: Each seed's value.
-        n_seeds: How many seeds.
-        confirmed_by: Number of the trial that ran it on further seeds; None where none did.
+        low: Lower end of the 95% interval of the expected value; NaN if the spread is unknown.
+        high: Upper end of that interval.
+        probability_best: Probability that no other complete trial has a better expected value.
+        tied: Numbers of the other trials that cannot be distinguished from the best one.
+        seeds_to_settle: Seeds each that would distinguish the best one from these, assuming that values and spreads
+            stay as they are; None if no number would.
+        seed_values: Value of each seed.
+        n_seeds: Number of seeds.
+        confirmed_by: Number of the trial that confirmed it; None if it was not confirmed.
         tuning_value: Interquartile mean over the seeds of the search, by which it was chosen.
-        direction: Whether high (`maximize`) or low values are good.
-        rate: What is known of the learning rate: the one to use, between which rates the best one lies, and whether
-            that is safe; None where no rate was searched, or only one was tried.
+        direction: Direction in which values are better.
+        rate: Estimate of the best learning rate; None if no rate was searched, or only one was tried.
         configuration: Everything needed to run the trial again.
     """
 
@@ -99,22 +97,22 @@ class Recommendation:
         value = f"{self.metric} {spread_text(self.value, self.spread)} over {self.seeds_text}"
         interval = interval_text(self.low, self.high)
         expected = f"; expected {interval} (95%)" if interval else ""
-        return f"{params_text(self.params)}: {value}{expected} {where}"  # how sure it is, its study's conclusion says
+        return f"{params_text(self.params)}: {value}{expected} {where}"
 
     @property
     def seeds_text(self) -> str:
-        """On which seeds it has its value: `3 seeds`, or `5 further seeds` where it was confirmed on those."""
+        """Seeds of the value: `3 seeds`, or `5 further seeds` if the trial was confirmed."""
         return counted(self.n_seeds, "seed" if self.confirmed_by is None else "further seed")
 
     @property
     def own_training(self) -> bool:
-        """Whether a training function of the user's was searched, and no agent."""
+        """Return whether a training function was searched rather than an agent."""
         return bool(self.configuration.get("own_training"))
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the pick as JSON values, each thing once: what is unknown is None, seeds are text keys.
+        """Return the recommendation as JSON values: unknown numbers are None, seeds are text keys.
 
-        What the configuration has beside the pick's own fields (seeds, budget, versions) stands beside them.
+        Further entries of the configuration (seeds, budget, versions) follow the fields of the recommendation.
         """
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         rest = {name: value for name, value in data.pop("configuration").items() if name not in data}
@@ -126,10 +124,10 @@ class Recommendation:
 
 
 def best(study: OpenStudy) -> Recommendation:
-    """Returns the complete trial to use: the best one, or the most robust of those that cannot be told from it.
+    """Return the recommended trial: the best complete one, or the most robust of those that are tied with it.
 
     Raises:
-        StudyError: If there is none that can be called the best; see `why_no_pick`.
+        StudyError: If there is none; see `why_no_pick`.
     """
     why = why_no_pick(study)
     if why:
@@ -138,15 +136,15 @@ def best(study: OpenStudy) -> Recommendation:
     params: dict[str, Json]
     if study.spec.kind == "range-test":
         trial, params = tested[-1]
-        winner, told, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
+        winner, judged_on, judged, confirmation, rate = _NOTHING_KNOWN, _NOTHING_KNOWN, list[Ranked](), None, None
         values = {}
     else:
         found = verdict(study)
         judged, confirmation, rate = found.ranked, found.confirmation, found.rate
         assert found.pick is not None  # `why_no_pick` has found complete trials
-        winner = told = found.pick
+        winner = judged_on = found.pick
         if confirmation is not None:
-            told = confirmation.held_out
+            judged_on = confirmation.held_out
         trial = next(each for each in _complete(study) if each.number == winner.number)
         params = dict(winner.params)
         values = seed_values(trial) if confirmation is None else confirmation.seed_values
@@ -164,15 +162,15 @@ def best(study: OpenStudy) -> Recommendation:
         config=_at_rate(configuration.get("config", {}), rate),
         optimizers=_optimizers_at_rate(configuration, rate),
         metric=study.spec.metric,
-        value=told.value,
-        spread=told.spread,
-        low=told.low,
-        high=told.high,
+        value=judged_on.value,
+        spread=judged_on.spread,
+        low=judged_on.low,
+        high=judged_on.high,
         probability_best=next((each.probability_best for each in judged if each.number == trial.number), math.nan),
         tied=[each.number for each in judged if each.tied and each.number != trial.number],
         seeds_to_settle=seeds_to_settle(judged, study.direction),
         seed_values=values,
-        n_seeds=told.n_seeds or 1,
+        n_seeds=judged_on.n_seeds or 1,
         confirmed_by=None if confirmation is None else confirmation.runs[-1].number,
         tuning_value=winner.value,
         direction=study.direction,
@@ -182,7 +180,7 @@ def best(study: OpenStudy) -> Recommendation:
 
 
 def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
-    """The configuration with the suggested rate; `actor.learning_rate` is that of one of several optimizers."""
+    """Return the configuration with the suggested rate; `actor.learning_rate` is that of one of several optimizers."""
     if rate is None or not rate.corrected or not config:
         return config
     owner = rate.name.rpartition(".")[0]
@@ -196,7 +194,7 @@ def _at_rate(config: dict[str, Any], rate: LearningRateEstimate | None) -> dict[
 
 
 def _optimizers_at_rate(configuration: dict[str, Any], rate: LearningRateEstimate | None) -> dict[str, Any]:
-    """The optimizers with the suggested rate; those with a rate of their own keep it."""
+    """Return the optimizers with the suggested rate, except those with their own rate."""
     optimizers = configuration.get("optimizers", {})
     if rate is None or not rate.corrected:
         return dict(optimizers)
@@ -217,11 +215,11 @@ _NOTHING_KNOWN = Ranked(
 
 
 def why_no_pick(study: OpenStudy) -> str:
-    """Returns why no trial can be called the best, "" if one can.
+    """Return the reason why no trial can be recommended, "" if one can.
 
     There is none if no trial is complete; if no complete trial learned anything before its last episode ended, so that
-    its value is that of the untrained agent; or if all complete trials went the same way, episode by episode, so that
-    whatever was varied had no effect.
+    its value is that of the untrained agent; or if all complete trials are equal, episode by episode, so that the
+    searched parameters had no effect.
     """
     complete = _complete(study)
     if not complete:
@@ -253,11 +251,11 @@ def _nothing_is_complete(study: OpenStudy) -> str:
 
 
 def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
-    """Episodes carry the loss of the newest update: one with a loss ended after a gradient step."""
+    """Return whether no episode ended after a gradient step; episodes have the loss of the latest update."""
     seen = False
     for trial in complete:
         if trial.user_attrs.get("configuration", {}).get("own_training"):
-            return False  # a training function need not tell of its losses
+            return False  # training functions may not report losses
         episodes = study.storage.episodes.curve(study.episodes_key, trial.number)
         if any(episode.loss is not None for episode in episodes):
             return False
@@ -266,7 +264,7 @@ def _nothing_was_learned(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
 
 
 def _all_went_the_same(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
-    """Equal values alone are no proof: several trials may all reach the greatest return that there is."""
+    """Return whether all trials are equal, episode by episode; equal values alone may be the highest return."""
     values = [(trial.value, seed_values(trial)) for trial in complete]
     if len(values) < 2 or any(each != values[0] for each in values):
         return False
@@ -275,7 +273,7 @@ def _all_went_the_same(study: OpenStudy, complete: list[FrozenTrial]) -> bool:
 
 
 def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
-    """How a trial went: the return and length of every episode, and where losses are judged the loss."""
+    """Return the course of a trial: return and length of every episode, and its loss if the metric is the loss."""
     with_loss = study.spec.metric == "loss"
     return [
         (each.seed, each.episode, each.episode_return, each.length, each.loss if with_loss else None)
@@ -284,7 +282,7 @@ def _course(study: OpenStudy, trial: FrozenTrial) -> list[tuple[Any, ...]]:
 
 
 def _suggestions(study: OpenStudy) -> list[tuple[FrozenTrial, dict[str, Json]]]:
-    """The range tests that suggest a learning rate, oldest first, each with the parameter that it suggests."""
+    """Return the range tests that suggest a learning rate, oldest first, each with the suggested parameter."""
     found = []
     for trial in _complete(study):
         test = trial.user_attrs.get("range_test", {})
@@ -302,23 +300,24 @@ def _complete(study: OpenStudy) -> list[FrozenTrial]:
 def best_optimizer(
     study_name: str, storage: StudyStorage | str, name: str = "default", *, allow_modules: Iterable[str] = ()
 ) -> Any:
-    """Returns a fresh Keras optimizer with the pick's settings and learning rate, ready for the long run.
+    """Return a new Keras optimizer with the recommended settings and learning rate, ready for the long run.
 
-    Where the study has a horizon that is not as long as its runs, the rate is the one for that (`Pick.rate.suggested`).
-    A warning says where there is no safe suggestion (`Pick.rate.why_unsafe`).
+    If the horizon of the study differs from its budget, the rate is corrected for it (`Recommendation.rate.suggested`).
+    A warning is issued if the suggestion is not safe (`Recommendation.rate.why_unsafe`).
 
     Args:
-        study_name: The study.
-        storage: An open storage, or the URL of one.
-        name: Which optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
-        allow_modules: Modules beside Keras's that the study may name, where others may have written it: its storage is
-            a database server, behind `finder serve`, or another user's file. Those of `FINDER_ALLOW_MODULES` too.
+        study_name: Name of the study.
+        storage: An open storage, or its URL.
+        name: Name of the optimizer, for agents with several such as `actor` and `critic`. Defaults to `default`.
+        allow_modules: Modules beside Keras's that the study may name, if other users may have written it: its storage
+            is a database server, a server of `finder serve`, or a file of another user. They extend those of
+            `FINDER_ALLOW_MODULES`.
 
     Returns:
-        A `keras.optimizers.Optimizer` without slots, bound to nothing.
+        A `keras.optimizers.Optimizer` without slot variables.
 
     Raises:
-        StudyError: If the study is unknown, nothing is complete, the pick has no optimizer of that name, or the study
+        StudyError: If the study is unknown, no trial is complete, there is no optimizer of that name, or the study
             names a module that is not allowed.
     """
     from studies.study.study import load_study

@@ -1,4 +1,4 @@
-"""What would make the pick of a study safe: the options of the same search that would remove a doubt, with numbers."""
+"""Remedies: options of a further search that would make a recommendation safe."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
 
 MOST_SEEDS = 20
-"""Seeds each beyond which longer runs are advised in the place of more seeds."""
+"""Number of seeds beyond which longer runs are advised rather than more seeds."""
 
 MOST_CONFIRMED = 8
-"""Trials beyond which a tie is settled by another search, and not by confirming all of them."""
+"""Number of trials beyond which a tie is settled by another search rather than by confirming all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """Options of the same search that would remove a doubt.
+    """Options of a search that would remove a doubt.
 
     Attributes:
-        changes: Name and value of every option that changes, as pairs; () for the same search once more.
-        purpose: What that does, a few words.
-        joins: Whether what it runs joins the study; otherwise it is another study, named in the options.
+        changes: Name and value of every option that changes, as pairs; () for the same search again.
+        purpose: Effect, in a few words.
+        joins: Whether its trials join the study; otherwise it is another study, named in the options.
     """
 
     changes: tuple[tuple[str, Any], ...] = ()
@@ -37,22 +37,22 @@ class Remedy:
 
     @property
     def options(self) -> dict[str, Json]:
-        """The options by name, as JSON values."""
+        """Options by name, as JSON values."""
         values = {name: value if not isinstance(value, tuple) else list(value) for name, value in self.changes}
         return {name: dict(value) if name == "space" else value for name, value in values.items()}
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the remedy as JSON values."""
+        """Return the remedy as JSON values."""
         return {"options": self.options, "purpose": self.purpose, "joins": self.joins}
 
 
 def same_again(purpose: str) -> Remedy:
-    """Returns the same search once more, which goes on where it was stopped."""
+    """Return the same search again, which resumes where it was stopped."""
     return Remedy(purpose=purpose)
 
 
 def more_seeds(spec: StudySpec, n: int) -> Remedy:
-    """Returns the search on so many seeds, which is another study."""
+    """Return the search with this number of seeds, which is another study."""
     return Remedy(
         changes=(("seeds", n), ("study_name", _another_name(spec, f"{n}-seeds"))),
         purpose=f"{n} seeds each; another study",
@@ -61,7 +61,7 @@ def more_seeds(spec: StudySpec, n: int) -> Remedy:
 
 
 def longer_runs(spec: StudySpec, budget: int) -> Remedy:
-    """Returns the search with so large a budget for each run, which is another study."""
+    """Return the search with this budget for each run, which is another study."""
     unit, word = ("env_steps", "steps") if spec.env_steps is not None else ("episodes", "episodes")
     return Remedy(
         changes=((unit, budget), ("study_name", _another_name(spec, f"{budget}-{word}"))),
@@ -71,19 +71,19 @@ def longer_runs(spec: StudySpec, budget: int) -> Remedy:
 
 
 def more_confirmed(spec: StudySpec, n: int) -> Remedy:
-    """Returns the search with at least so many of its best trials confirmed, which joins the study."""
+    """Return the search with at least this number of confirmed trials, which joins the study."""
     n = max(n, spec.confirm + 1)
     return Remedy(changes=(("confirm", n),), purpose=f"the best {n} again on further seeds; they join the study")
 
 
 def for_tie(spec: StudySpec, seeds_to_settle: int | None, *, n_tied: int, all_confirmed: bool) -> Remedy:
-    """Returns what would tell the pick from those that are level with it.
+    """Return the remedy that would distinguish the pick from its ties.
 
     Args:
-        spec: The study.
-        seeds_to_settle: Seeds each, counting those that are there, that would tell them apart; None where none would.
-        n_tied: How many are level with the pick.
-        all_confirmed: Whether all of them were run on further seeds.
+        spec: Spec of the study.
+        seeds_to_settle: Total seeds each that would distinguish them; None if no number would.
+        n_tied: Number of candidates tied with the pick.
+        all_confirmed: Whether all of them were confirmed.
     """
     if seeds_to_settle is None or seeds_to_settle > MOST_SEEDS:
         return longer_runs(spec, 2 * spec.budget)
@@ -106,15 +106,14 @@ def for_rate(
     *,
     optimizer: str | None = None,
 ) -> Remedy | None:
-    """Returns what would make a suggestion of a learning rate safe, None where there is none.
+    """Return the remedy that would make the suggestion of a learning rate safe, None if there is none.
 
     Args:
-        spec: The study.
-        finding: What is known of the rate, and why that is not safe.
-        tried: The rates of complete trials that differ from the pick in nothing else.
-        seeds_to_settle: Seeds each that would tell the best trial from those that are level with it; None where none
-            would.
-        optimizer: The pick's optimizer where optimizers are compared. Defaults to `None`.
+        spec: Spec of the study.
+        finding: Estimate of the rate, and why it is not safe.
+        tried: Rates of complete trials that differ from the pick in the rate only.
+        seeds_to_settle: Seeds each that would distinguish the best trial from its ties; None if no number would.
+        optimizer: Optimizer of the pick, if optimizers are compared. Defaults to `None`.
     """
     further = {
         "edge": ("beyond the edge", _beyond(finding, tried)),
@@ -138,13 +137,13 @@ def for_rate(
 def _rates(
     spec: StudySpec, finding: LearningRateEstimate, rates: Sequence[float], where: str, optimizer: str | None
 ) -> Remedy | None:
-    """Further rates; where a sampler proposes them, a wider range."""
+    """Return a search of further rates, or of a wider range if a sampler proposes them."""
     rounded = tuple(float(f"{rate:.3g}") for rate in sorted(rates))
     purpose = f"two rates {where}; they join the study"
     if spec.kind == "lr" and finding.name == "learning_rate":
         return Remedy(changes=(("rates", rounded),), purpose=purpose)
     if spec.kind == "opt" and finding.name == "learning_rate":
-        # Two optimizers of one label are told apart by a number, which is no part of an optimizer's name.
+        # Two optimizers with the same label are numbered; the number is not part of the name of an optimizer.
         own = () if optimizer is None or " #" in optimizer else (("optimizers", (optimizer,)),)
         return Remedy(changes=(*own, ("learning_rates", rounded)), purpose=purpose)
     if spec.kind != "tune":
@@ -160,7 +159,7 @@ def _rates(
 
 
 def _beyond(finding: LearningRateEstimate, tried: Sequence[float]) -> list[float]:
-    """Two rates beyond the edge, as far apart as the last two that were tried, a decade at most."""
+    """Return two rates beyond the edge, spaced like the last two that were tried, a decade at most."""
     others = sorted(rate for rate in {*tried, finding.lowest, finding.highest} if rate != finding.tested)
     neighbour = others[0] if finding.edge == "lowest" else others[-1]  # all lie on the other side of the edge
     step = min(max(finding.tested / neighbour, 0.1), 10.0)
@@ -168,9 +167,10 @@ def _beyond(finding: LearningRateEstimate, tried: Sequence[float]) -> list[float
 
 
 def _enough_steps(finding: LearningRateEstimate) -> int:
-    """Environment steps from which on the interval for the long run is narrow enough, doubling those of the study.
+    """Return the environment steps, by doubling those of the study, that would narrow the interval for the long run
+    enough.
 
-    Where that run is shorter than those of the study, as many as it has.
+    It is at most the length of the long run.
     """
     assert finding.env_steps is not None
     assert finding.horizon is not None
@@ -188,7 +188,7 @@ def _enough_steps(finding: LearningRateEstimate) -> int:
 
 
 def _another_name(spec: StudySpec, suffix: str) -> str:
-    """The name of a study that asks the same with other options."""
+    """Return the name of a study with the same question and other options."""
     return f"{re.sub(_SUFFIX, '', spec.name)}-{suffix}"
 
 
@@ -196,7 +196,7 @@ _SUFFIX = r"-(\d+-(seeds|steps|episodes)|wider)$"
 
 
 def remedy_text(remedy: Remedy) -> str:
-    """Returns a remedy in words, for whoever does not have the command: `the same search with seeds=6`."""
+    """Return a remedy in words, for interfaces without a command: `the same search with seeds=6`."""
     if not remedy.options:
         return "the same search again"
     given = [

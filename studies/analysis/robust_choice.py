@@ -1,4 +1,4 @@
-"""Which of several candidates to use, where some of them cannot be told from the best. Pure."""
+"""Choice of the most robust candidate among those that cannot be distinguished from the best. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from studies.statistics.rate_curve import Peak, blended, log10_rate, peak, smoot
 from studies.statistics.values import usual_range
 
 ALIKE = 0.01
-"""Share of the range of all candidates by which two may differ and be as good."""
+"""Share of the range of all candidates within which two values count as equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedEstimate:
-    """Something that was tried and did not come to its end.
+    """Estimate of a candidate that was pruned or failed.
 
     Attributes:
         params: Its parameters.
         value: Its expected final value if it was pruned (`studies.statistics.pruned_estimate`); NaN if it failed, which
             counts as the worst value of all.
-        error: Standard error of that.
+        error: Standard error of the value.
         df: Degrees of freedom of the error, above 0.
-        told: Whether it was told from others that differ from it in the learning rate only, where it left.
+        clearly_worse: Whether it was distinguishable, when it was pruned, from candidates with another learning rate.
     """
 
     params: Mapping[str, Json]
     value: float
     error: float = 0.0
     df: float = 1.0
-    told: bool = False
+    clearly_worse: bool = False
 
 
 Point = Ranked | PrunedEstimate
@@ -45,12 +45,12 @@ Point = Ranked | PrunedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateCurve:
-    """The learning rates of candidates that are the same in everything else.
+    """Curve over the learning rates of candidates that are equal in all other parameters.
 
     Attributes:
-        members: The complete ones.
-        worth: Number of a member -> its value by its own seeds and by the curve together, higher is better.
-        peak: Where the curve is highest.
+        members: Complete candidates.
+        worth: Number of a member -> its value from its own seeds and the curve, higher is better.
+        peak: Position of the peak of the curve.
     """
 
     members: tuple[Ranked, ...]
@@ -64,21 +64,21 @@ def recommended(
     left: Sequence[PrunedEstimate] = (),
     among: Collection[int] | None = None,
 ) -> Ranked | None:
-    """Returns the candidate to use: the best one, or of those that cannot be told from it the most robust.
+    """Return the candidate to use: the best one, or the most robust of those that cannot be distinguished from it.
 
-    Where a learning rate was searched, that is the one which is best by its own seeds and by the curve of its kind
-    (everything but the rate) together. Of those that are as good to `ALIKE` of the range, it is the one whose seeds
-    differ least, and then the nearest to the middle of where the curve may be highest. So it is not at the edge of a
-    cliff, and less a matter of luck. Without learning rates it is the best one.
+    If a learning rate was searched, candidates are compared by their own seeds and the curve of their kind (all other
+    parameters) together. Of those within `ALIKE` of the best, the one with the smallest spread is chosen, then the one
+    nearest to the middle of the peak. It is therefore not at the edge of a cliff, and less dependent on luck. Without
+    learning rates it is the best one.
 
     Args:
-        ranked: What `rank` returned.
-        direction: Whether a high or a low value is good. Defaults to `maximize`.
-        left: What was tried but did not come to its end: part of the curves too.
-        among: Numbers of those that may be recommended; None for all.
+        ranked: Result of `rank`.
+        direction: Direction in which values are better. Defaults to `maximize`.
+        left: Estimates of pruned and failed candidates, which are part of the curves.
+        among: Numbers of the candidates that may be recommended; None for all.
 
     Returns:
-        None if nothing has a value.
+        None if no candidate has a value.
     """
     allowed = [each for each in ranked if (among is None or each.number in among) and not math.isnan(each.value)]
     tied = [each for each in allowed if each.tied]
@@ -104,13 +104,13 @@ def recommended(
 
 
 class RateCurves:
-    """The curves over learning rates, one for each kind of candidates.
+    """Curves over learning rates, one for each kind of candidates.
 
     Args:
-        ranked: All candidates: their spreads together say how uncertain each value is.
-        left: What was tried but did not come to its end.
-        name: The parameter that is the learning rate.
-        direction: Whether a high or a low value is good.
+        ranked: All candidates, whose spreads together determine the uncertainty of each value.
+        left: Estimates of pruned and failed candidates.
+        name: Parameter that is the learning rate.
+        direction: Direction in which values are better.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RateCurves:
         self._curves: dict[str, RateCurve] = {}
 
     def of(self, member: Ranked) -> RateCurve:
-        """Returns the curve that a candidate with a value belongs to."""
+        """Return the curve that a candidate with a value belongs to."""
         kind = kind_key(member, self._name)
         if kind not in self._curves:
             self._curves[kind] = self._curve(self._members[kind], self._left.get(kind, []))
@@ -162,10 +162,10 @@ class RateCurves:
 
 
 def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) -> Peak:
-    """The same with ends at the next rate that was pruned, where they come to the last one that was not.
+    """Return the peak, extended to the next pruned rate on each side where it reaches the last complete one.
 
-    What was pruned may have become the best all the same, the more the nearer it is. Replayed over tables of finished
-    runs, intervals hold the best rate this way.
+    A pruned rate may have become the best, the more likely the nearer it is. Replayed over tables of finished runs,
+    intervals contain the best rate with this extension.
     """
     below = [position for position in pruned if position < min(positions)]
     above = [position for position in pruned if position > max(positions)]
@@ -175,9 +175,9 @@ def _reaching(found: Peak, positions: Sequence[float], pruned: Sequence[float]) 
 
 
 def rate_name(points: Sequence[Point]) -> str | None:
-    """Returns the one parameter that is a learning rate, None if there is none or there are several.
+    """Return the only parameter that is a learning rate, None if there is none or there are several.
 
-    Some candidates may lack it: those of an optimizer that has a schedule.
+    Some candidates may lack it: those of an optimizer with a schedule.
     """
     names = {name for each in points for name in each.params if name.endswith("learning_rate")}
     if len(names) != 1:
@@ -188,11 +188,11 @@ def rate_name(points: Sequence[Point]) -> str | None:
 
 
 def kind_key(point: Point, name: str) -> str:
-    """Returns a text that is the same for those that differ in nothing but the rate, which all of them have or none."""
+    """Return a text that is equal for candidates that differ in the rate only, and all have or lack one."""
     others = {key: value for key, value in point.params.items() if key != name}
     return json.dumps([name in point.params, others], sort_keys=True, default=str)
 
 
 def _position(point: Point, name: str) -> float:
-    """Decimal logarithm of the rate; those without one are all at the same place."""
+    """Return the decimal logarithm of the rate; candidates without one share a position."""
     return log10_rate(point.params[name]) if name in point.params else 0.0

@@ -1,4 +1,4 @@
-"""How far a study is: what has ended, what is left to run, and what is tried again."""
+"""Status of a study: ended, remaining and retried trials."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Row = dict[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
-    """How far a study is. Interrupted trials wait to go on.
+    """Status of a study. Interrupted trials are waiting.
 
     Attributes:
         n_total: Trials of the whole study.
-        n_ended: Of these, those that were completed, pruned or failed.
-        n_running: Of these, those that run, or ran when their process died.
-        n_again: Of those that ended, planned ones that failed: the next run tries them again.
-        n_unconfirmed: Finalists that are still to be run on further seeds; 0 before the search is done.
+        n_ended: Trials that were completed, pruned or failed.
+        n_running: Trials that are running, or were running when their process died.
+        n_again: Planned trials that failed, which the next run retries.
+        n_unconfirmed: Finalists that are still to be confirmed; 0 before the search is done.
     """
 
     n_total: int
@@ -39,23 +39,23 @@ class StudyStatus:
 
     @property
     def all_ended(self) -> bool:
-        """Whether every trial of the search has ended."""
+        """Return whether every trial of the search has ended."""
         return self.n_ended >= self.n_total
 
     @property
     def complete(self) -> bool:
-        """Whether every trial has ended and every finalist is confirmed, so that its pick stays as it is."""
+        """Return whether every trial has ended and every finalist is confirmed, so that the recommendation is final."""
         return self.all_ended and not self.n_unconfirmed
 
 
 def study_status(study: OpenStudy) -> StudyStatus:
-    """Returns how far a study is."""
+    """Return the status of a study."""
     search = status_of(study.spec, study.trials())
     return replace(search, n_unconfirmed=len(unconfirmed(study))) if search.complete else search
 
 
 def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
-    """Returns how far a study is, from what it searches and its trials."""
+    """Return the status of a search, from its spec and its trials."""
     running = [trial for trial in trials if trial.state == TrialState.RUNNING]
     waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
     if not spec.plan():
@@ -63,7 +63,7 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
         n_total = max(spec.n_trials, n_ended + len(running) + len(waiting))
         return StudyStatus(n_total=n_total, n_ended=n_ended, n_running=len(running), n_again=0)
     untried, again = rows_left(spec, trials)
-    # Trials that somebody queued in the dashboard come on top of the plan.
+    # Trials that a user queued in the dashboard are added to the plan.
     queued = len(pending_rows([planned_row(trial) for trial in waiting], _encoded_plan(spec)))
     n_total = len(spec.plan()) + queued
     n_open = len(untried) + len(waiting) + len(running)
@@ -71,11 +71,11 @@ def status_of(spec: StudySpec, trials: Sequence[FrozenTrial]) -> StudyStatus:
 
 
 def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row], list[Row]]:
-    """Returns the rows of a plan that are still to run, as Optuna keeps them.
+    """Return the rows of a plan that are still to run, as Optuna stores them.
 
     Returns:
-        The rows that were never tried to their end, and the rows whose every trial failed; both in the plan's order.
-        Rows that run, or that wait in Optuna's queue, are in neither.
+        The rows that were never tried to their end, and the rows whose trials all failed; both in the order of the
+        plan. Rows that are running, or waiting in Optuna's queue, are in neither.
     """
     plan = _encoded_plan(spec)
     settled = [row for trial in trials if trial.state != TrialState.FAIL and (row := planned_row(trial))]
@@ -86,12 +86,12 @@ def rows_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> tuple[list[Row]
 
 
 def planned_row(trial: FrozenTrial) -> Row:
-    """Returns the parameters that a trial was enqueued with, {} if a sampler proposed them."""
+    """Return the parameters with which a trial was enqueued, {} if a sampler proposed them."""
     return dict(trial.system_attrs.get("fixed_params", {}))
 
 
 def first_left(spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[Row]:
-    """Returns the parameter sets that are to be tried before a sampler's, and were not yet."""
+    """Return the parameter sets that are still to be tried before those of the sampler."""
     return pending_rows(_encoded(spec.first), [row for trial in trials if (row := planned_row(trial))])
 
 

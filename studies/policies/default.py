@@ -93,12 +93,14 @@ def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]
         own = [other for other in ends if not problem.groups or problem.groups[other] == problem.groups[config]]
         survivors = [(float(iqm(values[other])), float(iqm(ends[other]))) for other in own or ends]
         value, error, df = estimate_final(values[config], survivors, same_kind=bool(own))
-        told = _was_told(problem, config, values)
-        result.append(PrunedEstimate(params=_params(problem, config), value=value, error=error, df=df, told=told))
+        worse = _was_clearly_worse(problem, config, values)
+        result.append(
+            PrunedEstimate(params=_params(problem, config), value=value, error=error, df=df, clearly_worse=worse)
+        )
     return result
 
 
-def _was_told(problem: Problem, config: int, values: Mapping[int, tuple[float, ...]]) -> bool:
+def _was_clearly_worse(problem: Problem, config: int, values: Mapping[int, tuple[float, ...]]) -> bool:
     """Whether it was told from others of its group at the rung where it left."""
     if not problem.groups:
         return False

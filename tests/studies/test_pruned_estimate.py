@@ -53,4 +53,7 @@ def test_who_left_is_judged_at_the_rung_where_it_left(storage: StudyStorage, sig
             recorder.pruned(number, 200, seeds[1], seeds)
         for number in (1, 2):
             recorder.completed(number, sign * 120.0, {0: sign * 119.0, 1: sign * 120.0, 2: sign * 121.0})
-    assert {each.params["learning_rate"]: each.told for each in pruned_estimates(opened)} == {1e-4: True, 1e-1: False}
+    assert {each.params["learning_rate"]: each.clearly_worse for each in pruned_estimates(opened)} == {
+        1e-4: True,
+        1e-1: False,
+    }

@@ -110,7 +110,7 @@ def test_rates_are_told_apart_where_one_was_told_when_it_left() -> None:
     values = [100.0, 99.0, 100.5, 99.5, 100.2]
     for told in (False, True):
         left = [
-            PrunedEstimate(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, told=told)
+            PrunedEstimate(params={"learning_rate": rate}, value=5.0, error=8.0, df=4, clearly_worse=told)
             for rate in (1e-6, 1.0)
         ]
         finding = found(values, spread=5.0, left=left)
