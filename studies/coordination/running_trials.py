@@ -42,7 +42,7 @@ class RunningTrials:
         """Numbers of the trials that are executed here, including those taken over."""
         return {*self.running, *self._taken}
 
-    def begin(self, trial: Trial) -> None:
+    def start(self, trial: Trial) -> None:
         """Record the start of a trial, for the first time or again."""
         self.running[trial.number] = trial
         self._over.discard(trial.number)

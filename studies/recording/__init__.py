@@ -1,4 +1,4 @@
-"""Recording: creating and resuming studies, handing out their trials, and writing what happens to them.
+"""Recording: creating and resuming studies, handing out their trials, and writing their events.
 
-Every write to a study's trials is made here, under a lease.
+Every write to the trials of a study is made here, under a lease.
 """

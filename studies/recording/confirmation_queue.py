@@ -1,8 +1,8 @@
-"""Begins the trials that confirm a search: what is still to be run again, on which seeds, as trials of the study.
+"""Queue of the trials that confirm the finalists of a search on further seeds.
 
-They are trials of the same Optuna study, so that leases, checkpoints, episodes and resuming are those of every trial,
-and a finalist and its confirmation are never in two studies of which one was renamed or deleted. For Optuna they are no
-candidates (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Our samplers and pruners do not see them.
+Confirmations are trials of the same Optuna study, so that they share leases, checkpoints, episodes and resumption, and
+a finalist and its confirmation cannot be separated by renaming or deleting a study. Optuna does not consider them as
+best trials (`NO_CANDIDATE`): `Study.best_trial` is a trial of the search. Samplers and pruners do not see them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import unconfirmed
-from studies.recording.trial_states import created, resume
+from studies.recording.trial_states import add_trial, resume
 from studies.spec.attributes import CONFIRMS_ATTR, HELD_ATTR, NO_CANDIDATE, REASON_ATTR, is_interrupted
 
 if TYPE_CHECKING:
@@ -23,99 +23,99 @@ if TYPE_CHECKING:
 
 
 class StartedConfirmation(NamedTuple):
-    """A confirmation that runs.
+    """Confirmation that was started.
 
     Attributes:
         trial: Its trial.
-        finalist: Number of the finalist that it runs again.
-        seeds: On which seeds.
-        again: Whether it had begun before, and goes on.
-        wanted: The parameters that it sets.
+        finalist: Number of the finalist that it confirms.
+        seeds: Seeds to train with.
+        resumed: Whether the trial was resumed.
+        distributions: Parameters that it sets.
     """
 
     trial: FrozenTrial
     finalist: int
     seeds: tuple[int, ...]
-    again: bool
-    wanted: Mapping[str, BaseDistribution]
+    resumed: bool
+    distributions: Mapping[str, BaseDistribution]
 
 
 class ConfirmationQueue:
-    """The confirmations of a study, one after another. `number in confirmations` says whether a trial is one of them.
+    """Queue of the confirmations of a study. `number in confirmations` tells whether a trial is one of them.
 
     Args:
-        study: The study. Its finalists are known when every trial of the search has ended: begin none before.
+        study: The study. Its finalists are known when every trial of the search has ended: start none before.
     """
 
     def __init__(self, study: OpenStudy) -> None:
         self._study = study
-        self._begun: dict[int, int] = {}  # number of a confirmation -> of its finalist
-        self._round: set[int] | None = None  # finalists that are confirmed before it is looked again
+        self._started: dict[int, int] = {}  # number of a confirmation -> number of its finalist
+        self._round: set[int] | None = None  # finalists that are confirmed before the next update
 
     def __contains__(self, number: int) -> bool:
-        return number in self._begun
+        return number in self._started
 
-    def look(self) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
-        """Returns the finalists that are to be confirmed and were not begun, here or elsewhere, with their seeds.
+    def pending(self) -> list[tuple[FrozenTrial, tuple[int, ...]]]:
+        """Return the finalists that are still to be confirmed and were not started by any process, with their seeds.
 
-        What the confirmed finalists were worth may call for another one: look again when they have ended. Call it while
-        planning: confirmations that wait and are not asked for any more are ended.
+        The results of confirmed finalists may add another one: call this again when they have ended. Requires the
+        planning lease: waiting confirmations that are not needed any more are ended.
         """
         running = {
             trial.user_attrs[CONFIRMS_ATTR]
             for trial in self._study.confirmation_trials()
             if trial.state == TrialState.RUNNING
         }
-        begun = {*running, *self._begun.values()}
+        started = {*running, *self._started.values()}
         asked = unconfirmed(self._study)
         finalists = {finalist.number for finalist, _ in asked}
         for trial in self._waiting():
             if trial.user_attrs[CONFIRMS_ATTR] not in finalists:
-                self._give_up(trial)
-        self._round = finalists - begun
+                self._cancel(trial)
+        self._round = finalists - started
         return [each for each in asked if each[0].number in self._round]
 
-    def give_up(self) -> None:
-        """Ends those that wait to go on, where nothing is confirmed any more."""
+    def cancel_waiting(self) -> None:
+        """End all waiting confirmations, if confirmation is disabled."""
         for trial in self._waiting():
-            self._give_up(trial)
+            self._cancel(trial)
 
-    def _give_up(self, trial: FrozenTrial) -> None:
+    def _cancel(self, trial: FrozenTrial) -> None:
         study = self._study.study
         study._storage.set_trial_user_attr(trial._trial_id, REASON_ATTR, "interrupted, and no finalist any more")
         study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
-    def begin(self) -> StartedConfirmation | None:
-        """Begins the next one of those that were found by `look`; None if none is left. Call it while planning."""
-        before, left = self._round, self.look()
+    def start_next(self) -> StartedConfirmation | None:
+        """Start the next confirmation that `pending` found; None if there is none. Requires the planning lease."""
+        before, left = self._round, self.pending()
         if before is not None:
             self._round, left = before, [asked for asked in left if asked[0].number in before]
         if not left:
             return None
         finalist, seeds = left[0]
         waiting = [each for each in self._waiting() if each.user_attrs[CONFIRMS_ATTR] == finalist.number]
-        again = bool(waiting) and resume(self._study.study, waiting[0])
-        if again:
-            self._leave_out(waiting[0])
-        trial = waiting[0] if again else self._begin_new(finalist)
-        self._begun[trial.number] = finalist.number
-        return StartedConfirmation(trial, finalist.number, seeds, again, finalist.distributions)
+        resumed = bool(waiting) and resume(self._study.study, waiting[0])
+        if resumed:
+            self._exclude(waiting[0])
+        trial = waiting[0] if resumed else self._start_new(finalist)
+        self._started[trial.number] = finalist.number
+        return StartedConfirmation(trial, finalist.number, seeds, resumed, finalist.distributions)
 
-    def _leave_out(self, trial: FrozenTrial) -> None:
-        """Marks a confirmation that an earlier version began, when Optuna still took them for ordinary trials."""
+    def _exclude(self, trial: FrozenTrial) -> None:
+        """Mark a confirmation of an earlier version, which is an ordinary trial for Optuna."""
         for key, value in NO_CANDIDATE.items():
             if key not in trial.system_attrs:
                 self._study.study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
     def requeue(self, number: int) -> None:
-        """A trial was interrupted; if it was one of them, it is left to be begun again."""
-        self._begun.pop(number, None)
+        """Record that a trial was interrupted, so that a confirmation can be started again."""
+        self._started.pop(number, None)
 
     def _waiting(self) -> list[FrozenTrial]:
         return [trial for trial in self._study.confirmation_trials() if is_interrupted(trial)]
 
-    def _begin_new(self, finalist: FrozenTrial) -> FrozenTrial:
-        """A running trial with a finalist's parameters."""
+    def _start_new(self, finalist: FrozenTrial) -> FrozenTrial:
+        """Return a running trial with the parameters of a finalist."""
         template = create_trial(
             state=TrialState.RUNNING,
             params=finalist.params,
@@ -123,4 +123,4 @@ class ConfirmationQueue:
             user_attrs={CONFIRMS_ATTR: finalist.number},
             system_attrs={**NO_CANDIDATE, HELD_ATTR: True},
         )
-        return created(self._study.study, template)
+        return add_trial(self._study.study, template)

@@ -1,4 +1,4 @@
-"""Which intermediate values of running trials are kept: few, at equal steps; of single seeds where they are needed."""
+"""Intermediate values of running trials: few, at equal steps, and those of single seeds if the pruner requires them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class IntermediateValues:
-    """What the running trials of a study have reported.
+    """Intermediate values that the running trials of a study have reported.
 
     Args:
         study: The study.
@@ -29,26 +29,26 @@ class IntermediateValues:
         self._steps: dict[int, set[int]] = {}
         self._before: dict[int, set[int]] = {}
 
-    def begin(self, trial: Trial) -> None:
-        """A trial begins; what it reported when it ran before is reported again."""
+    def start(self, trial: Trial) -> None:
+        """Record the start of a trial; a resumed one reports its earlier values again."""
         self._steps[trial.number] = set()
         self._before[trial.number] = set(trial.storage.get_trial(trial._trial_id).intermediate_values)
-        own = copy.copy(trial._cached_frozen_trial)  # some storages hand out their own
-        own.intermediate_values = {}  # it is judged by what it reports now
+        own = copy.copy(trial._cached_frozen_trial)  # some storages return their own object
+        own.intermediate_values = {}  # pruners consider only the reports of this run
         trial._cached_frozen_trial = own
 
     def end(self, number: int) -> None:
-        """A trial has ended."""
+        """Record the end of a trial."""
         del self._steps[number], self._before[number]
 
-    def keep(self, trial: Trial, env_steps: int, value: float, *, always: bool = False) -> bool:
-        """Keeps a value if it is a number and due; returns whether it was kept.
+    def record(self, trial: Trial, env_steps: int, value: float, *, always: bool = False) -> bool:
+        """Record a value if it is finite and due; return whether it was recorded.
 
         Args:
-            trial: The trial.
+            trial: Trial.
             env_steps: Environment steps that each seed has taken.
-            value: Its value.
-            always: Whether it is due unless there is one of this step already.
+            value: Value.
+            always: Whether it is due unless there is one at this step already.
         """
         if not math.isfinite(value) or env_steps in self._steps[trial.number]:
             return False
@@ -62,8 +62,8 @@ class IntermediateValues:
         self._steps[trial.number].add(env_steps)
         return True
 
-    def keep_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
-        """Keeps the values of single seeds at a rung where the pruner judges by them; after `keep`."""
+    def record_seeds(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float]) -> None:
+        """Record the values of single seeds at a rung, if the pruner requires them; call after `record`."""
         if not isinstance(self._pruner, RungPruner) or not self._pruner.needs_seed_values:
             return
         rung = self._pruner.rung_of(env_steps)
@@ -72,7 +72,9 @@ class IntermediateValues:
             trial.set_user_attr(RUNG_ATTR, {**trial.user_attrs.get(RUNG_ATTR, {}), str(env_steps): own})
 
     def _is_due(self, reported: set[int], env_steps: int) -> bool:
-        """One a step, and so few that storages and dashboards stay fast."""
+        """Return whether a report is due: at most one per step, and few enough for storages and dashboards to stay
+        fast.
+        """
         if self._spec.env_steps is None:
             return len(reported) < 2 * self._spec.n_reports
         spacing = self._spec.env_steps / self._spec.n_reports

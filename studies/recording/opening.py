@@ -53,32 +53,32 @@ if TYPE_CHECKING:
 
 
 def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> OpenStudy:
-    """Creates a study, or continues the one of the same name.
+    """Create a study, or continue the one with the same name.
 
-    An explicit plan joins the one that the study has. A study of the default name gets a number behind it where there
-    is one of that name that asks something else; one in which nothing was completed, pruned or is running is replaced.
+    An explicit plan is appended to the stored one. If another question was already asked under the default name, the
+    new study gets a numbered name; a study without results is replaced.
 
     Args:
-        spec: What to search. `n_trials` is the total wanted, including the trials that exist.
+        spec: Spec of the study. `n_trials` is the total, existing trials included.
         storage: An open storage, which stays open when the study is closed, or a URL. Defaults to `None`:
             `spec.storage`.
 
     Raises:
         StudyError: If the storage cannot be opened; if the study exists with another space, environment, agents,
-            metric, seeds or budget (says what differs and the ways out); if another living process runs it; if a
-            sampler's or pruner's argument is wrong.
+            metric, seeds or budget (names the differences and what to do); if another live process runs it; if an
+            argument of a sampler or pruner is wrong.
     """
     with opened_storage(storage or spec.storage, create=True) as opened:
         opened.begin_to_run(retry_seconds())
         owns = storage is not opened
         try:
             return _open(spec, opened, owns)
-        except DuplicatedStudyError:  # somebody has begun it at this moment
+        except DuplicatedStudyError:  # another process has started it at this moment
             return _open(spec, opened, owns)
 
 
 def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
-    """Creates a study, or continues it; see `open_study`."""
+    """Create or continue a study; see `open_study`."""
     with contextlib.ExitStack() as on_error:
         spec, notes = _named(opened, spec)
         study_id = study_id_of(opened, spec.name)
@@ -108,15 +108,17 @@ def _open(spec: StudySpec, opened: StudyStorage, owns: bool) -> OpenStudy:
 
 @study_name_first
 def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
-    """Opens a study for helping whoever runs it: it is run as it is, whatever another process does meanwhile.
+    """Open a study to help the processes that run it.
+
+    The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.
 
     Args:
         study_name: Name of the study.
         storage: An open storage, or the URL of an existing one.
 
     Raises:
-        StudyError: If there is no such study (names the nearest), it was not made by this package, or it is in a file
-            that another living process writes.
+        StudyError: If there is no such study (names the nearest), it was not created by Finder, or it is in a file that
+            another live process writes.
     """
     with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
         opened.begin_to_run(retry_seconds())
@@ -136,18 +138,20 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
 
 @study_name_first
 def delete_study(study_name: str, storage: StudyStorage | str) -> int:
-    """Removes a study: its trials and its episodes. Nothing brings them back.
+    """Delete a study with its trials, episodes and checkpoints. This cannot be undone.
+
+    The argument order `(storage, name)` of earlier versions is accepted with a DeprecationWarning.
 
     Args:
         study_name: Name of the study.
         storage: An open storage, or the URL of an existing one.
 
     Returns:
-        How many trials it had.
+        Number of deleted trials.
 
     Raises:
-        StudyError: If there is no such study (names the nearest), it was not made by this package, or a living process
-            runs it.
+        StudyError: If there is no such study (names the nearest), it was not created by Finder, or a live process runs
+            it.
     """
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_storage(storage, create=False)) if isinstance(storage, str) else storage
@@ -162,10 +166,10 @@ def delete_study(study_name: str, storage: StudyStorage | str) -> int:
 
 
 def _lead(opened: StudyStorage, study_id: int, name: str) -> LeaseManager:
-    """Holds a study as a whole.
+    """Acquire the lease of a study.
 
     Raises:
-        StudyError: Another living process does.
+        StudyError: If another live process holds it.
     """
     leases = LeaseManager(opened.leases, _episodes_key(opened, study_id, name), others=opened.url != "memory")
     holder = leases.acquire_in_time(STUDY)
@@ -196,21 +200,21 @@ def _refuse_if_running(storage: StudyStorage, study_id: int, name: str) -> None:
 def _study_of(
     opened: StudyStorage, name: str, leases: LeaseManager, sampler: BaseSampler, pruner: BasePruner
 ) -> optuna.Study:
-    """Returns a study for being run: what is written needs what this process holds of it."""
+    """Return the Optuna study for running: its writes require the leases of this process."""
     storage = cast("BaseStorage", FencedStorage(opened.optuna, leases.fence_of))
     return optuna.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
 
 
 def _create(spec: StudySpec, storage: StudyStorage) -> int:
-    """Creates a study and returns its id."""
+    """Create a study and return its id."""
     check_name(spec.name)
     verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line says what was created, once
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the command line reports the creation itself
     try:
         study = optuna.create_study(study_name=spec.name, storage=storage.optuna, direction=spec.direction)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            # The dashboard's axes say this instead of "Objective 0".
+            # The axes of the dashboard show this name in place of "Objective 0".
             study.set_metric_names([f"{spec.metric} in the search, {over_seeds_text(len(spec.seeds))}"])
         return study._study_id
     finally:
@@ -219,14 +223,14 @@ def _create(spec: StudySpec, storage: StudyStorage) -> int:
 
 def _sampler_of(spec: StudySpec) -> BaseSampler:
     if spec.plan():
-        return make_sampler("random", {}, spec.seed, spec)  # never asked
+        return make_sampler("random", {}, spec.seed, spec)  # never called
     return TrialSampler(lambda seed: make_sampler(spec.sampler, spec.sampler_kwargs, seed, spec), spec.seed)
 
 
 def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]]:
-    """Returns a study of the default name with that name, or with the first number behind it, which is free for it.
+    """Return the spec with its default name, or the first numbered one that is free or has the same question.
 
-    One that asked for something else and has something to show keeps its name; the same question finds its own again.
+    A study with another question and results keeps its name; the same question finds its own study again.
     """
     default = default_name(spec.kind, spec.agents, spec.env)
     if spec.name != default:
@@ -245,7 +249,7 @@ def _named(storage: StudyStorage, spec: StudySpec) -> tuple[StudySpec, list[str]
 
 
 def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> str | None:
-    """Returns with what a study was made that has something to show for another question; None if it can go on."""
+    """Return the settings of an existing study with another question and results; None if the name can be used."""
     attributes = storage.optuna.get_study_user_attrs(study_id)
     trials = storage.optuna.get_all_trials(study_id, deepcopy=False)
     if not is_ours(attributes):
@@ -255,7 +259,7 @@ def _another_question(storage: StudyStorage, study_id: int, spec: StudySpec) -> 
 
 
 def _against(old: StudySpec, spec: StudySpec, trials: Sequence[FrozenTrial]) -> list[tuple[str, str]]:
-    """Returns what keeps a study from going on as it is asked for; pairs as in `differences`, none if it can."""
+    """Return what prevents a study from being continued, as pairs like those of `differences`; none if nothing does."""
     return differences(old, spec) or clashes(old, merge_plans(old, spec), trials)
 
 
@@ -264,7 +268,7 @@ def _made_with(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[StudySpec, list[str], bool]:
-    """Returns the study as it goes on, what is to be said of it, and whether it goes on or is begun anew."""
+    """Return the spec of the continued study, notes for users, and whether it is continued rather than replaced."""
     backend, name = storage.optuna, spec.name
     attributes = backend.get_study_user_attrs(study_id)
     trials = backend.get_all_trials(study_id, deepcopy=False)
@@ -286,7 +290,7 @@ def _continued(storage: StudyStorage, study_id: int, spec: StudySpec) -> tuple[S
 
 
 def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> None:
-    """A run that died right after creating a study leaves it without a spec, and empty: that one is ours to take."""
+    """Reject a study of another program; one without spec and trials, as a killed process leaves, is accepted."""
     backend = storage.optuna
     if not is_ours(backend.get_study_user_attrs(study_id)) and (
         backend.get_all_trials(study_id, deepcopy=False)
@@ -296,16 +300,16 @@ def _refuse_foreign(storage: StudyStorage, study_id: int, spec: StudySpec) -> No
 
 
 def _has_something_to_show(trials: Sequence[FrozenTrial]) -> bool:
-    """Whether a trial has learned anything: it was completed, pruned, or has reported and can go on."""
+    """Return whether a trial has results: it was completed, pruned, or has reported and can be resumed."""
     ended = (TrialState.COMPLETE, TrialState.PRUNED)
     return any(trial.state in ended or (is_open(trial) and trial.intermediate_values) for trial in trials)
 
 
 def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
-    """Gives a study another name in place; returns False in a journal, whose studies can only be copied.
+    """Rename a study in place; return False for a journal, whose studies can only be copied.
 
     Raises:
-        StudyError: Another study has the name, or the study is in a journal and a living process runs it.
+        StudyError: If another study has the name, or the study is in a journal and a live process runs it.
     """
     check_name(name)
     if storage.names is not None:
@@ -316,10 +320,10 @@ def rename_study(storage: StudyStorage, study_id: int, name: str) -> bool:
 
 
 def remove_study(storage: StudyStorage, study_id: int) -> None:
-    """Removes a study, whoever runs it, and what is kept of it beside Optuna's trials."""
+    """Delete a study and its data beside Optuna's trials, without checking for processes that run it."""
     key = _key_of(storage, study_id)
     storage.optuna.delete_study(study_id)
-    # optuna-dashboard renames a study by copying it: what is kept belongs to the copy then.
+    # optuna-dashboard renames a study by copying it; the data then belong to the copy.
     if key is None or any(study.user_attrs.get(EPISODES_ATTR) == key for study in storage.optuna.get_all_studies()):
         return
     storage.episodes.delete(key)
@@ -336,9 +340,9 @@ def _key_of(storage: StudyStorage, study_id: int) -> str | None:
 
 
 def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
-    """Returns the name that a study's episodes, leases and files are kept under; gives it one if it has none yet.
+    """Return the key of the episodes, leases and files of a study, and create it if there is none.
 
-    No study ever had the same one: what machines keep of a study that was deleted is of no use to the next of its name.
+    Keys are unique forever, so that files left from a deleted study are not used for the next one with its name.
     """
     key = _key_of(storage, study_id)
     if key is not None:
@@ -352,4 +356,4 @@ def _episodes_key(storage: StudyStorage, study_id: int, name: str) -> str:
         return key
 
     with LeaseManager(storage.leases, f"#{study_id}", others=storage.url != "memory") as leases:
-        return leases.plan(named)  # of several that open it at the same time, one names it
+        return leases.plan(named)  # only one of several concurrent processes creates the key

@@ -1,4 +1,4 @@
-"""Hands out trials of a study, and records what happens to them: as Optuna trials and episode rows."""
+"""Recorder: hands out trials of a study and writes their events, as Optuna trials and episode rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from studies.coordination.running_trials import RunningTrials
 from studies.database.fencing import LeaseLostError
 from studies.database.records import Ask, EpisodeRecord
 from studies.errors import StudyError
+from studies.recording.failure_streak import FailureStreak
 from studies.recording.trial_endings import TrialEnding, completion, failure, pruning
 from studies.recording.trial_queue import TakenTrial, TrialQueue
 from studies.recording.trial_states import requeue
 from studies.recording.writer import Writer
-from studies.spec.attributes import REASON_ATTR, is_open, is_run_by_others
+from studies.spec.attributes import is_open, is_run_by_others
 from studies.spec.spaces import Json, check_json
 from studies.study.study import OpenStudy
 
 
 class Recorder:
-    """Hands out trials and records what happens to them.
+    """Recorder of a study: hands out trials and records their events.
 
-    Each process that runs a study has one, in the parent process; what its trials' own processes have to tell is sent
-    there. It writes the trials that it handed out and no others. Many trials may be in flight. Every method may be
-    called from any thread. A context manager; see `close`.
+    Each process that runs a study has one recorder, in its parent process, which receives the events of the processes
+    of the trials. It writes only the trials that it handed out. Many trials may run at the same time. All methods are
+    thread-safe. A context manager; see `close`.
 
     Args:
         study: A study from `open_study` or `join_study`.
-        retry_failed: Whether a plan's trials that failed in an earlier run are run again, after those that were never
-            tried. Defaults to `True`: what made them fail may have been mended.
+        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
+            tried. Defaults to `True`: the cause may have been fixed.
     """
 
     def __init__(self, study: OpenStudy, *, retry_failed: bool = True) -> None:
@@ -46,20 +47,19 @@ class Recorder:
         self._study = study
         self._writer = Writer(study, study.leases)
         self._trials = RunningTrials(self._writer.drop)
-        self._failures = 0
-        self._stop_reason: str | None = None
+        self._failures = FailureStreak()
         self._closed = False
         self.seconds = 0.0
-        """Wall time, in seconds, spent inside this recorder so far: what recording costs."""
+        """Wall time in seconds spent in this recorder, the cost of recording."""
         self._leases.start_renewing()
         with self._entered():
             self._leases.plan(self._writer.catch_up)
             self._queue = TrialQueue(study, self._leases, retry_failed=retry_failed)
 
     def extend_plan(self, rows: Sequence[Mapping[str, Json]]) -> OpenStudy:
-        """Adds trials to an explicit plan when all of it has ended, and returns the study as it goes on.
+        """Add trials to an explicit plan whose trials have all ended, and return the extended study.
 
-        Trials that failed are not tried again because of that.
+        Failed trials are not retried.
 
         Raises:
             StudyError: If the study has no explicit plan, trials are running, or a row does not fit.
@@ -71,93 +71,93 @@ class Recorder:
             return self._study
 
     def refresh(self) -> OpenStudy:
-        """Returns the study as it is now, with what another process may have added to its plan."""
+        """Return the study with the plan that its storage holds now, which another process may have extended."""
         with self._entered():
             self._study = self._queue.refresh()
             return self._study
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the study should stop before its last trial: too many failures in a row; None while it should go on."""
-        return self._stop_reason
+        """Reason to stop the study early: too many consecutive failures; None otherwise."""
+        return self._failures.stop_reason
 
     @property
     def spool_path(self) -> Path | None:
-        """The file with what the storage, which is away, does not know of yet; None if it knows of everything."""
+        """File with the events that could not be written during an outage of the storage; None if there are none."""
         return self._writer.spool_path
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the storage stayed away for longer than anybody waits."""
+        """Return whether the storage has been unreachable for longer than calls are retried."""
         return self._writer.is_cut_off
 
     @property
     def open_trials(self) -> set[int]:
-        """Numbers of the trials that have begun and not ended: those that run, and those that wait to go on."""
+        """Numbers of the trials that were started and have not ended: running ones, and those waiting to be resumed."""
         return {trial.number for trial in self._study.all_trials() if is_open(trial)}
 
     @property
     def n_elsewhere(self) -> int:
-        """Trials that other processes run, or ran when they were killed."""
+        """Number of trials that other processes run, or were running when they were killed."""
         running = [trial for trial in self._study.all_trials() if trial.state == TrialState.RUNNING]
         return sum(trial.number not in self._trials.running and not is_run_by_others(trial) for trial in running)
 
     @property
     def is_led_elsewhere(self) -> bool:
-        """Whether another process leads the study: it may plan further trials when all have ended."""
+        """Return whether another process leads the study and may extend its plan."""
         return self._queue.is_led_elsewhere
 
     @property
     def share(self) -> int | None:
-        """Most trials that a worker should take at a time; None for whoever leads the study, who takes what it can."""
+        """Maximum number of trials that a worker should take at a time; None for the leader, which has no limit."""
         return self._queue.share
 
     @property
     def n_left(self) -> int:
-        """Trials that are still to be started if nothing stops the study before."""
+        """Number of trials that are still to be started."""
         return self._queue.n_left
 
     @property
     def n_to_resume(self) -> int:
-        """Trials that wait to continue; the next ones that `ask` returns."""
+        """Number of trials that wait to be resumed, which `ask` returns first."""
         return self._queue.n_to_resume
 
     def ask(self) -> Ask | None:
-        """Returns the next trial to run, RUNNING from now on; None if nothing is left to start."""
+        """Return the next trial, which is running from now on; None if there is none."""
         with self._entered():
-            return self._begin(lambda: self._queue.take(self._trials.busy))
+            return self._start(lambda: self._queue.take(self._trials.busy))
 
     def n_to_confirm(self) -> int:
-        """Returns how many trials are to be confirmed that were not begun yet; see `ask_confirmation`."""
+        """Return the number of confirmations that are still to be started; see `ask_confirmation`."""
         with self._entered():
             return self._queue.n_to_confirm()
 
     def ask_confirmation(self) -> Ask | None:
-        """Returns the next finalist to run on further seeds; None if nothing is left to confirm.
+        """Return the next finalist to run on further seeds; None if there is none.
 
-        Finalists are known when every trial of the search has ended, and not before: ask for none until then.
+        Finalists are known when every trial of the search has ended: do not call this before.
         """
         with self._entered():
-            return self._begin(self._queue.take_confirmation)
+            return self._start(self._queue.take_confirmation)
 
-    def _begin(self, take: Callable[[], TakenTrial | None]) -> Ask | None:
-        if self._closed or self._stop_reason is not None or self.is_cut_off:
+    def _start(self, take: Callable[[], TakenTrial | None]) -> Ask | None:
+        if self._closed or self.stop_reason is not None or self.is_cut_off:
             return None
-        if self.spool_path is not None:  # it may be free by now
+        if self.spool_path is not None:  # the lease of its trial may be free by now
             self._leases.plan(self._writer.catch_up)
         taken = take()
         if taken is None:
             return None
-        self._trials.begin(taken.trial)
-        self._writer.begin(taken.trial, again=taken.again)
+        self._trials.start(taken.trial)
+        self._writer.start(taken.trial, resumed=taken.resumed)
         number, params = taken.trial.number, self._queue.params(taken.trial)
-        resumed = taken.again and "configuration" in taken.trial.user_attrs
+        resumed = taken.resumed and "configuration" in taken.trial.user_attrs
         return Ask(number, params, taken.seeds, taken.confirms, epoch=self._leases.epoch(number), resumed=resumed)
 
     def started(self, number: int, configuration: Mapping[str, Json]) -> None:
-        """Keeps what is needed to run a trial again, as its attribute `configuration`.
+        """Store the configuration from which a trial can be run again, as its attribute `configuration`.
 
-        Of a trial that goes on, the episodes are forgotten: those up to its checkpoint are told again.
+        The episodes of a resumed trial are deleted: it sends those up to its checkpoint again.
 
         Raises:
             StudyError: If the trial is not running or the configuration is not JSON.
@@ -170,9 +170,9 @@ class Recorder:
                     self._writer.started(trial, configuration)
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
-        """Takes finished episodes of a trial; they are written in batches, at the latest with the next call after 1 s.
+        """Record finished episodes of a trial. They are written in batches, at the latest with the next call after 1 s.
 
-        Episodes that arrive after the trial has ended are kept too.
+        Episodes that arrive after the end of the trial are recorded too.
 
         Raises:
             StudyError: If this recorder never handed out the trial.
@@ -184,16 +184,16 @@ class Recorder:
                 self._writer.episodes(number, records)
 
     def report(self, number: int, env_steps: int, value: float) -> bool:
-        """Records an intermediate value and asks the pruner.
+        """Record an intermediate value and consult the pruner.
 
         Args:
-            number: The trial.
+            number: Number of the trial.
             env_steps: Environment steps that each seed has taken. Trials are compared at equal steps, so report at
-                `StudySpec.report_marks` where the budget is in steps.
-            value: The value over seeds. NaN and infinities say that nothing is known yet: they are not kept.
+                `StudySpec.report_marks` if the budget is in steps.
+            value: Value over seeds. NaN and infinities are not recorded.
 
         Returns:
-            Whether to stop the trial: True if it fell behind, and for a trial that has been ended already.
+            Whether to stop the trial: True if it is pruned, and for a trial that has ended already.
 
         Raises:
             StudyError: If this recorder never handed out the trial, or `env_steps` is negative.
@@ -201,17 +201,17 @@ class Recorder:
         return number in self.rung(env_steps, {number: {self._study.spec.seeds[0]: value}})
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """Records the values of several trials that have come equally far, and asks the pruner about each of them.
+        """Record the values of several trials at the same step, and consult the pruner on each of them.
 
-        All are recorded before the first is asked about, so that nobody is judged by where it stands in the list.
+        All values are recorded before the pruner is consulted, so that the order of trials does not matter.
 
         Args:
             env_steps: Environment steps that each seed of each trial has taken; see `report`.
-            values: Trial -> seed -> value. The interquartile mean over the seeds is what is reported; NaN and
-                infinities are not kept.
+            values: Trial -> seed -> value. The interquartile mean over seeds is reported; NaN and infinities are not
+                recorded.
 
         Returns:
-            The trials to stop: those that fell behind, and those that have been ended already.
+            The trials to stop: pruned ones, and those that have ended already.
 
         Raises:
             StudyError: If this recorder never handed out one of the trials, or `env_steps` is negative.
@@ -238,15 +238,15 @@ class Recorder:
         seed_values: Mapping[int, float] | None = None,
         extra: Mapping[str, Json] | None = None,
     ) -> None:
-        """Ends a trial that trained to its end.
+        """Record the end of a trial that used its whole budget.
 
-        A value, or a seed's value, that is NaN or infinite is no result: the trial is recorded as failed with that
-        reason, and the study goes on.
+        If the value, or that of a seed, is NaN or infinite, the trial is recorded as failed with that reason, and the
+        study continues.
 
         Args:
-            number: The trial.
-            value: Its value: the mean over seeds.
-            seed_values: Each seed's value.
+            number: Number of the trial.
+            value: Value over seeds.
+            seed_values: Value of each seed.
             extra: Small JSON attributes, such as `wall_seconds` and `env_steps`.
 
         Raises:
@@ -263,13 +263,13 @@ class Recorder:
         seed_values: Mapping[int, float] | None = None,
         extra: Mapping[str, Json] | None = None,
     ) -> None:
-        """Ends a trial that was stopped because it fell behind; its value is the last one reported.
+        """Record the end of a pruned trial.
 
         Args:
-            number: The trial.
+            number: Number of the trial.
             env_steps: Environment steps that each seed has taken.
-            value: The value when it was stopped; kept as the last intermediate value if it is finite.
-            seed_values: Each seed's value then; those that are not finite are left out.
+            value: Value when it was stopped; recorded as the last intermediate value if it is finite.
+            seed_values: Value of each seed at that time; those that are not finite are left out.
             extra: Small JSON attributes.
 
         Raises:
@@ -293,15 +293,16 @@ class Recorder:
         *,
         diverged: bool = False,
     ) -> None:
-        """Ends a trial that raised, diverged or lost its process. It is told FAIL, never PRUNED.
+        """Record the end of a trial that raised, diverged or lost its process. Its state is FAIL, never PRUNED.
 
         Args:
-            number: The trial.
-            reason: One sentence for a person.
-            traceback: The traceback; its last 8 KB are kept, where the cause is.
+            number: Number of the trial.
+            reason: A sentence for users.
+            traceback: Traceback, of which the last 8 KB are stored.
             extra: Small JSON attributes.
-            diverged: Whether it failed because of what it tried, such as a learning rate that is too high. That does
-                not count towards `max_failures_in_a_row` once a trial of the study was completed or pruned.
+            diverged: Whether it failed because of its parameters, such as a learning rate that is too high. Such a
+                failure does not count towards `max_failures_in_a_row` once a trial of the study was completed or
+                pruned.
 
         Raises:
             StudyError: If the trial is not running or `extra` is not JSON.
@@ -314,7 +315,7 @@ class Recorder:
         return any(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in self._study.trials())
 
     def interrupted(self, number: int) -> None:
-        """Lets a trial wait that was stopped from outside (Ctrl-C): when the study goes on, so does the trial.
+        """Requeue a trial that was interrupted (Ctrl-C), so that it is resumed with the study.
 
         Raises:
             StudyError: If the trial is not running.
@@ -324,27 +325,24 @@ class Recorder:
                 self._requeue(self._trials.running_trial(number))
 
     def _requeue(self, trial: Trial) -> None:
-        """Leaves a trial to whoever goes on with it."""
+        """Requeue a trial and release its lease."""
         if not self.is_cut_off:
             self._writer.flush()
-            # An interrupt may have hit between the storage's write and our own bookkeeping: it is ended already.
+            # An interrupt may have happened between the write and the bookkeeping: the trial has ended already.
             with contextlib.suppress(UpdateFinishedTrialError, LeaseLostError):
                 requeue(self._study.study, trial._trial_id)
             self._leases.release(trial.number)
-        self._queue.waits(trial.number)
+        self._queue.requeue(trial.number)
         self._trials.requeue(trial.number)
         self._writer.forget(trial.number)
 
     def flush(self) -> None:
-        """Writes the episodes that are waiting. Call it now and then in a long silence."""
+        """Write the buffered episodes. Call it occasionally while there are no events."""
         with self._entered():
             self._writer.flush()
 
     def close(self) -> None:
-        """Writes what is buffered, lets the trials wait that are still running, and gives the study free.
-
-        May be called twice.
-        """
+        """Write buffered episodes, requeue running trials, and release all leases. Idempotent."""
         with self._entered():
             if self._closed:
                 return
@@ -364,23 +362,23 @@ class Recorder:
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
-        """Every public call runs in here: one at a time, and its time measured."""
+        """Serialize public calls, and measure their time."""
         with self._lock:
-            begun = time.perf_counter()
+            entered = time.perf_counter()
             try:
                 for number in self._leases.pop_lost() & self._trials.running.keys():
                     self._trials.drop(number)
                 yield
             finally:
-                self.seconds += time.perf_counter() - begun
+                self.seconds += time.perf_counter() - entered
 
     def _let_go(self, number: int) -> bool:
-        """Whether a trial that comes to its end here is another process's; if it waits, it may go on here again."""
+        """Return whether another process took over a trial that ends here; this process may resume it if it waits."""
         if not self._trials.let_go(number):
             return False
         if not self.is_cut_off:
             self._leases.release(number)
-        self._queue.waits(number)
+        self._queue.requeue(number)
         return True
 
     def _end(self, number: int, ending: TrialEnding, *, counts: bool = True) -> None:
@@ -398,9 +396,4 @@ class Recorder:
             if number in self._trials.running:
                 self._trials.end(number)
                 self._writer.forget(number)
-        if ending.state != TrialState.FAIL:
-            self._failures = 0
-            return
-        self._failures += counts
-        if self._failures >= self._study.spec.max_failures_in_a_row and self._stop_reason is None:
-            self._stop_reason = f"{self._failures} trials failed in a row; the last one: {ending.attrs[REASON_ATTR]}"
+        self._failures.add(ending, self._study.spec.max_failures_in_a_row, counts=counts)

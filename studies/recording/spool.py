@@ -1,4 +1,4 @@
-"""What could not be written because the storage was away: kept in a local file until the study goes on."""
+"""Local file of ended trials that could not be written during an outage, until the study is resumed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Report = tuple[float, dict[int, float]]
-"""A reported value, and those of single seeds behind it."""
+"""Reported value, and the values of single seeds behind it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndedTrial:
-    """A trial that has ended without its storage hearing of it.
+    """Ended trial that is not stored yet.
 
     Attributes:
-        number: The trial.
-        ending: How it ended.
-        reports: Environment steps -> what was reported there and is not stored.
-        episodes: Its episodes that are not stored.
-        epoch: In which epoch of its lease it ran; None where an earlier version kept it.
+        number: Number of the trial.
+        ending: Its ending.
+        reports: Environment steps -> report that is not stored.
+        episodes: Episodes that are not stored.
+        epoch: Epoch of its lease; None in files of earlier versions.
     """
 
     number: int
@@ -46,11 +46,11 @@ class EndedTrial:
 
 
 class Spool:
-    """The file of a study.
+    """Spool file of a study.
 
     Args:
-        storage_url: The study's storage.
-        key: The name that its episodes are stored under.
+        storage_url: URL of the storage.
+        key: Key of the study.
 
     Attributes:
         path: The file; None for a storage in memory.
@@ -61,7 +61,7 @@ class Spool:
         self.path = None if folder is None else folder.with_name(f"{folder.name}.unwritten.jsonl")
 
     def keep(self, trial: EndedTrial) -> None:
-        """Adds a trial. Where even that fails, it is said: then the trial is run again from its last checkpoint."""
+        """Add a trial. If that fails too, a warning is logged, and the trial is run again from its last checkpoint."""
         if self.path is None:
             return
         try:
@@ -74,7 +74,7 @@ class Spool:
             log.warning("Trial %d could not be kept in %s: %s", trial.number, self.path, error.strerror or error)
 
     def read(self) -> list[EndedTrial]:
-        """Returns what is kept; a last line that was cut short is left out."""
+        """Return the spooled trials; an incomplete last line is left out."""
         found = []
         for line in self._lines():
             try:
@@ -89,11 +89,11 @@ class Spool:
         return self.path.read_text(encoding="utf-8").splitlines()
 
     def change(self, number: int | None, trial: EndedTrial | None = None) -> None:
-        """Replaces what is kept of a trial, or removes it; lines that cannot be read are removed with it.
+        """Replace or remove a spooled trial; unreadable lines are removed too.
 
         Args:
-            number: The trial; None for nothing but those lines.
-            trial: What is kept of it from then on. Defaults to `None`: nothing.
+            number: Number of the trial; None to remove only unreadable lines.
+            trial: New contents. Defaults to `None`: the trial is removed.
         """
         if self.path is None or not self.path.exists():
             return
@@ -111,13 +111,13 @@ class Spool:
             _sync_folder(self.path.parent)
 
     def forget(self) -> None:
-        """Removes the file."""
+        """Delete the file."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lets the processes of this machine change the file one at a time."""
+        """Hold the lock of the file against other processes of this machine."""
         assert self.path is not None
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
@@ -128,7 +128,7 @@ class Spool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Writes to the disk that a file of it was replaced."""
+    """Sync a folder after a file in it was replaced."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

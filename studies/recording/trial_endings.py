@@ -1,4 +1,4 @@
-"""How trials end, in words and as attributes."""
+"""Endings of trials: states, values, attributes and reasons."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ REASON_CHARACTERS = 1_000
 
 
 class TrialEnding(NamedTuple):
-    """How a trial ended.
+    """Ending of a trial.
 
     Attributes:
         state: COMPLETE, PRUNED or FAIL.
-        value: Its value, where it is complete.
-        attrs: What is kept of it as attributes.
+        value: Value of a complete trial.
+        attrs: Attributes to store.
     """
 
     state: TrialState
@@ -34,10 +34,10 @@ class TrialEnding(NamedTuple):
 def completion(
     value: float, seed_values: Mapping[int, float] | None = None, extra: Mapping[str, Json] | None = None
 ) -> TrialEnding:
-    """Returns how a trial ends that trained to its end; one whose values are no numbers has failed.
+    """Return the ending of a trial that used its whole budget: a failure if its values are not finite.
 
     Raises:
-        StudyError: `extra` is not JSON.
+        StudyError: If `extra` is not JSON.
     """
     values = {"value": value, **{f"value of seed {seed}": each for seed, each in (seed_values or {}).items()}}
     wrong = [f"the {name} is {each}" for name, each in values.items() if not math.isfinite(each)]
@@ -53,10 +53,10 @@ def pruning(
     seed_values: Mapping[int, float] | None = None,
     extra: Mapping[str, Json] | None = None,
 ) -> TrialEnding:
-    """Returns how a trial ends that a pruner stopped after so many environment steps, with this value.
+    """Return the ending of a trial that was pruned after this many environment steps, with this value.
 
     Raises:
-        StudyError: `extra` is not JSON.
+        StudyError: If `extra` is not JSON.
     """
     known = {seed: each for seed, each in (seed_values or {}).items() if math.isfinite(each)}
     attrs = {"pruned_at": int(env_steps), REASON_ATTR: why_pruned(pruner, env_steps, value)}
@@ -66,10 +66,10 @@ def pruning(
 def failure(
     reason: str, traceback: str = "", extra: Mapping[str, Json] | None = None, *, diverged: bool = False
 ) -> TrialEnding:
-    """Returns how a trial ends that raised, diverged or lost its process; see `Recorder.failed`.
+    """Return the ending of a trial that raised, diverged or lost its process; see `Recorder.failed`.
 
     Raises:
-        StudyError: `extra` is not JSON.
+        StudyError: If `extra` is not JSON.
     """
     attrs: dict[str, Json] = {**(extra or {}), REASON_ATTR: reason[:REASON_CHARACTERS]}
     if diverged:
@@ -80,16 +80,16 @@ def failure(
 
 
 def why_pruned(pruner: str, env_steps: int, value: float) -> str:
-    """Returns the reason of a trial that a pruner stopped after so many environment steps, with this value."""
+    """Return the reason of a trial that was pruned after this many environment steps, with this value."""
     at = f" with {value:.4g}" if math.isfinite(value) else ""
     when = f"{at} after {env_steps:,} environment steps (pruner {pruner})"
-    if canonical_pruner_name(pruner) == "race":  # it judges by neighbours too, and by where rates will have moved
+    if canonical_pruner_name(pruner) == "race":  # it also judges by neighbouring rates, and by their expected drift
         return f"others were expected to end better; it was stopped{when}"
     return f"it had fallen behind{when}"
 
 
 def short_reason(trial: FrozenTrial) -> str:
-    """Returns why a trial was pruned, without its value and steps; "" if it was not pruned."""
+    """Return the reason why a trial was pruned, without value and steps; "" if it was not pruned."""
     if trial.state != TrialState.PRUNED:
         return ""
     reason = str(trial.user_attrs.get(REASON_ATTR, ""))
@@ -97,7 +97,7 @@ def short_reason(trial: FrozenTrial) -> str:
 
 
 def end_of(traceback: str) -> str:
-    """Returns the last `TRACEBACK_BYTES` of a traceback, where the cause is."""
+    """Return the last `TRACEBACK_BYTES` of a traceback, which include the cause."""
     encoded = traceback.encode()
     if len(encoded) <= TRACEBACK_BYTES:
         return traceback

@@ -1,4 +1,4 @@
-"""The next trial of a search: what had begun, then what somebody queued, a plan's rows, a sampler's proposals."""
+"""Source of the next trial of a search: interrupted trials, then queued ones, rows of the plan, and proposals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from studies.analysis.status import first_left, planned_row, rows_left
-from studies.recording.trial_states import begin, resume
+from studies.recording.trial_states import resume, start_trial
 from studies.spec.attributes import is_interrupted
 from studies.spec.plan import pending_rows
 from studies.spec.spaces import Fixed, Json, decode_params, distribution
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class NextTrial(NamedTuple):
-    """A trial that runs from now on.
+    """Trial that is running from now on.
 
     Attributes:
         trial: The trial.
-        again: Whether it had begun before, and goes on.
-        wanted: The parameters that it sets.
+        resumed: Whether it was resumed.
+        distributions: Parameters that it sets.
     """
 
     trial: FrozenTrial
-    again: bool
-    wanted: Mapping[str, BaseDistribution]
+    resumed: bool
+    distributions: Mapping[str, BaseDistribution]
 
 
 class TrialSource:
-    """Hands out the trials of a study, one after another.
+    """Source of the trials of a study.
 
     Args:
         study: The study.
-        retry_failed: Whether a plan's trials that failed in an earlier run are run again, after those that were never
+        retry_failed: Whether planned trials that failed in an earlier run are retried, after those that were never
             tried.
     """
 
@@ -55,13 +55,13 @@ class TrialSource:
             self._pending = [*untried, *again] if retry_failed else untried
         else:
             self._pending = first_left(self._spec, trials)
-        self._begun: set[int] = set()  # here
+        self._started: set[int] = set()  # started by this source
         self._n_seen = self._next_number(trials)
 
     @property
     def n_left(self) -> int:
-        """Trials that are still to be handed out."""
-        trials = self._look()
+        """Number of trials that are still to be started."""
+        trials = self._refresh()
         waiting = _waiting(trials)
         if self._planned:
             return len(waiting) + len(self._pending)
@@ -69,37 +69,37 @@ class TrialSource:
 
     @property
     def n_to_resume(self) -> int:
-        """Trials that wait to continue."""
-        return sum(map(is_interrupted, _waiting(self._look())))
+        """Number of trials that wait to be resumed."""
+        return sum(map(is_interrupted, _waiting(self._refresh())))
 
     def take(self, busy: Container[int] = ()) -> NextTrial | None:
-        """Returns the next trial, RUNNING from now on; None if nothing is left. Call it while planning.
+        """Return the next trial, which is running from now on; None if there is none. Requires the planning lease.
 
         Args:
-            busy: Numbers of trials that are not handed out now, also where they wait.
+            busy: Numbers of trials that must not be started now, even if they wait.
         """
-        trials = self._look()
+        trials = self._refresh()
         waiting = [trial for trial in _waiting(trials) if trial.number not in busy]
-        # What has begun goes on, however many trials there are.
+        # Interrupted trials are resumed even if there are enough trials.
         is_full = not self._planned and len(trials) - len(waiting) >= self._spec.n_trials
         for each in waiting:
-            again = is_interrupted(each)  # before it runs: some storages hand out their own trials
-            if is_full and not again:
+            resumed = is_interrupted(each)  # before the state changes: some storages return their own object
+            if is_full and not resumed:
                 break
             if resume(self._study.study, each):
-                return NextTrial(each, again, self._wanted(planned_row(each)))
+                return NextTrial(each, resumed, self._distributions_of(planned_row(each)))
         if is_full or (self._planned and not self._pending):
             return None
         row: Mapping[str, Json] = self._pending.pop(0) if self._pending else {}
-        trial = begin(self._study.study, row)
-        self._begun.add(trial.number)
-        return NextTrial(trial, False, self._wanted(row))
+        trial = start_trial(self._study.study, row)
+        self._started.add(trial.number)
+        return NextTrial(trial, False, self._distributions_of(row))
 
-    def _look(self) -> list[FrozenTrial]:
-        """The trials as they are now. What others have begun or queued since, this one need not begin."""
+    def _refresh(self) -> list[FrozenTrial]:
+        """Return the current trials, and remove the rows from the plan that other processes have started or queued."""
         trials = self._study.trials()
         latest = itertools.takewhile(lambda trial: trial.number >= self._n_seen, reversed(trials))
-        new = [trial for trial in latest if trial.number not in self._begun]
+        new = [trial for trial in latest if trial.number not in self._started]
         if new:
             self._pending = pending_rows(self._pending, [row for trial in new if (row := planned_row(trial))])
         self._n_seen = self._next_number(trials)
@@ -110,11 +110,11 @@ class TrialSource:
         return trials[-1].number + 1 if trials else 0
 
     def params(self, trial: Trial) -> dict[str, Json]:
-        """What a trial sets: the study's fixed parameters and its own."""
+        """Return the parameters of a trial, fixed ones included."""
         return {**self._spec.fixed, **decode_params(trial.params, self._spaces)}
 
-    def _wanted(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
-        """The parameters of a trial: all of them, or those of its row in a plan."""
+    def _distributions_of(self, row: Mapping[str, Json]) -> dict[str, BaseDistribution]:
+        """Return the distributions of a trial: of all parameters, or those in its planned row."""
         names = self._distributions if not self._planned or not row else row
         return {
             name: self._distributions[name]
@@ -124,5 +124,5 @@ class TrialSource:
 
 
 def _waiting(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Those that wait; first of all those that had begun."""
+    """Return the waiting trials, interrupted ones first."""
     return sorted((t for t in trials if t.state == TrialState.WAITING), key=lambda trial: not is_interrupted(trial))

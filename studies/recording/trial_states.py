@@ -1,7 +1,7 @@
-"""How trials begin, wait and go on: states of Optuna's, without its queue.
+"""Transitions of trials between states of Optuna, without Optuna's queue.
 
-What runs is marked as ours (`HELD_ATTR`), so that a trial that another Optuna program runs is never taken for one whose
-process is gone.
+Running trials are marked with `HELD_ATTR`, so that a trial of another Optuna program is not taken for one whose process
+has died.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
-    """Lets those trials wait, to go on later where they were, whose process is gone. Call it while planning."""
-    # In this order: who ends a trial gives it back after that, and nobody begins one while this process plans.
+    """Requeue the trials of dead processes. Requires the planning lease."""
+    # Order matters: processes release a lease after the trial has ended, and none starts a trial while this one plans.
     held = leases.held_by_others()
     for trial in study.get_trials(deepcopy=False):
         is_ours = trial.state == TrialState.RUNNING and not is_run_by_others(trial)
@@ -33,13 +33,13 @@ def requeue_abandoned(study: optuna.Study, leases: LeaseManager) -> None:
 
 
 def requeue(study: optuna.Study, trial_id: int) -> None:
-    """Lets a trial that runs wait, to go on later where it was."""
+    """Requeue a running trial, to be resumed later."""
     study._storage.set_trial_state_values(trial_id, TrialState.WAITING)
     study._storage.set_trial_system_attr(trial_id, HELD_ATTR, False)
 
 
 def resume(study: optuna.Study, trial: FrozenTrial) -> bool:
-    """Lets a trial that waits run again, under its own number; returns whether nobody else was faster."""
+    """Resume a waiting trial under its own number; return whether no other process was faster."""
     study._storage.set_trial_system_attr(trial._trial_id, HELD_ATTR, True)
     if study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
         return True
@@ -47,38 +47,40 @@ def resume(study: optuna.Study, trial: FrozenTrial) -> bool:
     return False
 
 
-def begin(study: optuna.Study, row: Mapping[str, Json]) -> FrozenTrial:
-    """Begins a new trial, with the parameters that are planned for it; see `with_parameters`."""
+def start_trial(study: optuna.Study, row: Mapping[str, Json]) -> FrozenTrial:
+    """Start a new trial with the planned parameters; see `suggest_parameters`."""
     planned = {"fixed_params": dict(row)} if row else {}
-    return created(study, create_trial(state=TrialState.RUNNING, system_attrs={HELD_ATTR: True, **planned}))
+    return add_trial(study, create_trial(state=TrialState.RUNNING, system_attrs={HELD_ATTR: True, **planned}))
 
 
-def created(study: optuna.Study, template: FrozenTrial) -> FrozenTrial:
-    """Returns a new trial that begins as the template says.
+def add_trial(study: optuna.Study, template: FrozenTrial) -> FrozenTrial:
+    """Create a trial from a template, and return it.
 
-    Optuna's `ask` would take up whatever waits in its queue first, also what waits to go on.
+    Optuna's `ask` would first run the trials in its queue, including those that wait to be resumed.
     """
     return study._storage.get_trial(study._storage.create_new_trial(study._study_id, template))
 
 
-def with_parameters(study: optuna.Study, frozen: FrozenTrial, wanted: Mapping[str, BaseDistribution]) -> Trial:
-    """Returns a trial that runs with every parameter that it sets.
+def suggest_parameters(
+    study: optuna.Study, frozen: FrozenTrial, distributions: Mapping[str, BaseDistribution]
+) -> Trial:
+    """Return a running trial with all its parameters set.
 
-    Samplers may take long: call it while the trial is held, and not while planning.
+    Samplers may be slow: call this with the lease of the trial, and without the planning lease.
 
     Args:
-        study: Its study.
+        study: Optuna study.
         frozen: The trial.
-        wanted: What it sets. The sampler proposes what is not planned, and what is not set yet: a process may have died
-            between the first and the last of the parameters.
+        distributions: Parameters to set. The sampler proposes those that are neither planned nor set: a process may
+            have died between two parameters.
     """
-    study._thread_local.cached_all_trials = None  # as `ask` does: samplers look at all trials anew
+    study._thread_local.cached_all_trials = None  # as `ask` does, so that samplers read all trials again
     trial = Trial(study, frozen._trial_id)
     with warnings.catch_warnings():
-        # A grid's computed last point may miss the range's end by a rounding error; `settle` has judged it.
+        # The last point of a grid may exceed the range by a rounding error; `settle` has accepted it.
         warnings.filterwarnings("ignore", message="Fixed parameter")
-        drawn = frozen.params.keys() if wanted.keys() - frozen.params.keys() else ()
-        for name, distribution in wanted.items():
+        drawn = frozen.params.keys() if distributions.keys() - frozen.params.keys() else ()
+        for name, distribution in distributions.items():
             if name in drawn and name not in frozen.system_attrs.get("fixed_params", {}):
                 _draw_again(study, trial, name, distribution)
             trial._suggest(name, distribution)
@@ -86,6 +88,6 @@ def with_parameters(study: optuna.Study, frozen: FrozenTrial, wanted: Mapping[st
 
 
 def _draw_again(study: optuna.Study, trial: Trial, name: str, distribution: BaseDistribution) -> None:
-    """Draws what was drawn for a parameter that is set already, so that those after it get their own random numbers."""
+    """Repeat the draw of a parameter that is set already, so that later ones get their own random numbers."""
     if name not in trial.relative_params and not distribution.single():
         study.sampler.sample_independent(study, trial._get_latest_trial(), name, distribution)

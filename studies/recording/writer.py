@@ -1,4 +1,4 @@
-"""Writes what is heard of running trials: to the storage or, when that stays away, what has ended to a local file."""
+"""Writer of the events of running trials: to the storage or, during a long outage, to a local spool file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ FLUSH_SECONDS = 1.0
 
 
 class Writer:
-    """Writes the trials that one process runs.
+    """Writer of the trials that one process runs.
 
     Args:
-        study: Their study.
-        leases: What this process holds of it.
+        study: The study.
+        leases: Leases of this process.
     """
 
     def __init__(self, study: OpenStudy, leases: LeaseManager) -> None:
@@ -48,47 +48,47 @@ class Writer:
         self._intermediate = IntermediateValues(study)
         self._buffer: list[tuple[int, EpisodeRecord]] = []
         self._flushed_at = time.monotonic()
-        self._told: set[int] = set()  # trials of which there may be episodes that they tell again
+        self._with_episodes: set[int] = set()  # trials with possible earlier episodes, which they will send again
         self._spool = Spool(study.storage.url, study.episodes_key)
-        self._missed: dict[int, dict[int, Report]] = {}
+        self._unwritten_reports: dict[int, dict[int, Report]] = {}
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the storage stayed away for longer than anybody waits."""
+        """Return whether the storage has been unreachable for longer than calls are retried."""
         return self._retry_policy.is_over
 
     @property
     def spool_path(self) -> Path | None:
-        """The file with what the storage does not know of yet; None if it knows of everything."""
+        """File with the events that could not be written; None if there are none."""
         path = self._spool.path
         return path if path is not None and path.exists() else None
 
-    def begin(self, trial: Trial, *, again: bool) -> None:
-        """A trial begins, or goes on."""
-        self._intermediate.begin(trial)
-        if again:
-            self._told.add(trial.number)
+    def start(self, trial: Trial, *, resumed: bool) -> None:
+        """Record the start of a trial."""
+        self._intermediate.start(trial)
+        if resumed:
+            self._with_episodes.add(trial.number)
 
     def started(self, trial: Trial, configuration: Mapping[str, Json]) -> None:
-        """Keeps what is needed to run a trial again. Of one that goes on, the episodes are forgotten."""
+        """Store the configuration of a trial. The episodes of a resumed trial are deleted."""
         if self.is_cut_off:
             return
-        if trial.number in self._told:
+        if trial.number in self._with_episodes:
             self.flush()
             with fenced(self._leases.fence((trial.number,))):
                 self._episodes.delete(self._study.episodes_key, trial.number)
-            self._intermediate.begin(trial)
-        self._told.add(trial.number)  # its process may die, and another one go on with it
+            self._intermediate.start(trial)
+        self._with_episodes.add(trial.number)  # its process may die, and another one resume it
         trial.set_user_attr("configuration", dict(configuration))
 
     def episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
-        """Takes episodes, which are written in batches."""
+        """Buffer episodes, which are written in batches."""
         self._buffer.extend((number, record) for record in records)
         if len(self._buffer) >= FLUSH_ROWS or time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the episodes that are waiting, but for those of trials that another process has taken."""
+        """Write the buffered episodes, except for those of trials that another process has taken over."""
         while self._buffer and not self.is_cut_off:
             try:
                 with fenced(self._leases.fence({number for number, _ in self._buffer})):
@@ -96,57 +96,57 @@ class Writer:
             except LeaseLostError as error:
                 self._buffer = [each for each in self._buffer if each[0] not in error.numbers]
             else:
-                self._buffer = []  # after the write: rows that are written twice replace themselves
+                self._buffer = []  # after the write: rows that are written twice replace each other
         self._flushed_at = time.monotonic()
 
     def report(self, trial: Trial, env_steps: int, seed_values: Mapping[int, float], *, by_seed: bool) -> bool:
-        """Keeps the interquartile mean over seeds; returns whether it was kept.
+        """Store the interquartile mean over seeds; return whether it was stored.
 
         Args:
-            trial: The trial.
+            trial: Trial.
             env_steps: Environment steps that each seed has taken.
             seed_values: Seed -> value.
-            by_seed: Whether the values of seeds are kept too, where the pruner asks for them.
+            by_seed: Whether the values of single seeds are stored too, if the pruner requires them.
         """
         value = float(iqm(list(seed_values.values())))
 
         def write() -> bool:
-            kept = self._intermediate.keep(trial, env_steps, value)
+            kept = self._intermediate.record(trial, env_steps, value)
             if kept and by_seed:
-                self._intermediate.keep_seeds(trial, env_steps, seed_values)
+                self._intermediate.record_seeds(trial, env_steps, seed_values)
             return kept
 
-        return self._written(write, lambda: self._miss(trial.number, env_steps, value, seed_values)) or False
+        return self._write_or(write, lambda: self._spool_report(trial.number, env_steps, value, seed_values)) or False
 
     def last_report(self, trial: Trial, env_steps: int, value: float) -> None:
-        """Keeps the value of a trial that ends, if it is a number, unless there is one of this step."""
-        self._written(
-            lambda: self._intermediate.keep(trial, env_steps, value, always=True),
-            lambda: self._miss(trial.number, env_steps, value, {}),
+        """Store the last value of a trial, if it is finite and there is none at this step."""
+        self._write_or(
+            lambda: self._intermediate.record(trial, env_steps, value, always=True),
+            lambda: self._spool_report(trial.number, env_steps, value, {}),
         )
 
-    def _written(self, write: Callable[[], _T], otherwise: Callable[[], None]) -> _T | None:
-        """Writes to the storage; where that is away, or goes away now, does what is to be done otherwise."""
+    def _write_or(self, write: Callable[[], _T], fallback: Callable[[], None]) -> _T | None:
+        """Write to the storage, or use the fallback during an outage."""
         if self.is_cut_off:
-            otherwise()
+            fallback()
             return None
         try:
             return write()
         except StorageAwayError:
-            otherwise()
+            fallback()
             raise
 
-    def _miss(self, number: int, env_steps: int, value: float, seed_values: Mapping[int, float]) -> None:
-        self._missed.setdefault(number, {})[env_steps] = (value, dict(seed_values))
+    def _spool_report(self, number: int, env_steps: int, value: float, seed_values: Mapping[int, float]) -> None:
+        self._unwritten_reports.setdefault(number, {})[env_steps] = (value, dict(seed_values))
 
     def end(self, trial: Trial, ending: TrialEnding) -> None:
-        """Ends a trial, in the storage or in a file until that is back."""
+        """Store the ending of a trial, or spool it during an outage."""
 
         def write() -> None:
             self.flush()
             self._write_ending(trial, ending)
 
-        self._written(write, lambda: self._keep(trial.number, ending))
+        self._write_or(write, lambda: self._keep(trial.number, ending))
 
     def _write_ending(self, trial: Trial, ending: TrialEnding) -> None:
         for key, attr in ending.attrs.items():
@@ -155,23 +155,23 @@ class Writer:
 
     def _keep(self, number: int, ending: TrialEnding) -> None:
         episodes = [record for each, record in self._buffer if each == number]
-        reports = self._missed.get(number, {})
+        reports = self._unwritten_reports.get(number, {})
         epoch = self._leases.epoch(number)
         self._spool.keep(EndedTrial(number=number, ending=ending, reports=reports, episodes=episodes, epoch=epoch))
 
     def forget(self, number: int) -> None:
-        """A trial is not run here any more."""
+        """Stop tracking a trial."""
         self._intermediate.end(number)
 
     def drop(self, number: int) -> None:
-        """A trial is another process's now: nothing more of it is written."""
+        """Discard the events of a trial that another process has taken over."""
         self._buffer = [(each, record) for each, record in self._buffer if each != number]
         self.forget(number)
 
     def catch_up(self) -> None:
-        """Writes what an earlier run could not, and keeps what still cannot be: another process may hold its trial.
+        """Write spooled trials, and keep those whose leases other processes hold.
 
-        Call it while planning.
+        Requires the planning lease.
         """
         if self.spool_path is None:
             return
@@ -191,7 +191,7 @@ class Writer:
         self._spool.change(None)
 
     def _resume(self, frozen: FrozenTrial) -> Trial | None:
-        """Takes a trial that has ended without its storage being told; None while another process holds it."""
+        """Acquire a trial that has ended without being stored; return None if another process holds it."""
         if self._leases.acquire(frozen.number) is not None:
             return None
         if frozen.state == TrialState.WAITING and not resume(self._study.study, frozen):
@@ -199,7 +199,7 @@ class Writer:
         return Trial(self._study.study, frozen._trial_id)
 
     def _is_newest(self, kept: EndedTrial, epochs: Mapping[int, int]) -> bool:
-        """Returns whether no process has begun a trial again since it was kept."""
+        """Return whether no process has restarted a trial since it was spooled."""
         if kept.epoch is None or epochs.get(kept.number, kept.epoch) == kept.epoch:
             return True
         log.warning(
@@ -209,11 +209,11 @@ class Writer:
         return False
 
     def _write_kept(self, trial: Trial, kept: EndedTrial) -> None:
-        self._intermediate.begin(trial)
+        self._intermediate.start(trial)
         with fenced(self._leases.fence((kept.number,))):
             self._episodes.add(self._study.episodes_key, [(kept.number, record) for record in kept.episodes])
         for env_steps, (value, seed_values) in kept.reports.items():
-            if self._intermediate.keep(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
-                self._intermediate.keep_seeds(trial, env_steps, seed_values)
+            if self._intermediate.record(trial, env_steps, value, always=kept.ending.state == TrialState.PRUNED):
+                self._intermediate.record_seeds(trial, env_steps, seed_values)
         self._write_ending(trial, kept.ending)
         self._intermediate.end(kept.number)
