@@ -1,0 +1,34 @@
+"""Streak of failed trials that stops a study."""
+
+from __future__ import annotations
+
+from studies.recording.failure_streak import FailureStreak
+from studies.recording.trial_endings import completion, failure, pruning
+
+
+def test_a_streak_stops_the_study_at_its_limit() -> None:
+    streak = FailureStreak()
+    for reason in ("first", "second"):
+        assert streak.stop_reason is None
+        streak.add(failure(reason), 2)
+    assert streak.stop_reason == "2 trials failed in a row; the last one: second"
+    streak.add(failure("third"), 2)
+    assert streak.stop_reason.endswith("second"), "the reason is the one that stopped the study"
+
+
+def test_any_other_ending_breaks_the_streak() -> None:
+    for ending in (completion(1.0), pruning("median", 10, 1.0)):
+        streak = FailureStreak()
+        streak.add(failure("first"), 2)
+        streak.add(ending, 2)
+        streak.add(failure("second"), 2)
+        assert streak.stop_reason is None
+
+
+def test_a_failure_may_not_count() -> None:
+    streak = FailureStreak()
+    streak.add(failure("first"), 2)
+    streak.add(failure("diverged"), 2, counts=False)
+    assert streak.stop_reason is None
+    streak.add(failure("second"), 2)
+    assert streak.stop_reason is not None
