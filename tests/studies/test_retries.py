@@ -73,7 +73,7 @@ def policy(seconds: float = 60.0) -> RetryPolicy:
     return retry_policy
 
 
-class TestPatience:
+class TestRetryPolicy:
     def test_a_storage_that_comes_back_is_waited_for(self, caplog: pytest.LogCaptureFixture) -> None:
         flaky = Flaky(3)
         with caplog.at_level(logging.WARNING):
@@ -126,7 +126,7 @@ class TestPatience:
         except optuna.exceptions.StorageInternalError as error:
             failure = storage_failure(error)
         assert failure is not None
-        assert failure.may_pass
+        assert failure.transient
         assert storage_failure(OSError(28, "No space left on device")) == ("[Errno 28] No space left on device", True)
         assert storage_failure(ValueError("no")) is None
 
