@@ -18,7 +18,7 @@ from studies.analysis.recommendation import Recommendation
 from studies.study.study import OpenStudy
 
 
-def picked_agent(
+def recommended_agent(
     study: OpenStudy,
     pick: Recommendation,
     agent: str | type[Agent] | None = None,
@@ -60,7 +60,7 @@ def picked_agent(
     return spec
 
 
-def picked_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:
+def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:
     """Returns the places of the callbacks that a study's pick was trained with.
 
     Args:

@@ -11,7 +11,7 @@ from fakes import SMALL_PPO
 import agents
 import finder
 from agents import ConfigurationError
-from finder.long_run.recommendation import picked_callbacks
+from finder.long_run.recommendation import recommended_callbacks
 from studies.errors import StudyError
 from studies.study.study import load_study
 
@@ -156,8 +156,8 @@ def test_the_pick_is_trained_with_the_same(storage: str):
             storage=storage, **QUICK,
         )  # fmt: skip
     with load_study("found", storage) as study:
-        assert picked_callbacks(study) == (PLACE,)
+        assert recommended_callbacks(study) == (PLACE,)
         with pytest.raises(ConfigurationError, match=r"had 1 callbacks .*: give all of them again"):
-            picked_callbacks(study, [])
+            recommended_callbacks(study, [])
     with load_study("lost", storage) as study:
-        assert picked_callbacks(study, [PLACE]) == [PLACE]
+        assert recommended_callbacks(study, [PLACE]) == [PLACE]

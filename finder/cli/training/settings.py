@@ -64,7 +64,7 @@ def settings_of_pick(
         quiet: Whether nothing is said.
     """
     from agents.trust.allowed_modules import places_in
-    from finder.long_run.recommendation import picked_agent, picked_callbacks
+    from finder.long_run.recommendation import recommended_agent, recommended_callbacks
     from finder.long_run.run_folder import RunSettings
     from finder.search.trusted_code import trusted_code_only
     from studies.analysis.recommendation import best, why_no_pick
@@ -79,8 +79,8 @@ def settings_of_pick(
             print_error(f"the study {study!r} has no pick to train: {why}", see)
             raise typer.Exit(1)
         pick = best(opened)
-        spec = picked_agent(opened, pick, agent, weights)
-        callbacks = tuple(map(findable, picked_callbacks(opened, chosen["callbacks"])))
+        spec = recommended_agent(opened, pick, agent, weights)
+        callbacks = tuple(map(findable, recommended_callbacks(opened, chosen["callbacks"])))
         settings = RunSettings(
             agent=findable(agent or pick.agent),
             config=spec.config.to_dict(),

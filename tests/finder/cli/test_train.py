@@ -423,13 +423,13 @@ class TestThePick:
     def test_the_rate_is_the_one_for_the_long_run(self, searched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         from dataclasses import replace
 
-        from finder.long_run.recommendation import picked_agent
+        from finder.long_run.recommendation import recommended_agent
         from studies.study.study import load_study
 
         with load_study(searched.study, f"sqlite:///{searched.finder.folder}/finder.db") as study:
             pick = studies.analysis.recommendation.best(study)
             at = replace(pick, config={**pick.config, "learning_rate": 1.25e-4})
-            assert picked_agent(study, at).config.learning_rate == 1.25e-4
+            assert recommended_agent(study, at).config.learning_rate == 1.25e-4
 
 
 MISTAKES = {
