@@ -45,7 +45,7 @@ def grid(number: int) -> None:
 
     LRFinder("ppo", "CartPole-v1").grid(
         1e-4, 1e-2, 3, env_steps=ENV_STEPS, seeds=1, confirm=0, extend=False, pruner="none", executor="inline",
-        storage="memory", params=SETTINGS["ppo"],
+        storage="memory", fixed=SETTINGS["ppo"],
     )  # fmt: skip
 
 

@@ -313,7 +313,7 @@ def time_searches() -> None:
             began = time.perf_counter()
             finder = OptFinder("ppo", ["adam", "rmsprop", "sgd(momentum=0.9)", "lion"], env)
             result = finder.find(
-                env_steps=env_steps, n_rates=6, params=params, storage=f"sqlite:///{folder}/finder.db", extend=False
+                env_steps=env_steps, n_rates=6, fixed=params, storage=f"sqlite:///{folder}/finder.db", extend=False
             )
             seconds = time.perf_counter() - began
             pick = result.best

@@ -133,7 +133,7 @@ def run(agent: Any, name: str, env: str, case: str, seed: int) -> dict[str, Any]
     optimizer = case if case in ("critic", "actor") else None
     before = RuleBefore(optimizer or next(iter(agent.optimizers)))
     with Trainer(agent, seed=seed, callbacks=[before]) as trainer:
-        result = range_test(trainer, start, end, n, metrics="loss", optimizer=optimizer)
+        result = range_test(trainer, start, end, n, metric="loss", optimizer=optimizer)
     if result.error is not None:
         raise result.error
     return {

@@ -43,7 +43,7 @@ if __name__ == "__main__":
     from finder import AgentFinder, LRFinder, OptFinder, tune
 
     settings: dict[str, Any] = {"storage": "sqlite:///own-agent.db", "seeds": 2}
-    search = {**settings, "env_steps": 20_000, "executor": "inline", "params": {"n_envs": 4}}
+    search = {**settings, "env_steps": 20_000, "executor": "inline", "fixed": {"n_envs": 4}}
 
     rates = LRFinder(Reinforce, "CartPole-v1").grid(1e-4, 1e-1, 5, **search)
     print("learning rate:", rates.best)

@@ -74,7 +74,7 @@ if __name__ == "__main__":
     optimizers.find(n_rates=3, **search)
     print("optimizer:", optimizers.best_opt, "at", optimizers.best_learning_rate)
 
-    test = LRFinder(QLearner, "CartPole-v1").find(1e-5, 1.0, N=200, metrics="loss", storage=settings["storage"])
+    test = LRFinder(QLearner, "CartPole-v1").find(1e-5, 1.0, N=200, metric="loss", storage=settings["storage"])
     print("range test:", test.best, "-", test.suggestion.reason)
 
     agents_compared = AgentFinder([QLearner, "dqn"], None, "CartPole-v1")

@@ -38,20 +38,21 @@ def renamed_arguments(**renamed: str) -> Callable[[Callable[P, T]], Callable[P, 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            return function(*args, **with_present_names(kwargs, renamed, stacklevel=4))
+            return function(*args, **with_present_names(kwargs, renamed))
 
         return call
 
     return decorate
 
 
-def with_present_names(given: Mapping[str, Any], renamed: Mapping[str, str], *, stacklevel: int = 3) -> dict[str, Any]:
+def with_present_names(given: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
     """Return keyword arguments under their present names, with a warning for each deprecated one.
+
+    The warning is for the line that called the function that calls this one.
 
     Args:
         given: The arguments.
         renamed: Deprecated name -> present name.
-        stacklevel: See `warn_renamed`.
 
     Raises:
         ConfigurationError: An argument is given under both names.
@@ -62,5 +63,5 @@ def with_present_names(given: Mapping[str, Any], renamed: Mapping[str, str], *, 
             if new in result:
                 raise ConfigurationError(f"{old} is the deprecated name of {new}: give one of them.")
             result[new] = result.pop(old)
-            warn_renamed(f"the argument {old}", new, stacklevel=stacklevel + 1)
+            warn_renamed(f"the argument {old}", new, stacklevel=4)
     return result

@@ -50,7 +50,7 @@ def train(run, learning_rate: float = 3e-4, width: int = 64):
     while True:
         run.report(episode_return=learning_rate, length=40, loss=0.3)
 """)
-assert main(["train", "sac", "--env", "Pendulum-v1", "--steps", "150", "-p", "learning_starts=100"]) == 0
+assert main(["train", "sac", "--env", "Pendulum-v1", "--steps", "150", "--set", "learning_starts=100"]) == 0
 assert main([
     "tune", "mine.py:train", "--env", "CartPole-v1", "--env-steps", "400", "--n-trials", "2", "--executor", "inline",
     "-p", "learning_rate=1e-4:1e-2:log",

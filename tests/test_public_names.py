@@ -86,7 +86,7 @@ def test_curves_are_counted():
     sweep = Sweep([0.1] * 500, [1.0] * 500, [1] * 500)
     suggestion = Suggestion(None, None, "none", "it never improves")
     result = RangeTestResult(
-        metrics="loss", optimizer="all", rewards=sweep, losses=sweep, normalized=[], suggestion=suggestion,
+        metric="loss", optimizer="all", rewards=sweep, losses=sweep, normalized=[], suggestion=suggestion,
         reason="budget reached",
     )  # fmt: skip
     assert len(repr(result)) < 200

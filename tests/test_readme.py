@@ -74,7 +74,7 @@ def test_your_own_agent_goes_through_every_finder(tmp_path: Path):
 def test_your_own_dqn_goes_through_every_finder(tmp_path: Path):
     example = (ROOT / "examples" / "your_own_dqn.py").read_text()
     quick = example.replace("20_000", "2_000").replace("N=200", "N=20")
-    quick = quick.replace('"executor": "population"}', '"executor": "population", "params": {"hidden_sizes": [8]}}')
+    quick = quick.replace('"executor": "population"}', '"executor": "population", "fixed": {"hidden_sizes": [8]}}')
     out = run(quick, tmp_path)
     for question in ("learning rate:", "optimizer:", "range test:", "agent:", "COMPLETE"):
         assert question in out

@@ -181,13 +181,13 @@ class SearchOptions:
         ),
     ] = None
     metric: Annotated[
-        Literal["reward", "loss"],
+        Literal["return", "reward", "loss"],
         typer.Option(
-            help="Judge by returns or by losses (default reward; range test of dqn or ppo: loss).",
+            help="Judge by returns (return or reward) or by losses (default return; range test of dqn or ppo: loss).",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
-    ] = "reward"
+    ] = "return"
     env_steps: Annotated[
         int | None,
         typer.Option(
@@ -328,7 +328,7 @@ class SearchOptions:
             env_steps=self.env_steps,
             episodes=self.episodes,
             horizon=self.horizon,
-            metrics=self.metric,
+            metric=self.metric,
             storage=self.storage or DEFAULT_STORAGE,
             study_name=self.study_name,
             executor=self.executor,
@@ -336,7 +336,7 @@ class SearchOptions:
             population=self.population,
             strategy=self.strategy,
             callbacks=self.callback or None,
-            params=values.settings(self.set_),
+            fixed=values.settings(self.set_),
             seeds=values.seeds(self.seeds),
             confirm=self.confirm,
             confirm_seeds=self.confirm_seeds,

@@ -83,7 +83,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
                 **arguments,
                 env_steps=options.env_steps,
                 episodes=options.episodes,
-                metrics=options.metric,
+                metric=options.metric,
                 seeds=seeds,
                 study_name=options.study_name,
                 storage=None if storage == "memory" else storage,

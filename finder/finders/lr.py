@@ -15,6 +15,7 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.training.trainer import Trainer
+from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
 from finder.range_test.curve import changes
 from finder.range_test.figures import plot_sweep
@@ -24,9 +25,10 @@ from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.range_test.suggestion import smooth
 from finder.search.display import progress_disabled
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import Metrics, StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
+from finder.trials.metric import Metric, MetricName, metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.spaces import LARGEST
 from studies.spec.spec import MOST_SEEDS
@@ -52,9 +54,9 @@ class LRFinder:
         result: What the last `grid` or `find` returned.
         best_learning_rate: The rate that it picked or suggests, after a grid that for the horizon where there is one;
             None where there is none.
-        best_reward: Mean return of the pick over the last part of training (a grid with `metrics="reward"`), on further
+        best_reward: Mean return of the pick over the last part of training (a grid with `metric="return"`), on further
             seeds where it was confirmed.
-        best_loss: Its mean loss (`metrics="loss"`), likewise.
+        best_loss: Its mean loss (`metric="loss"`), likewise.
         rewards: Rate -> mean return on the seeds of the search, of each trial of the grid that came to its end.
         losses: Rate -> mean loss, likewise.
         study_name: Name of the study of the last range test that was recorded.
@@ -90,6 +92,7 @@ class LRFinder:
 
     # The grid -------------------------------------------------------------------------------------------------
 
+    @renamed_arguments(metrics="metric", params="fixed")
     def grid(
         self,
         start_lr: float = 1e-5,
@@ -98,7 +101,7 @@ class LRFinder:
         *,
         env_steps: int | None = None,
         episodes: int | None = None,
-        metrics: Metrics = "reward",
+        metric: MetricName = "return",
         rates: Sequence[float] | None = None,
         optimizer: str | None = None,
         extend: bool = True,
@@ -116,7 +119,7 @@ class LRFinder:
             n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 16: a quarter of a decade apart.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             episodes: Budget of each run in episodes, instead.
-            metrics: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.
+            metric: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.
             rates: The rates themselves, instead of the three arguments before.
             optimizer: Which of the agent's optimizers, by name; None for all.
             extend: Whether rates beyond the range are tried where the best one is at its edge, up to two decades beyond
@@ -132,7 +135,7 @@ class LRFinder:
         )
         name = "learning_rate" if optimizer is None else f"{optimizer}.learning_rate"
         agent = self.spec if optimizer is not None else _with_one_rate(self.spec)
-        chosen: StudyOptions = {"pruner": default_pruner(metrics, episodes), **options}
+        chosen: StudyOptions = {"pruner": default_pruner(metric, episodes), **options}
         spec = make_spec(
             "lr",
             [agent],
@@ -140,7 +143,7 @@ class LRFinder:
             env_steps=env_steps,
             default_env_steps=50_000,
             episodes=episodes,
-            metrics=metrics,
+            metric=metric,
             trials=tuple({name: rate} for rate in spread_order(candidates)),
         )
         agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
@@ -168,6 +171,7 @@ class LRFinder:
 
     # The range test -------------------------------------------------------------------------------------------
 
+    @renamed_arguments(metrics="metric")
     def find(
         self,
         start_lr: float = 1e-6,
@@ -177,7 +181,7 @@ class LRFinder:
         episodes: int | None = None,
         env_steps: int | None = None,
         window_size: int = 20,
-        metrics: Metrics = "reward",
+        metric: MetricName = "return",
         optimizer: str | None = None,
         seeds: int | Sequence[int] = 3,
         strategy: Any = None,
@@ -190,12 +194,12 @@ class LRFinder:
         Args:
             start_lr: First rate, > 0. Defaults to 1e-6.
             end_lr: Last rate, reached exactly. Defaults to 1.
-            N: Increases: one a gradient step for ``metrics="loss"``; for ``"reward"`` one an episode, or one an update
+            N: Increases: one a gradient step for ``metric="loss"``; for ``"return"`` one an episode, or one an update
                 where updates are rarer than episodes. Defaults to 100; 300 suit ``"loss"``, which costs as many steps.
             episodes: Ends the test earlier.
             env_steps: Ends the test earlier.
             window_size: Episodes that a return is normalised against. Defaults to 20.
-            metrics: What is watched. Defaults to ``"reward"``.
+            metric: What is watched. Defaults to ``"return"``.
             optimizer: Which of the agent's optimizers, by name; None for all.
             seeds: Runs, one after another: how many (from this finder's seed on), or their seeds. Several say how far
                 they agree (`finder.range_test.range_tests`). Defaults to 3.
@@ -217,7 +221,7 @@ class LRFinder:
         self.spec.refuse_functions(
             "its rate cannot be changed meanwhile. Train every rate afresh: grid(), or finder lr without --range-test."
         )
-        numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metrics=metrics, seeds=seeds)
+        numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
         if storage is not None:
             open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
         self._forget()
@@ -229,7 +233,7 @@ class LRFinder:
                     start_lr,
                     end_lr,
                     N,
-                    metrics=metrics,
+                    metric=metric,
                     optimizer=optimizer,
                     window_size=window_size,
                     env_steps=env_steps,
@@ -241,7 +245,13 @@ class LRFinder:
         self.result = result = pooled([run.result for run in runs], [run.seed for run in runs])
         self.best_learning_rate = result.best
         if storage is not None:
-            settings = {"start_lr": start_lr, "end_lr": end_lr, "N": N, "metrics": metrics, "seeds": list(numbers)}
+            settings = {
+                "start_lr": start_lr,
+                "end_lr": end_lr,
+                "N": N,
+                "metric": metric_of(metric),
+                "seeds": list(numbers),
+            }
             self.study_name = record_range_test(
                 self.spec, runs, result, settings, study_name=study_name, storage=storage
             )
@@ -252,6 +262,7 @@ class LRFinder:
             raise result.error
         return result
 
+    @renamed_arguments(metrics="metric")
     def check_find(
         self,
         start_lr: float = 1e-6,
@@ -259,7 +270,7 @@ class LRFinder:
         N: int = 100,  # noqa: N803 - see `find`
         *,
         window_size: int = 20,
-        metrics: Metrics = "reward",
+        metric: MetricName = "return",
         seeds: int | Sequence[int] = 3,
     ) -> tuple[int, ...]:
         """Returns the seeds of the runs of `find`, whose arguments these are.
@@ -267,7 +278,8 @@ class LRFinder:
         Raises:
             ConfigurationError: Rates or numbers out of range.
         """
-        check_sweep(start_lr, end_lr, N, window_size, metrics)
+        check_sweep(start_lr, end_lr, N, window_size)
+        metric_of(metric)
         several = range(self.seed, self.seed + seeds) if isinstance(seeds, int) else seeds
         numbers = tuple(several) if len(several) <= MOST_SEEDS else ()
         if not numbers or min(numbers) < 0 or max(numbers) > LARGEST or len(set(numbers)) < len(numbers):
@@ -309,7 +321,7 @@ class LRFinder:
         if normalized:
             rates, values = _skip(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
             return plot_sweep(rates, values, "normalized")
-        return self._plot("reward", n_skip_beginning, n_skip_end)
+        return self._plot("return", n_skip_beginning, n_skip_end)
 
     def plot_loss(self, n_skip_beginning: int = 0, n_skip_end: int = 0) -> go.Figure:
         """Loss over the learning rate, likewise; of a grid where it was judged by losses."""
@@ -325,7 +337,7 @@ class LRFinder:
         y_lim: tuple[float, float] | None = None,
     ) -> go.Figure:
         """Change of the return (moving average of `sma` episodes) per decade of the learning rate."""
-        return self._plot_change("reward", sma, n_skip_beginning, n_skip_end, y_lim)
+        return self._plot_change("return", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def plot_loss_change(
         self,
@@ -362,12 +374,12 @@ class LRFinder:
             )
         return suggestion.rate
 
-    def _plot(self, of: Metrics, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
+    def _plot(self, of: Metric, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
         rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_sweep(rates, values, of)
 
     def _plot_change(
-        self, of: Metrics, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
+        self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
         rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])

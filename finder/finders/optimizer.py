@@ -15,12 +15,14 @@ from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
+from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
 from finder.range_test.range_test import MOST_RATES
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import Metrics, StudyOptions, default_pruner, make_spec, observer_options, spread_order
+from finder.search.options import StudyOptions, default_pruner, make_spec, observer_options, spread_order
 from finder.search.results import OptimizerResult, finder_repr
 from finder.search.search import run_search
+from finder.trials.metric import Metric, MetricName, metric_of
 from studies.analysis.recommendation import why_no_pick
 from studies.spec.scheduler_names import RACES, canonical_pruner_name
 
@@ -51,9 +53,9 @@ class OptFinder:
     Attributes:
         best_opt: Label of the best optimizer, after `find`.
         best_learning_rate: Its learning rate, that for the horizon where there is one.
-        best_reward: Its mean return over the last part of training (`metrics="reward"`), on further seeds where it was
+        best_reward: Its mean return over the last part of training (`metric="return"`), on further seeds where it was
             confirmed.
-        best_loss: Its mean loss (`metrics="loss"`), likewise.
+        best_loss: Its mean loss (`metric="loss"`), likewise.
         rewards: Label -> mean return at that optimizer's best rate on the seeds of the search, which flatter it; an
             optimizer whose runs were all pruned or failed has none.
         losses: Label -> mean loss, likewise.
@@ -85,12 +87,13 @@ class OptFinder:
     def __repr__(self) -> str:
         return finder_repr(f"OptFinder({self.spec!r}, {list(self.optimizers)})", self.result)
 
+    @renamed_arguments(metrics="metric", params="fixed")
     def find(
         self,
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metrics: Metrics = "reward",
+        metric: MetricName = "return",
         learning_rates: Rates = "search",
         n_rates: int = 5,
         extend: bool = True,
@@ -101,7 +104,7 @@ class OptFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
-            metrics: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
+            metric: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
             learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
                 that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
             n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
@@ -119,7 +122,7 @@ class OptFinder:
             for label, optimizer in self.optimizers.items()
             for rate in spread_order(_rates(label, optimizer, learning_rates, n_rates))
         ]
-        usual = "race" if default_pruner(metrics, episodes) == "race" else "none"
+        usual = "race" if default_pruner(metric, episodes) == "race" else "none"
         chosen: StudyOptions = {"pruner": usual, **options}
         if canonical_pruner_name(chosen["pruner"]) in RACES:
             chosen["pruner_kwargs"] = {"per": "optimizer", **chosen.get("pruner_kwargs", {})}
@@ -130,7 +133,7 @@ class OptFinder:
             env_steps=env_steps,
             default_env_steps=30_000,
             episodes=episodes,
-            metrics=metrics,
+            metric=metric,
             trials=tuple(plan),
         )
         resolver = ObjectResolver.of(
@@ -145,23 +148,23 @@ class OptFinder:
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = OptimizerResult(*ran)
-        self._conclude(self.result, metrics)
+        self._conclude(self.result, metric_of(metric))
         return self.result
 
-    def _conclude(self, result: OptimizerResult, metrics: Metrics) -> None:
+    def _conclude(self, result: OptimizerResult, metric: Metric) -> None:
         table = result.table()
         finished = table[table["state"] == "COMPLETE"]
         if why_no_pick(result.study):
             return  # the result says why
         grouped = finished.groupby("optimizer")["value"]
-        best_values = grouped.max() if metrics == "reward" else grouped.min()
+        best_values = grouped.max() if metric == "return" else grouped.min()
         means = {str(label): float(value) for label, value in best_values.items()}
         pick = result.best
         self.best_opt = str(pick.params["optimizer"])
         tested = pick.params.get("learning_rate", pick.config.get("learning_rate"))
         rate = tested if pick.rate is None else pick.rate.suggested
         self.best_learning_rate = rate if isinstance(rate, float) else None
-        if metrics == "reward":
+        if metric == "return":
             self.best_reward, self.rewards = pick.value, means
         else:
             self.best_loss, self.losses = pick.value, means

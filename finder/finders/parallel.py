@@ -13,12 +13,14 @@ from agents.contract.registry import resolved
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
+from finder.deprecation import renamed_arguments
 from finder.executors.message_broker import MessageBroker
 from finder.executors.process import ProcessExecutor
 from finder.search.object_resolver import ObjectResolver
-from finder.search.options import Metrics, StudyOptions, make_spec, observer_options
+from finder.search.options import StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult, finder_repr
 from finder.search.search import run_search
+from finder.trials.metric import MetricName
 from studies.analysis.recommendation import why_no_pick
 from studies.database.records import EpisodeRecord
 from studies.statistics.values import iqm, last_part_return
@@ -50,7 +52,7 @@ class ParallelFinder:
         logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 where
             there is no pick). An agent that made no gradient step is never the pick. `best_loss`, `best_loss_agent` and
             `best_loss_opt` are the lowest mean loss over the last part of training and whose it is; with
-            ``metrics="loss"`` they are the pick. Losses of different algorithms are different things: by returns
+            ``metric="loss"`` they are the pick. Losses of different algorithms are different things: by returns
             `best_loss` stays at 1e9, and nobody's, unless all agents are of one class.
     """
 
@@ -80,12 +82,13 @@ class ParallelFinder:
         on = f" on {self._environment.label}"
         return finder_repr(f"{type(self).__name__}({list(self.agents)}{on})", self.result)
 
+    @renamed_arguments(metrics="metric", params="fixed")
     def find(
         self,
         *,
         episodes: int | None = None,
         env_steps: int | None = None,
-        metrics: Metrics = "reward",
+        metric: MetricName = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
         """Trains all agents and compares them.
@@ -93,7 +96,7 @@ class ParallelFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
-            metrics: Compare by returns or by losses.
+            metric: Compare by returns or by losses.
             **options: See `StudyOptions`. `n_jobs` defaults to one process an agent, `pruner` to none, and `confirm` to
                 0: of a few agents, the best one is hardly flattered by having been chosen.
 
@@ -112,7 +115,7 @@ class ParallelFinder:
             env_steps=env_steps,
             default_env_steps=50_000,
             episodes=episodes,
-            metrics=metrics,
+            metric=metric,
             labels=labels,
             trials=tuple({"agent": label} for label in labels),
         )

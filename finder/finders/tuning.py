@@ -3,38 +3,88 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError, unknown_name
+from finder.deprecation import with_present_names
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.observer import Observer
-from finder.search.options import Metrics, StudyOptions, make_spec, observer_options
+from finder.search.options import StudyOptions, make_spec, observer_options
 from finder.search.results import SearchResult
 from finder.search.search import run_search
 from finder.search.study_file import read_study
+from finder.trials.metric import MetricName
 from studies.analysis.status import study_status
 from studies.errors import StudyError
 from studies.recording.opening import open_study
 from studies.spec.scheduler_names import GRID_SAMPLERS, canonical_sampler_name
-from studies.spec.spaces import FloatRange, IntRange, Space, parse_space, settle
+from studies.spec.spaces import Fixed, FloatRange, IntRange, Space, parse_space, settle
 from studies.spec.spec import StudySpec
 from studies.study.origin import StudyOrigin, started_by
 from studies.study.study import OpenStudy
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
+
+def _with_deprecated_names(function: Callable[P, T]) -> Callable[P, T]:
+    """Accept the arguments of `tune` under their deprecated names.
+
+    `space` was what is searched, and `params` what is fixed. A keyword `params` beside a space, or without anything to
+    search in it, has that meaning still.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        given: dict[str, Any] = dict(kwargs)
+        if "params" in given and "fixed" not in given:
+            subject = {name: given[name] for name in ("agent", "environment") if name in given}
+            is_fixed = "space" in given or len(args) > 2 or _all_fixed(given["params"], *args[:2], **subject)
+            given = with_present_names(given, {"params": "fixed"} if is_fixed else {})
+        return function(*args, **with_present_names(given, {"space": "params", "metrics": "metric"}))
+
+    return call
+
+
+def _all_fixed(params: Mapping[str, Any] | None, agent: Any, environment: Any = None) -> bool:
+    """Return whether there are parameters, and each of them has a single value that the agent takes."""
+
+    def is_taken(name: str, given: Any) -> bool:
+        try:
+            config.replace({name: given})
+        except ConfigurationError:
+            return False
+        return True
+
+    def is_fixed(name: str, given: Any) -> bool:
+        if given is None or not is_taken(name, given):
+            return False
+        if isinstance(given, list | tuple):  # such as the sizes of layers, each of which is no value by itself
+            return not all(is_taken(name, each) for each in given)
+        return isinstance(parse_space(given), Fixed)
+
+    try:
+        config = AgentSpec.of(agent, environment).config
+        return bool(params) and all(is_fixed(name, given) for name, given in (params or {}).items())
+    except (ConfigurationError, StudyError):
+        return False
+
+
+@_with_deprecated_names
 def tune(
     agent: str | type[Agent] | Agent | AgentSpec | Callable[..., Any],
     environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
-    space: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
     *,
     env_steps: int | None = None,
     episodes: int | None = None,
-    metrics: Metrics = "reward",
+    metric: MetricName = "return",
     n_trials: int = 20,
     sampler: str = "tpe",
     sampler_kwargs: Mapping[str, Any] | None = None,
@@ -45,27 +95,27 @@ def tune(
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`.
         environment: What it is for; may be left out where the agent knows it.
-        space: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
+        params: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
             list or ``"a,b,c"`` a choice, a single value fixes it, None takes the range that the hyperparameter
             declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to all that the agent
             declares a range for. The first trial is the agent as it is.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
-        metrics: Judge by returns or by losses.
+        metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
         n_trials: Trials in total, also when the study goes on. Defaults to 20.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
         sampler_kwargs: Its arguments.
-        **options: See `StudyOptions`; `params` are hyperparameters that are set in every trial.
+        **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
         ConfigurationError: Unknown names or bad values.
         StudyError: The storage cannot be opened, or holds another study of that name.
     """
     spec = AgentSpec.of(agent, environment)
-    fixed = options.get("params", {})
+    fixed = options.get("fixed", {})
     as_fixed = spec.with_params(fixed)
-    space = space or default_space(as_fixed, fixed)
-    if not space:
+    searched = params or default_space(as_fixed, fixed)
+    if not searched:
         names = list(spec.config.describe())
         raise ConfigurationError(
             f"{spec.label} declares no ranges of its own: say what is to be searched, such as {names[0]}=low:high. "
@@ -73,7 +123,7 @@ def tune(
             if names
             else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
         )
-    spaces = parse_spaces(spec, space)
+    spaces = parse_spaces(spec, searched)
     row = current_params(as_fixed, spaces)
     study = make_spec(
         "tune",
@@ -82,7 +132,7 @@ def tune(
         env_steps=env_steps,
         default_env_steps=50_000,
         episodes=episodes,
-        metrics=metrics,
+        metric=metric,
         params=spaces,
         first=(row,) if row and canonical_sampler_name(sampler) not in GRID_SAMPLERS else (),
         n_trials=n_trials,

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLES = {
-    "reward": "Return of an episode",
+    "return": "Return of an episode",
     "loss": "Loss of a gradient step",
-    "reward change": "Change of the return per decade of the learning rate",
+    "return change": "Change of the return per decade of the learning rate",
     "loss change": "Change of the loss per decade of the learning rate",
     "normalized": "Return of an episode, in standard deviations from the mean of the last ones",
 }
@@ -35,7 +35,7 @@ def plot_sweep(
     Args:
         rates: Learning rates.
         values: One each.
-        of: What the values are: ``"reward"``, ``"loss"``, ``"reward change"``, ``"loss change"``, ``"normalized"``.
+        of: What the values are: ``"return"``, ``"loss"``, ``"return change"``, ``"loss change"``, ``"normalized"``.
         sma: Points of the moving average.
         suggestion: Marked, where it has a rate.
         y_lim: Limits of the vertical axis.

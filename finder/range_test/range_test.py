@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from agents.errors import ConfigurationError
 from agents.functional.schedules import ExponentialSchedule
 from agents.training.run import Budget
 from agents.training.trainer import Trainer
+from finder.deprecation import renamed_arguments, warn_renamed
 from finder.range_test.evidence import LEVEL, p_value
 from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest, unreadable
-from finder.range_test.sweep import Metrics, Sweep, Sweeper
+from finder.range_test.sweep import Sweep, Sweeper
+from finder.trials.metric import Metric, MetricName, metric_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,10 +42,10 @@ class RangeTestResult:
     """Outcome of a range test.
 
     Attributes:
-        metrics: What a point is: ``"reward"`` (the return of an episode) or ``"loss"`` (of a gradient step).
+        metric: What a point is: ``"return"`` (the return of an episode) or ``"loss"`` (of a gradient step).
         optimizer: Whose rate was swept.
         rewards: Return of each episode, at the rate that was in force when it ended.
-        losses: Loss of each gradient step (`metrics="loss"`), or at each episode's end.
+        losses: Loss of each gradient step (`metric="loss"`), or at each episode's end.
         normalized: The returns as distances from the mean of the last `window_size` episodes, in their standard
             deviations.
         suggestion: The rate that the curve suggests, or none, and why.
@@ -57,7 +59,7 @@ class RangeTestResult:
         high: Its upper end.
     """
 
-    metrics: Metrics
+    metric: Metric
     optimizer: str
     rewards: Sweep
     losses: Sweep
@@ -74,16 +76,22 @@ class RangeTestResult:
     def __repr__(self) -> str:
         what = "no suggestion" if self.best is None else f"learning_rate {self.best:.3g}"
         points = (
-            f"{len(self.curve()[0]):,} rates by {self.metrics}, {len(self.seeds) or 1} runs; it ended: {self.reason}"
+            f"{len(self.curve()[0]):,} rates by {self.metric}, {len(self.seeds) or 1} runs; it ended: {self.reason}"
         )
         return f"RangeTestResult({what}: {self.suggestion.reason}; {points})"
+
+    @property
+    def metrics(self) -> Literal["reward", "loss"]:
+        """Deprecated: use `metric`."""
+        warn_renamed("RangeTestResult.metrics", "metric")
+        return "reward" if self.metric == "return" else "loss"
 
     @property
     def best(self) -> float | None:
         """The suggested learning rate, or None where the curve does not suggest one (`suggestion.reason` says why)."""
         return self.suggestion.rate
 
-    def curve(self, of: Metrics | None = None) -> tuple[list[float], list[float]]:
+    def curve(self, of: MetricName | None = None) -> tuple[list[float], list[float]]:
         """Ascending rates and their values; of what was asked for, or of `of`.
 
         Where there are several values at one rate (episodes of one rollout), their mean.
@@ -95,11 +103,11 @@ class RangeTestResult:
         sweep = self._sweep()
         rates, values = sweep.curve()
         kept = slice(n_skip_beginning, len(rates) - n_skip_end)
-        sources = sweep.sources()[kept] if self.metrics == "loss" else None
-        return read_suggestion(rates[kept], values[kept], self.metrics, sma=sma, sources=sources)
+        sources = sweep.sources()[kept] if self.metric == "loss" else None
+        return read_suggestion(rates[kept], values[kept], self.metric, sma=sma, sources=sources)
 
-    def _sweep(self, of: Metrics | None = None) -> Sweep:
-        return self.rewards if (of or self.metrics) == "reward" else self.losses
+    def _sweep(self, of: MetricName | None = None) -> Sweep:
+        return self.rewards if metric_of(of or self.metric) == "return" else self.losses
 
     def table(self) -> pd.DataFrame:
         """A row a point: learning_rate, value, env_steps, and for returns the normalised one."""
@@ -107,23 +115,24 @@ class RangeTestResult:
 
         sweep = self._sweep()
         frame = pd.DataFrame({"learning_rate": sweep.rates, "value": sweep.values, "env_steps": sweep.env_steps})
-        return frame.assign(normalized=self.normalized) if self.metrics == "reward" else frame
+        return frame.assign(normalized=self.normalized) if self.metric == "return" else frame
 
     def plot(self) -> Any:
         """The curve, smoothed, with the suggestion marked."""
         from finder.range_test.figures import plot_sweep
 
         rates, values = self.curve()
-        return plot_sweep(rates, values, self.metrics, sma=smoothing_window(len(values)), suggestion=self.suggestion)
+        return plot_sweep(rates, values, self.metric, sma=smoothing_window(len(values)), suggestion=self.suggestion)
 
 
+@renamed_arguments(metrics="metric")
 def range_test(
     trainer: Trainer,
     start_lr: float,
     end_lr: float,
     n_increases: int,
     *,
-    metrics: Metrics = "reward",
+    metric: MetricName = "return",
     optimizer: str | None = None,
     window_size: int = 20,
     env_steps: int | None = None,
@@ -131,7 +140,7 @@ def range_test(
 ) -> RangeTestResult:
     """Trains while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
 
-    For ``metrics="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"reward"`` it stays until the
+    For ``metric="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"return"`` it stays until the
     agent has made an update with it and an episode has ended after that: once an episode for an agent that learns at
     every step, once a rollout for one whose rollouts are longer than episodes. Nothing counts before the first gradient
     step (while a replay fills, no rate has any effect).
@@ -143,7 +152,7 @@ def range_test(
         start_lr: First rate, > 0.
         end_lr: Last rate, > `start_lr`.
         n_increases: N, >= 1.
-        metrics: What is watched.
+        metric: What is watched.
         optimizer: Whose rate is swept, by name; None for all.
         window_size: Episodes that a return is normalised against.
         env_steps: Ends the test earlier.
@@ -152,15 +161,16 @@ def range_test(
     Raises:
         ConfigurationError: Rates or numbers out of range.
     """
-    check_sweep(start_lr, end_lr, n_increases, window_size, metrics)
+    check_sweep(start_lr, end_lr, n_increases, window_size)
+    watched = metric_of(metric)
     budget = Budget(env_steps=env_steps, episodes=episodes)
     sweeper = Sweeper(
-        trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, metrics, optimizer
+        trainer.agent, ExponentialSchedule(start_lr, end_lr, n_increases), n_increases, watched, optimizer
     )
     trainer.forget_stops()
     error: Exception | None = None
     try:
-        with trainer.also_telling(sweeper), _losses_after_steps(trainer.agent, metrics):
+        with trainer.also_telling(sweeper), _losses_after_steps(trainer.agent, watched):
             for _ in trainer.iterate(budget):
                 pass
     except ConfigurationError:
@@ -172,7 +182,7 @@ def range_test(
         else:
             error = raised
     result = RangeTestResult(
-        metrics=metrics,
+        metric=watched,
         optimizer=optimizer or "all",
         rewards=sweeper.rewards,
         losses=sweeper.losses,
@@ -189,21 +199,19 @@ def range_test(
     return replace(result, suggestion=result.read())
 
 
-def _losses_after_steps(agent: Agent, metrics: Metrics) -> AbstractContextManager[None]:
+def _losses_after_steps(agent: Agent, metric: Metric) -> AbstractContextManager[None]:
     """Record losses after steps, by which divergence is known, where losses are watched and the agent can."""
-    if metrics == "loss" and isinstance(agent, KerasAgent):
+    if metric == "loss" and isinstance(agent, KerasAgent):
         return agent.losses_after_steps()
     return nullcontext()
 
 
-def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int, metrics: str) -> None:
+def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int) -> None:
     """Raises `ConfigurationError` unless a range test can be made with these."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
         if not 1 <= number <= MOST_INCREASES:
             raise ConfigurationError(f"{name} must be >= 1 and <= {MOST_INCREASES}, got {number}.")
-    if metrics not in ("reward", "loss"):
-        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
 
 
 def check_rates(start_lr: float, end_lr: float) -> None:
@@ -240,7 +248,7 @@ def smoothing_window(n_points: int) -> int:
 def read_suggestion(
     rates: list[float],
     values: list[float],
-    metrics: Metrics,
+    metric: Metric,
     *,
     sma: int | None = None,
     sources: Sequence[int] | None = None,
@@ -253,11 +261,11 @@ def read_suggestion(
     Args:
         rates: Ascending rates.
         values: One each.
-        metrics: What the values are.
+        metric: What the values are.
         sma: Values that are averaged; by default a tenth of the points.
         sources: For each value, a number of the rollout that it was measured on; see `finder.range_test.evidence`.
     """
-    maximize = metrics == "reward"
+    maximize = metric == "return"
     rule = "minimum" if maximize else "steepest"
     nothing = unreadable(rule, rates, values)
     if nothing is not None:

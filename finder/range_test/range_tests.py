@@ -91,7 +91,7 @@ def _place(run: RangeTestResult, end: float) -> float:
     kept = [i for i, rate in enumerate(rates) if rate <= end]
     rates, values = [rates[i] for i in kept], [values[i] for i in kept]
     window = smoothing_window(len(values))
-    if run.metrics == "loss":
+    if run.metric == "loss":
         found = steepest(rates, values, maximize=False, sma=window) if rates else None
     else:
         found = minimum(rates, smooth(values, window), maximize=True) if rates else None

@@ -99,7 +99,7 @@ def record_range_test(
             **agent.environment.described,
             seeds=tuple(run.seed for run in runs),
             env_steps=max(1, *(run.env_steps for run in runs)),
-            metric="return" if result.metrics == "reward" else "loss",
+            metric=result.metric,
             n_trials=1,
             sampler="random",
             pruner="none",
@@ -152,7 +152,7 @@ def _curve(result: RangeTestResult, rates: list[float], values: list[float]) -> 
     chosen = np.unique(np.linspace(0, max(0, len(rates) - 1), min(_MAX_POINTS, len(rates))).round().astype(int))
     return {
         "optimizer": result.optimizer,
-        "metric": "return" if result.metrics == "reward" else "loss",
+        "metric": result.metric,
         "rates": [rates[i] for i in chosen],
         "values": [values[i] if np.isfinite(values[i]) else None for i in chosen],
         "suggestion": result.suggestion.rate,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from agents.training.records import Episode
 from agents.training.trainer import Trainer
 from agents.updates.gradient_steps import LOSS_AFTER
 from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
-
-Metrics = Literal["reward", "loss"]
+from finder.trials.metric import Metric
 
 
 @dataclass(repr=False)
@@ -58,7 +56,7 @@ class Sweeper(Callback):
         agent: Whose rate is raised.
         schedule: The rate after each increase.
         n_increases: How many increases there are.
-        metrics: Which of losses and returns decides when the rate is raised, and what divergence is.
+        metric: Which of losses and returns decides when the rate is raised, and what divergence is.
         optimizer: Whose rate it is, by name; None for all.
 
     Attributes:
@@ -70,16 +68,16 @@ class Sweeper(Callback):
     """
 
     def __init__(
-        self, agent: Agent, schedule: ExponentialSchedule, n_increases: int, metrics: Metrics, optimizer: str | None
+        self, agent: Agent, schedule: ExponentialSchedule, n_increases: int, metric: Metric, optimizer: str | None
     ) -> None:
-        self.every_gradient_step = metrics == "loss"
+        self.every_gradient_step = metric == "loss"
         self.rewards, self.losses = Sweep(), Sweep()
         self.learned: set[float] = set()
         self.reason = ""
         self._agent = agent
         self._schedule = schedule
         self._n_increases = n_increases
-        self._metrics = metrics
+        self._metric = metric
         self._optimizer = optimizer
         self._k = 0
         self._returns: list[float] = []  # of the episodes that ended at this rate
@@ -97,7 +95,7 @@ class Sweeper(Callback):
         if trainer.agent.gradient_steps == 0 or self.reason:
             return
         self.rewards.add(self._rate, episode.episode_return, episode.env_steps)
-        if self._metrics == "loss":
+        if self._metric == "loss":
             return
         if episode.loss is not None:
             self.losses.add(self._rate, episode.loss, episode.env_steps)
@@ -128,7 +126,7 @@ class Sweeper(Callback):
                 self._stop_diverged(trainer, f"{_broken(update)} at a learning rate of {self._rate:.3g}")
             return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
         self.learned.add(self._rate)
-        if self._metrics == "loss":
+        if self._metric == "loss":
             own = {name: float(values.mean()) for name, values in update.losses.items()}
             loss = own[self._optimizer] if self._optimizer is not None else update.loss
             self.losses.add(self._rate, loss, trainer.env_steps)

@@ -97,7 +97,7 @@ def call_text(remedy: Remedy) -> str:
     given = []
     for name, value in remedy.changes:
         if name == "space":
-            given += [f"{own!r}: {range_!r} in space" for own, range_ in value]
+            given += [f"{own!r}: {range_!r} in params" for own, range_ in value]
         else:
             given.append(f"{name}={list(value) if isinstance(value, tuple) else value!r}")
     return f"the same call with {', '.join(given)}"

@@ -12,14 +12,13 @@ from agents.distributed.strategies import StrategySpec
 from agents.errors import ConfigurationError, unknown_name
 from agents.trust.loading import place_of
 from finder.search.observer import Observer, ObserverOptions
+from finder.trials.metric import MetricName, metric_of
 from studies.defaults import DEFAULT_STORAGE
 from studies.errors import StudyError
 from studies.spec.spaces import check_json
 from studies.spec.spec import MOST_SEEDS, StudySpec, default_name
 
 _T = TypeVar("_T")
-
-Metrics = Literal["reward", "loss"]
 
 IN_MEMORY = "memory"
 
@@ -28,7 +27,7 @@ _OWN_ARGUMENTS = {
     "lr": ("start_lr", "end_lr", "n_rates", "rates", "optimizer", "extend"),
     "opt": ("learning_rates", "n_rates", "extend"),
     "agents": (),
-    "tune": ("space", "n_trials", "sampler", "sampler_kwargs"),
+    "tune": ("params", "n_trials", "sampler", "sampler_kwargs"),
 }
 """Question -> what its finder takes beside the options that all share; only named where an option is unknown."""
 
@@ -62,7 +61,7 @@ class StudyOptions(TypedDict, total=False):
         callbacks: What makes the callbacks of each run when it is called without arguments: classes of
             `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Custom metrics that they measure
             become the trial's attribute `custom_metrics`: mean, min and max over the last part of its training.
-        params: Hyperparameters that are set in every trial.
+        fixed: Hyperparameters that have the same value in every trial.
         seed: Seed of the sampler, where there is one.
         max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
         checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
@@ -90,7 +89,7 @@ class StudyOptions(TypedDict, total=False):
     confirm: int
     confirm_seeds: int
     callbacks: Sequence[Any]
-    params: Mapping[str, Any]
+    fixed: Mapping[str, Any]
     seed: int
     max_failures_in_a_row: int
     checkpoint_seconds: float
@@ -99,7 +98,7 @@ class StudyOptions(TypedDict, total=False):
     observer: Observer | None
 
 
-_NOT_OF_THE_STUDY = {"observer", "params", "progress", "seeds", "study_name"}
+_NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "seeds", "study_name"}
 """Options that become no field of the study, or one in other words."""
 
 
@@ -116,7 +115,7 @@ def make_spec(
     env_steps: int | None,
     episodes: int | None,
     default_env_steps: int,
-    metrics: Metrics,
+    metric: MetricName,
     labels: Sequence[str] = (),
     **fields: Any,
 ) -> StudySpec:
@@ -128,12 +127,10 @@ def make_spec(
     """
     unknown = set(options) - set(StudyOptions.__annotations__)
     if unknown:
-        known = {*StudyOptions.__annotations__, "env_steps", "episodes", "metrics", *_OWN_ARGUMENTS[kind]}
+        known = {*StudyOptions.__annotations__, "env_steps", "episodes", "metric", *_OWN_ARGUMENTS[kind]}
         raise unknown_name("option", sorted(unknown)[0], known)
     if options.get("study_name") is not None and not str(options["study_name"]).strip():
         raise ConfigurationError(f"study_name is {options['study_name']!r}: give a name, or leave it out.")
-    if metrics not in ("reward", "loss"):
-        raise ConfigurationError(f"metrics must be 'reward' or 'loss', got {metrics!r}.")
     chosen = {key: value for key, value in options.items() if key not in _NOT_OF_THE_STUDY}
     environment = agents[0].environment
     labels = tuple(labels) or tuple(agent.label for agent in agents)
@@ -144,7 +141,7 @@ def make_spec(
         chosen["strategy"] = str(StrategySpec.of(chosen["strategy"]))
     varied = {
         *fields.get("params", {}),
-        *(options.get("params") or {}),
+        *(options.get("fixed") or {}),
         *(k for row in fields.get("trials", ()) for k in row),
     }
     named = list(zip(labels, agents, strict=True))
@@ -158,8 +155,8 @@ def make_spec(
         seeds=_seeds(options.get("seeds", 3)),
         env_steps=_steps(options.get("horizon"), default_env_steps) if env_steps is episodes is None else env_steps,
         episodes=episodes,
-        metric="return" if metrics == "reward" else "loss",
-        fixed=dict(options.get("params") or {}),
+        metric=metric_of(metric),
+        fixed=dict(options.get("fixed") or {}),
         **{"name": name, **chosen, **fields},
     )
 
@@ -184,12 +181,12 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
     return [values[i] for i in order if i < len(values)]
 
 
-def default_pruner(metrics: Metrics, episodes: int | None) -> str:
+def default_pruner(metric: MetricName, episodes: int | None) -> str:
     """Returns how a plan of candidates is pruned where nobody says.
 
     They race. But rungs are in environment steps, and losses of different rates say little before the end.
     """
-    return "race" if metrics == "reward" and episodes is None else "median"
+    return "race" if metric_of(metric) == "return" and episodes is None else "median"
 
 
 def _steps(horizon: int | None, default: int) -> int:

@@ -17,11 +17,11 @@ from agents.environments import EnvironmentSpec
 from agents.environments.time_limits import no_limit_hint
 from agents.training.function_trainer import OwnTraining
 from agents.training.records import Episode, MetricSummary
+from finder.trials.metric import Metric
 from studies.database.records import EpisodeRecord
 from studies.spec.attributes import LIMITS_KEY
 from studies.spec.spaces import check_json
 
-Metric = Literal["return", "loss"]
 State = Literal["complete", "pruned", "failed", "interrupted"]
 
 INTERRUPTED = "interrupted"

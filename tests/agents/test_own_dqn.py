@@ -41,7 +41,7 @@ def test_a_population_trains_it_as_it_is_trained_alone():
     for executor in ("inline", "population"):
         options: dict[str, Any] = {"seeds": 2, "storage": None, "confirm": 0, "pruner": "none", "env_steps": 300}
         finder = LRFinder(PLACE, "fakes:TwoStep-v0")
-        result = finder.grid(rates=[1e-3, 1e-2], executor=executor, n_jobs=1, params=SMALL, **options)
+        result = finder.grid(rates=[1e-3, 1e-2], executor=executor, n_jobs=1, fixed=SMALL, **options)
         assert list(result.table()["state"]) == ["COMPLETE"] * 2
         frame = result.study.storage.episodes.frame(result.study.episodes_key)
         returns[executor] = frame.sort_values(["trial_number", "seed", "episode"])["episode_return"].tolist()

@@ -70,7 +70,7 @@ def test_a_remedy_changes_its_own_options_only(words: Any, remedy: Remedy, kept:
         (same_again("runs the rest"), "the same call again"),
         (more_seeds(SPEC, 3), "the same call with seeds=3, study_name='s-3-seeds'"),
         (OWN_RATES, "the same call with optimizers=['sgd(momentum=0.9)'], learning_rates=[1.0, 10.0]"),
-        (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in space, study_name='s-wider'"),
+        (WIDER, "the same call with 'learning_rate': '1e-05:10:log' in params, study_name='s-wider'"),
     ],
 )
 def test_a_remedy_as_arguments_of_the_call(remedy: Remedy, text: str) -> None:

@@ -16,7 +16,7 @@ from studies.errors import StudyError
 from studies.study.study import load_study
 
 ENV = "CartPole-v1"
-QUICK: dict[str, Any] = {"env_steps": 200, "seeds": 2, "params": SMALL_PPO, "confirm": 0}
+QUICK: dict[str, Any] = {"env_steps": 200, "seeds": 2, "fixed": SMALL_PPO, "confirm": 0}
 PLACE = f"{Path(__file__)}:Lengths"
 
 

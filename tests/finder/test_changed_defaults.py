@@ -35,7 +35,7 @@ def search(url: str, rates: list[float], **params: Any) -> Any:
     """Two grids of one study differ in their rates only, so the second one adds trials to it."""
     options: Any = {"storage": url, "study_name": "old", "executor": "inline", "confirm": 0, "pruner": "none"}
     finder = LRFinder("ppo", "CartPole-v1")
-    return finder.grid(rates=rates, env_steps=200, seeds=[0], progress=False, params={**SMALL_PPO, **params}, **options)
+    return finder.grid(rates=rates, env_steps=200, seeds=[0], progress=False, fixed={**SMALL_PPO, **params}, **options)
 
 
 def test_further_trials_keep_the_defaults_of_the_earlier_ones(old_defaults: Any, tmp_path: Path) -> None:

@@ -363,7 +363,7 @@ def test_one_trial_was_not_chosen_and_needs_no_confirmation():
 def test_a_search_confirms_its_best_and_a_second_run_finds_nothing_left(tmp_path: Any, executor: str):
     options: dict[str, Any] = {
         "env_steps": 128, "seeds": 1, "storage": f"sqlite:///{tmp_path}/s.db", "executor": executor, "n_jobs": 1,
-        "params": SMALL, "pruner": "none", "confirm": 2, "confirm_seeds": 2,
+        "fixed": SMALL, "pruner": "none", "confirm": 2, "confirm_seeds": 2,
     }  # fmt: skip
     result = LRFinder("ppo", "CartPole-v1").grid(1e-3, 1e-1, 3, **options)
     runs = result.study.confirmation_trials()

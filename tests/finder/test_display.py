@@ -23,7 +23,7 @@ from studies import StudySpec
 
 ENV = "fakes:TwoStep-v0"
 QUICK: dict[str, Any] = {
-    **{"seeds": 1, "storage": None, "executor": "inline", "params": SMALL_PPO, "env_steps": 64, "confirm": 0},
+    **{"seeds": 1, "storage": None, "executor": "inline", "fixed": SMALL_PPO, "env_steps": 64, "confirm": 0},
 }
 SPEC: dict[str, Any] = {
     **{"name": "x", "storage": "memory", "agents": ("ppo",), "env": ENV, "env_steps": 64, "seeds": (0,)},

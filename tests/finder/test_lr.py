@@ -60,7 +60,7 @@ class TestRangeTest:
         assert result.reason == "every rate was tried"
 
     def test_a_loss_is_watched_at_every_gradient_step(self):
-        result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metrics="loss", seeds=1, storage=None)
+        result = LRFinder(small_agent()).find(1e-6, 1e-3, N=30, metric="loss", seeds=1, storage=None)
         assert len(result.losses.values) == 31
         assert result.losses.rates[-1] == 1e-3
 
@@ -71,7 +71,7 @@ class TestRangeTest:
             on_update_end=lambda trainer, update: seen.append(trainer.agent.get_learning_rate())
         )
         with Trainer(agent, callbacks=[watch]) as trainer:
-            result = range_test(trainer, 1e-5, 1e-2, 12, metrics="loss")
+            result = range_test(trainer, 1e-5, 1e-2, 12, metric="loss")
         assert seen[:13] == pytest.approx(result.losses.rates, rel=1e-6)
 
     def test_nothing_counts_before_the_first_gradient_step(self):
@@ -82,7 +82,7 @@ class TestRangeTest:
 
     def test_it_stops_when_the_loss_diverges(self):
         agent = small_agent(max_grad_norm=None, optimizer="sgd")
-        result = LRFinder(agent).find(1e-3, 1e12, N=200, metrics="loss", storage=None)
+        result = LRFinder(agent).find(1e-3, 1e12, N=200, metric="loss", storage=None)
         assert result.reason != "every rate was tried"
         assert "learning rate of" in result.reason or "NaN" in result.reason or "nan" in result.reason
         assert len(result.losses.rates) < 201
@@ -140,7 +140,7 @@ class TestRangeTest:
             (1e-5, 1e-1, {"window_size": 0}, "window_size must be >= 1"),
             (1e-5, 1e-1, {"env_steps": 0}, "env_steps must be >= 1"),
             (1e-5, 1e-1, {"episodes": -1}, "episodes must be >= 1"),
-            (1e-5, 1e-1, {"metrics": "score"}, "'reward' or 'loss'"),
+            (1e-5, 1e-1, {"metric": "score"}, r"'return' \(or 'reward'\) or 'loss'"),
         ],
     )
     def test_bad_numbers_are_refused(self, start: float, end: float, more: dict[str, Any], message: str):
@@ -165,7 +165,7 @@ class TestRangeTest:
 
     def test_the_best_rate_is_where_losses_fall_fastest_or_it_says_that_there_is_none(self):
         finder = LRFinder(small_agent())
-        result = finder.find(1e-5, 1e-1, N=10, metrics="loss", seeds=1, storage=None)
+        result = finder.find(1e-5, 1e-1, N=10, metric="loss", seeds=1, storage=None)
         losses = Sweep(result.losses.rates, [5.0] * 5 + [0.0] * 6, list(range(11)))
         finder.result = replace(result, losses=losses)
         assert finder.get_best_lr() == losses.rates[5]
@@ -234,7 +234,7 @@ class TestGrid:
     def test_losses_are_kept_where_a_grid_is_judged_by_them(self, storage: str):
         finder = LRFinder(small_agent())
         options: dict[str, Any] = {"seeds": 1, "storage": storage, "executor": "inline", "confirm": 0}
-        result = finder.grid(rates=[1e-3, 1e-2], env_steps=160, metrics="loss", pruner="none", **options)
+        result = finder.grid(rates=[1e-3, 1e-2], env_steps=160, metric="loss", pruner="none", **options)
         assert (finder.best_reward, finder.rewards) == (None, {})
         assert finder.best_loss == result.best.value == min(finder.losses.values())
 
@@ -247,7 +247,7 @@ class TestGrid:
             seeds=2,
             storage=storage,
             executor="inline",
-            params=SMALL_PPO,
+            fixed=SMALL_PPO,
             pruner="none",
             extend=False,
         )
@@ -301,7 +301,7 @@ class TestGrid:
             "seeds": 1,
             "storage": storage,
             "executor": "inline",
-            "params": SMALL_PPO,
+            "fixed": SMALL_PPO,
         }
         first = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **options)
         again = LRFinder("ppo", ENV).grid(1e-3, 1e-1, 3, **options)
@@ -319,11 +319,11 @@ class TestGrid:
             ({"seeds": 0}, "seeds must be >= 1"),
             ({"env_steps": 0}, "env_steps"),
             ({"env_steps": -5}, "env_steps"),
-            ({"metrics": "score"}, "'reward' or 'loss'"),
+            ({"metric": "score"}, r"'return' \(or 'reward'\) or 'loss'"),
             ({"prunner": "median"}, "Did you mean pruner"),
             ({"pruner": "medain"}, "median"),
-            ({"params": {"gama": 0.9}}, "gamma"),
-            ({"params": {"optimizer": "adm"}}, "adam"),
+            ({"fixed": {"gama": 0.9}}, "gamma"),
+            ({"fixed": {"optimizer": "adm"}}, "adam"),
             ({"executor": "inlin"}, "inline"),
         ],
     )

@@ -14,7 +14,7 @@ from finder import OptFinder
 from finder.finders.optimizer import _rates
 
 ENV = "fakes:TwoStep-v0"
-QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "params": SMALL_PPO, "pruner": "none"}
+QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 2, "executor": "inline", "fixed": SMALL_PPO, "pruner": "none"}
 
 
 def test_names_objects_and_configs_are_all_optimizers():

@@ -100,7 +100,7 @@ class TestSearch:
             env_steps=300,
             n_trials=8,
             seeds=1,
-            params={"layers": [8, 8]},
+            fixed={"layers": [8, 8]},
             **QUICK,
         )
         assert result.best.params["optimizer"] == "mine"
@@ -281,7 +281,7 @@ class TestProcesses:
     def test_ctrl_c_ends_it_and_the_process(self, tmp_path: Path) -> None:
         script = (
             "import sys, finder, trainings\n"
-            "finder.tune(trainings.hangs, 'CartPole-v1', {'gain': '1:2'}, params={'mark': sys.argv[1]}, env_steps=100,"
+            "finder.tune(trainings.hangs, 'CartPole-v1', {'gain': '1:2'}, fixed={'mark': sys.argv[1]}, env_steps=100,"
             " storage='sqlite:///finder.db', executor='inline', study_name='s')"
         )
         mark = tmp_path / "ended"

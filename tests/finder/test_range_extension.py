@@ -106,7 +106,7 @@ def test_a_search_is_extended_and_goes_on_as_it_is(tmp_path: Any, extend: bool):
 
     def search() -> Any:
         return LRFinder("ppo", "CartPole-v1").grid(
-            1e-9, 1e-8, 2, env_steps=320, seeds=2, storage=storage, params=SMALL, executor="inline", extend=extend,
+            1e-9, 1e-8, 2, env_steps=320, seeds=2, storage=storage, fixed=SMALL, executor="inline", extend=extend,
             study_name="edge", confirm=0,
         )  # fmt: skip
 

@@ -288,7 +288,7 @@ class TestWhoseLossIsJudged:
 
 def test_the_critics_of_sac_are_swept_past_ordinary_rates_and_diverge_at_absurd_ones():
     result = LRFinder("sac", "Pendulum-v1").find(
-        1e-5, 10.0, N=120, metrics="loss", optimizer="critic", seeds=1, storage=None
+        1e-5, 10.0, N=120, metric="loss", optimizer="critic", seeds=1, storage=None
     )
     assert result.reason.startswith("the loss of critic diverged at a learning rate of ")
     assert result.losses.rates[-1] > 1e-2, result.reason

@@ -19,7 +19,7 @@ RATES = [float(rate) for rate in np.geomspace(1e-6, 1.0, 121)]
 def run_of(losses: list[float], rates: list[float] = RATES, diverged: bool = False) -> RangeTestResult:
     """A test that saw these losses."""
     return RangeTestResult(
-        metrics="loss",
+        metric="loss",
         optimizer="all",
         rewards=Sweep(),
         losses=Sweep(rates[: len(losses)], losses, list(range(len(losses)))),
@@ -91,7 +91,7 @@ def test_a_finder_tests_several_seeds_and_records_them_as_one(tmp_path: object):
     from studies import load_study
 
     finder = LRFinder(AgentSpec.of("ppo", "CartPole-v1", small), seed=5)
-    result = finder.find(1e-5, 1e-1, N=20, metrics="loss", storage=f"sqlite:///{tmp_path}/s.db")
+    result = finder.find(1e-5, 1e-1, N=20, metric="loss", storage=f"sqlite:///{tmp_path}/s.db")
     assert result.seeds == (5, 6, 7)
     assert len(result.losses.values) == sum(len(run.losses.values) for run in result.runs)
     assert result.runs[0].losses.values != result.runs[1].losses.values

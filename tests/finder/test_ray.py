@@ -36,7 +36,7 @@ ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
 
 OPTIONS = dict(
     env_steps=6_000, seeds=1, confirm=0, pruner="none", checkpoint_seconds=0.1,
-    params={"jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]},
+    fixed={"jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]},
 )
 
 class Watch:
@@ -82,7 +82,7 @@ class Counting(gym.Wrapper):
 values = []
 for kind, expected in (("sync", 1_320), ("ray", 1_640), ("ray-subproc", 1_960), ("subproc", 2_280)):
     env = agents.EnvironmentSpec(Counting, {}, kind)
-    few = {**OPTIONS, "env_steps": 160, "params": {**OPTIONS["params"], "n_envs": 2}, "storage": None}
+    few = {**OPTIONS, "env_steps": 160, "fixed": {**OPTIONS["fixed"], "n_envs": 2}, "storage": None}
     study = LRFinder("ppo", env).grid(1e-4, 1e-2, 2, executor="ray", **few).study
     assert counter.value() == expected, (kind, counter.value())
     values.append([seed_values(trial) for trial in study.trials()])
@@ -133,7 +133,7 @@ from agents.distributed import shared
 from finder import LRFinder
 
 found = LRFinder("ppo", EnvironmentSpec("fakes:TwoStep-v0", {"counter": "steps"}, "ray")).grid(
-    1e-3, 1e-2, 2, env_steps=64, seeds=1, confirm=0, executor="process", n_jobs=1, storage=None, params=SMALL_PPO
+    1e-3, 1e-2, 2, env_steps=64, seeds=1, confirm=0, executor="process", n_jobs=1, storage=None, fixed=SMALL_PPO
 )
 print([trial.state.name for trial in found.study.trials()], shared("steps").value())
 """

@@ -31,7 +31,7 @@ from studies.storage.storage import open_storage
 from studies.study.checkpoint_folder import checkpoint_folder
 
 ENV = "fakes:TwoStep-v0"
-QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 1, "executor": "inline", "params": SMALL_PPO}
+QUICK: dict[str, Any] = {"env_steps": 160, "seeds": 1, "executor": "inline", "fixed": SMALL_PPO}
 
 
 def make_spec(**changes: Any) -> StudySpec:

@@ -61,7 +61,7 @@ class Counting(Callback):
 
 @pytest.mark.usefixtures("foreign")
 def test_what_the_call_names_is_allowed(storage: str) -> None:
-    options: dict[str, Any] = {"storage": storage, "params": SMALL_PPO, "callbacks": [Counting], **FEW}
+    options: dict[str, Any] = {"storage": storage, "fixed": SMALL_PPO, "callbacks": [Counting], **FEW}
     result = LRFinder("ppo", "fakes:TwoStep").grid(1e-3, 1e-2, n_rates=2, **options)
     assert list(result.table().state) == ["COMPLETE"] * 2
 
@@ -76,7 +76,7 @@ def test_a_trial_of_the_storage_names_no_other_code(storage: str, evil: Path, mo
 
     monkeypatch.setattr(Recorder, "ask", ask)
     finder = LRFinder("ppo", TwoStep)
-    result = finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, params=SMALL_PPO, study_name="theirs", **FEW)
+    result = finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, fixed=SMALL_PPO, study_name="theirs", **FEW)
     [told] = set(result.table().reason)
     assert "the study 'theirs' names code in 'evil_module', and others may write to its storage" in told
     assert "FINDER_ALLOW_MODULES=evil_module" in told
@@ -114,7 +114,7 @@ def test_trials_are_restricted_where_they_run() -> None:
 @pytest.mark.filterwarnings("ignore:no safe suggestion")
 def test_an_optimizer_of_the_storage_is_one_of_keras(storage: str, evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finder = LRFinder("ppo", TwoStep)
-    finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, params=SMALL_PPO, study_name="theirs", **FEW)
+    finder.grid(1e-3, 1e-2, n_rates=2, storage=storage, fixed=SMALL_PPO, study_name="theirs", **FEW)
     assert type(best_optimizer("theirs", storage)).__name__ == "Adam"
     found = recommendation.best
 

@@ -28,7 +28,7 @@ choice.TRIALS_AT_ONCE = 3  # of those that a sampler proposes, in a population
 common = {
     "executor": executor, "n_jobs": 1 if executor == "inline" or kind == "tune" else 2, "seeds": 2,
     "confirm": 1, "confirm_seeds": 2, "checkpoint_seconds": 0.05, "storage": url, "study_name": name,
-    "params": {
+    "fixed": {
         "jit_compile": False, "n_steps": 32, "n_envs": 4, "batch_size": 32, "n_epochs": 2, "hidden_sizes": [16]
     },
 }

@@ -114,7 +114,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
     from agents.contract.registry import ALGORITHMS
 
     if not options.given("metric"):
-        options = dataclasses.replace(options, metric="loss" if agent.lower() in ALGORITHMS else "reward")
+        options = dataclasses.replace(options, metric="loss" if agent.lower() in ALGORITHMS else "return")
     if options.metric == "loss":
         arguments = {"N": _N_OF_LOSSES, **arguments}
     try:
@@ -270,7 +270,7 @@ def tune(
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """
-    space = values.spaces(param)
+    params = values.spaces(param)
     arguments = values.json_object(sampler_kwargs, "--sampler-kwargs")
 
     def search(observer: Observer) -> SearchResult:
@@ -278,7 +278,7 @@ def tune(
 
         return search_space(
             options.agent(agent),
-            space=space,
+            params=params,
             **drop_none(n_trials=n_trials, sampler=sampler, sampler_kwargs=arguments),
             **options.finder_arguments(observer),
         )

@@ -15,6 +15,7 @@ from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps,
 from finder.cli.training.run import go_on, run
 from finder.cli.training.settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
 from finder.cli.trust_options import AllowModule, Trust
+from finder.progress.console import print_note
 from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
@@ -44,12 +45,12 @@ def train(
         list[str] | None,
         typer.Option(
             "--set",
-            "-p",
             metavar="NAME=VALUE",
-            help="A hyperparameter, such as learning_rate=3e-4. May be repeated.",
+            help="Set a hyperparameter, such as learning_rate=3e-4. May be repeated.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
+    set_deprecated: Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", hidden=True)] = None,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -237,6 +238,9 @@ def train(
 ) -> int:
     """Train an agent, or the pick of a study, in a folder of its own, where it goes on after whatever ends it."""
     output = Output(context.obj, json, quiet)
+    if set_deprecated:
+        print_note("-p of finder train is deprecated and will be removed in the next version: write --set.")
+        set_ = [*(set_ or ()), *set_deprecated]
     given = {name for name in context.params if _is_given(context, name)}
     budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}
     if resume is not None:
@@ -259,7 +263,16 @@ def train(
 
     with ExitStack() as until:
         if from_ is not None:
-            current_params = {"env", "env_kwargs", "wrapper", "max_episode_steps", "set_", "vectorization", "strategy"}
+            current_params = {
+                "env",
+                "env_kwargs",
+                "wrapper",
+                "max_episode_steps",
+                "set_",
+                "set_deprecated",
+                "vectorization",
+                "strategy",
+            }
             _refuse(given & current_params, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
@@ -322,4 +335,4 @@ def _refuse_without_effect(given: set[str]) -> None:
 
 
 def _flag(name: str) -> str:
-    return {"set_": "--set", "from_": "--from"}.get(name, f"--{name.replace('_', '-')}")
+    return {"set_": "--set", "set_deprecated": "-p", "from_": "--from"}.get(name, f"--{name.replace('_', '-')}")

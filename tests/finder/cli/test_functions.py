@@ -85,10 +85,17 @@ def test_a_study_from_a_file(mine: Any) -> None:
         (("tune", "mine.py:trian"), "Training functions in it: train."),
         (("opt", "mine.py:train"), "its optimizer cannot be exchanged from outside"),
         (("lr", "mine.py:train", "--range-test"), "finder lr without --range-test"),
-        (("train", "mine.py:train", "-p", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
+        (("train", "mine.py:train", "--set", "width=4"), "    train(run, learning_rate=0.0001, width=4)"),
     ],
 )
 def test_what_cannot_be_says_what_to_do(mine: Any, words: tuple[str, ...], told: str) -> None:
     ran = mine(*words, "--env", "CartPole-v1")
     assert ran.code == 2
     assert told in ran.err
+
+
+def test_the_short_flag_of_train_warns(mine: Any) -> None:
+    ran = mine("train", "mine.py:train", "--set", "width=4", "-p", "learning_rate=1e-3", "--env", "CartPole-v1")
+    assert "-p of finder train is deprecated" in ran.err
+    assert "    train(run, learning_rate=0.001, width=4)" in ran.err
+    assert "-p: --from trains the study's pick as it is" in mine("train", "--from", "s", "-p", "width=4").err

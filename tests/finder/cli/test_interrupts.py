@@ -41,6 +41,11 @@ def start(finder: Any, *words: str, ignored: Collection[signal.Signals] = ()) ->
     return process
 
 
+TRAIN = (
+    "train", "ppo", "--env", "cli_envs:Slow-v0", "--steps", "400", "--set", "jit_compile=false", "--set", "n_steps=16",
+)  # fmt: skip
+
+
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for left processes in /proc")
 @pytest.mark.parametrize("executor", ["inline", "process"])
@@ -74,7 +79,7 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     [
         (*WORDS, "--executor", "inline"),
         (*WORDS, "--executor", "process"),
-        ("train", "ppo", "--env", "cli_envs:Slow-v0", "--steps", "400", "-p", "jit_compile=false", "-p", "n_steps=16"),
+        TRAIN,
     ],
     ids=["inline", "process", "train"],
 )

@@ -17,8 +17,8 @@ from finder.cli.commands.play_messages import summary_of
 from finder.long_run.histories import histories_data, plot_losses, plot_returns, plot_runs
 
 PPO = (
-    "train", "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",
-    "--quiet",
+    "train", "ppo", "--env", "CartPole-v1", "--set", "jit_compile=false", "--set", "n_steps=16",
+    "--set", "hidden_sizes=[8]", "--quiet",
 )  # fmt: skip
 
 

@@ -25,12 +25,12 @@ from agents.checkpoints import file as checkpoint_file
 
 RUN = "import sys; from finder.cli import main; sys.exit(main())"
 PPO = (
-    "ppo", "--env", "cli_envs:Slow-v0", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "n_epochs=2",
-    "-p", "n_envs=2", "-p", "batch_size=16", "-p", "hidden_sizes=[8]",
+    "ppo", "--env", "cli_envs:Slow-v0", "--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_epochs=2",
+    "--set", "n_envs=2", "--set", "batch_size=16", "--set", "hidden_sizes=[8]",
 )  # fmt: skip
 DQN = (
-    "dqn", "--env", "cli_envs:Slow-v0", "-p", "jit_compile=false", "-p", "hidden_sizes=[8]", "-p", "learning_starts=64",
-    "-p", "batch_size=8", "-p", "buffer_size=300",
+    "dqn", "--env", "cli_envs:Slow-v0", "--set", "jit_compile=false", "--set", "hidden_sizes=[8]",
+    "--set", "learning_starts=64", "--set", "batch_size=8", "--set", "buffer_size=300",
 )  # fmt: skip
 DEADLINE_SECONDS = 300
 
@@ -112,7 +112,7 @@ class TestARun:
         assert ran.json["episodes"] == 100
 
     def test_evaluations_are_told_and_cut_where_the_environment_has_no_time_limit(self, finder: Any) -> None:
-        words = ("train", "ppo", "--env", "CliffWalking-v1", "-p", "jit_compile=false", "-p", "n_steps=8")
+        words = ("train", "ppo", "--env", "CliffWalking-v1", "--set", "jit_compile=false", "--set", "n_steps=8")
         ran = finder(*words, "--steps", "64", "--evaluate-every", "64", "--eval-max-steps", "5", "--folder", "cut")
         assert ran.code == 0, ran.err
         told = "evaluation after 64 steps: return -5 ± 0 over 10 episodes, all of them cut off before their end"
@@ -438,7 +438,7 @@ MISTAKES = {
     "unknown agent": (("pppo", "--env", "CartPole-v1"), "Did you mean ppo"),
     "unknown environment": (("ppo", "--env", "CartPol-v1"), "Did you mean CartPole-v1"),
     "environment argument": (("ppo", "--env", "CartPole-v1", "--env-kwargs", '{"colour": 1}'), "colour"),
-    "unknown hyperparameter": (("ppo", "--env", "CartPole-v1", "-p", "gama=0.9"), "Did you mean gamma"),
+    "unknown hyperparameter": (("ppo", "--env", "CartPole-v1", "--set", "gama=0.9"), "Did you mean gamma"),
     "action space": (("dqn", "--env", "Pendulum-v1"), "DQN takes discrete actions"),
     "unknown study": (("--from", "nope", "--storage", "empty.db"), "there is no study 'nope'"),
     "a pick and its environment": (("--from", "x", "--env", "CartPole-v1"), "--env: --from trains the study's pick"),
@@ -485,8 +485,8 @@ MISTAKES = {
         "leave --checkpoint-every out",
     ),
     "a schedule and a plateau": (
-        ("ppo", "--env", "CartPole-v1", "--plateau", "3", "-p", 'learning_rate={"class_name": "CosineDecay", "config": '
-         '{"initial_learning_rate": 0.1, "decay_steps": 9}}'),
+        ("ppo", "--env", "CartPole-v1", "--plateau", "3", "--set", 'learning_rate={"class_name": "CosineDecay", '
+         '"config": {"initial_learning_rate": 0.1, "decay_steps": 9}}'),
         "follows a learning-rate schedule, which ReduceOnPlateau cannot lower",
     ),
 }  # fmt: skip

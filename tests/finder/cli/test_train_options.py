@@ -69,8 +69,8 @@ def fading():
     return TimeLimit(Fading(), 10)
 '''
 SMALL = (
-    "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "n_epochs=2", "-p", "n_envs=2", "-p", "batch_size=16",
-    "-p", "hidden_sizes=[8]",
+    "--set", "jit_compile=false", "--set", "n_steps=16", "--set", "n_epochs=2", "--set", "n_envs=2",
+    "--set", "batch_size=16", "--set", "hidden_sizes=[8]",
 )  # fmt: skip
 PPO = ("train", "ppo", "--env", "watch.py:place", *SMALL, "--steps", "96", "--folder", "run", "--quiet")
 

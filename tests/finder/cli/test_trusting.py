@@ -16,7 +16,7 @@ from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
 
 PPO = (
-    "ppo", "--env", "CartPole-v1", "-p", "jit_compile=false", "-p", "n_steps=16", "-p", "hidden_sizes=[8]",
+    "ppo", "--env", "CartPole-v1", "--set", "jit_compile=false", "--set", "n_steps=16", "--set", "hidden_sizes=[8]",
     "--quiet",
 )  # fmt: skip
 EVIL = """

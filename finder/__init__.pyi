@@ -1,0 +1,15 @@
+from .finders.lr import LRFinder as LRFinder
+from .finders.optimizer import OptFinder as OptFinder
+from .finders.parallel import AgentFinder as AgentFinder
+from .finders.parallel import ParallelFinder as ParallelFinder
+from .finders.tuning import run_file as run_file
+from .finders.tuning import submit_file as submit_file
+from .finders.tuning import tune as tune
+from .finders.worker import work as work
+from .long_run.histories import histories_data as histories_data
+from .long_run.histories import plot_losses as plot_losses
+from .long_run.histories import plot_returns as plot_returns
+from .long_run.recommendation import recommended_agent as recommended_agent
+from .range_test.range_test import RangeTestResult as RangeTestResult
+from .search.results import SearchResult as SearchResult
+from .search.search import run_search as run_search

@@ -1,0 +1,110 @@
+"""Deprecated names work and warn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+import finder
+from agents.errors import ConfigurationError
+from finder import LRFinder, RangeTestResult
+from finder.deprecation import renamed_arguments
+from finder.finders.tuning import _with_deprecated_names
+from finder.range_test.suggestion import Suggestion
+from finder.range_test.sweep import Sweep
+from finder.trials.metric import metric_of
+
+pytestmark = pytest.mark.filterwarnings("error::DeprecationWarning")
+
+
+ENV = "fakes:TwoStep-v0"
+
+
+@_with_deprecated_names
+def tuned(agent: str, environment: str | None = None, params: Any = None, **options: Any) -> Any:
+    return params, options
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "searched", "options"),
+    [
+        (("ppo", "E", {"gamma": "0.9:1"}), {"params": {"n_envs": 2}}, {"gamma": "0.9:1"}, {"fixed": {"n_envs": 2}}),
+        (("ppo",), {"space": {"gamma": None}, "params": {"n_envs": 2}}, {"gamma": None}, {"fixed": {"n_envs": 2}}),
+        (("ppo",), {"space": {"gamma": None}}, {"gamma": None}, {}),
+        (("ppo", ENV), {"params": {"hidden_sizes": [8, 8]}}, None, {"fixed": {"hidden_sizes": [8, 8]}}),
+        ((), {"agent": "ppo", "environment": ENV, "params": {"gamma": 0.9}}, None, {"fixed": {"gamma": 0.9}}),
+        (("ppo",), {"metrics": "loss"}, None, {"metric": "loss"}),
+    ],
+)  # fmt: skip
+def test_arguments_of_tune(args: Any, kwargs: Any, searched: Any, options: Any) -> None:
+    with pytest.warns(DeprecationWarning, match="is deprecated"):
+        assert tuned(*args, **kwargs) == (searched, options)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"gamma": "0.9:0.99"},
+        {"gamma": None, "n_envs": 2},
+        {"gamma": [0.9, 0.99]},
+        {"gama": 0.9},
+        {"learning_rate": [0.1, 0.01]},
+        {},
+        None,
+    ],
+)
+def test_what_is_searched_stays_what_is_searched(params: Any) -> None:
+    assert tuned("ppo", ENV, params=params) == (params, {})
+
+
+def test_a_single_value_by_position_is_a_space() -> None:
+    assert tuned("ppo", None, {"gamma": 0.9}) == ({"gamma": 0.9}, {})
+
+
+def test_both_names_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="metrics is the deprecated name of metric"):
+        tuned("ppo", metrics="loss", metric="loss")
+
+
+def test_the_warning_names_the_line_of_the_caller() -> None:
+    @renamed_arguments(old="new")
+    def function(*, new: int) -> int:
+        return new
+
+    with pytest.warns(DeprecationWarning, match="the argument old is deprecated.*: use new") as caught:
+        assert function(old=1) == 1  # type: ignore[call-arg]
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="is deprecated") as caught:
+        tuned("ppo", space={"gamma": None})
+    assert caught[0].filename == __file__
+
+
+def test_a_grid_by_deprecated_names(tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="is deprecated"):
+        result = LRFinder("ppo", ENV).grid(
+            rates=[1e-3], env_steps=64, seeds=1, confirm=0, executor="inline", metrics="reward", params=SMALL_PPO,
+            storage=f"sqlite:///{tmp_path}/s.db", progress=False,
+        )  # fmt: skip
+    with result.study as study:
+        assert (study.spec.metric, study.spec.fixed) == ("return", SMALL_PPO)
+
+
+def test_public_names() -> None:
+    with pytest.warns(DeprecationWarning, match="use finder.recommended_agent"):
+        assert finder.picked_agent is finder.recommended_agent
+    nothing = Suggestion(None, None, "none", "")
+    result = RangeTestResult(
+        metric="return", optimizer="all", rewards=Sweep(), losses=Sweep(), normalized=[], suggestion=nothing, reason=""
+    )
+    with pytest.warns(DeprecationWarning, match="use metric"):
+        assert result.metrics == "reward"
+
+
+def test_both_words_for_returns() -> None:
+    assert metric_of("reward") == metric_of("return") == "return"
+    assert metric_of("loss") == "loss"
+    with pytest.raises(ConfigurationError, match=r"metric must be 'return' \(or 'reward'\) or 'loss', got 'los'"):
+        metric_of("los")
