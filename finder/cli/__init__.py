@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code.
+    """Run one command and returns its exit code.
 
     Args:
         arguments: The command's words, without the program's name. Defaults to `None`: those of this process.

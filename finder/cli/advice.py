@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = False) -> None:
-    """Prints the reasons to be careful as notes.
+    """Print the reasons to be careful as notes.
 
     Args:
         study: The study.
@@ -38,7 +38,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
 
 
 def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]:
-    """Returns the commands that would make a pick safe, each with its purpose; none for a study from Python."""
+    """Return the commands that would make a pick safe, each with its purpose; none for a study from Python."""
     if study.storage.url == "memory":
         return []
     return [
@@ -49,7 +49,7 @@ def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]
 
 
 def print_remedies(study: OpenStudy, found: Conclusion) -> None:
-    """Prints what would make a pick safe where that is no command."""
+    """Print what would make a pick safe where that is no command."""
     if study.storage.url == "memory":
         return
     for each in advice(study, found):
@@ -58,7 +58,7 @@ def print_remedies(study: OpenStudy, found: Conclusion) -> None:
 
 
 def _no_correction(study: OpenStudy, pick: Recommendation) -> str:
-    """The study has a horizon that its pick was not corrected for."""
+    """Return the study has a horizon that its pick was not corrected for."""
     horizon = study.spec.horizon
     if horizon in (None, study.spec.env_steps) or pick.rate is not None:
         return ""

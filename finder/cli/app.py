@@ -75,7 +75,7 @@ def _finder(
 
 
 def _told(error: BaseException) -> str:
-    """Returns what a person can do about an error that no command expects; empty where it is a fault of ours."""
+    """Return what a person can do about an error that no command expects; empty where it is a fault of ours."""
     if isinstance(error, SystemExit):  # of code that a command loads: our own returns
         return ended_by(error)
     if isinstance(error, MemoryError):
@@ -91,7 +91,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; see `finder.cli.main`."""
+    """Run one command; see `finder.cli.main`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     hide_secrets(words)
     # Last, not first: a folder called "agents" or "studies" must not hide our own packages.

@@ -36,7 +36,7 @@ _STATES = ("complete", "pruned", "failed")
 
 
 def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
-    """Prints the conclusion of a search that has ended, what became of its trials, and the next commands.
+    """Print the conclusion of a search that has ended, what became of its trials, and the next commands.
 
     Args:
         study: The study, open.
@@ -83,14 +83,14 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
 
 
 def pick_of(study: OpenStudy) -> Recommendation | None:
-    """Returns the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
+    """Return the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
     from studies.analysis.recommendation import best, why_no_pick
 
     return None if why_no_pick(study) else best(study)
 
 
 def count_states(study: OpenStudy) -> Counter[str]:
-    """Returns how many trials ended in which way; interrupted ones are not counted as failures."""
+    """Return how many trials ended in which way; interrupted ones are not counted as failures."""
     from studies.spec.attributes import is_interrupted
 
     names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
@@ -98,7 +98,7 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 
 def print_conclusion(found: Conclusion) -> None:
-    """Prints the three lines of a conclusion: the pick, what it is worth, and whether it is safe."""
+    """Print the three lines of a conclusion: the pick, what it is worth, and whether it is safe."""
     styles = {"safe": "bold green", "tie": "bold yellow", "not safe": "bold red", "no pick": "bold red"}
     results().print(Text(found.pick, "bold green" if found.safe else "bold"))
     if found.value:
@@ -107,7 +107,7 @@ def print_conclusion(found: Conclusion) -> None:
 
 
 def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, shown: str = "") -> None:
-    """Prints the reasons to be careful, and what to do with a study.
+    """Print the reasons to be careful, and what to do with a study.
 
     Where its pick is not safe, that is what would make it so, and not the long run.
 
@@ -125,7 +125,7 @@ def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, sho
 
 
 def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> list[tuple[str, str]]:
-    """Returns what to do with a study, each command with its purpose."""
+    """Return what to do with a study, each command with its purpose."""
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
@@ -141,7 +141,7 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
 
 
 def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:
-    """Prints what a range test suggests.
+    """Print what a range test suggests.
 
     Args:
         result: What came out.

@@ -60,7 +60,7 @@ MaxEpisodeSteps = Annotated[
 
 
 def _not_blank(storage: str | None) -> str | None:
-    """Refuses an empty storage, as of a shell's variable that is not set: the default one would be another."""
+    """Refuse an empty storage, as of a shell's variable that is not set: the default one would be another."""
     if storage is not None and not storage.strip():
         raise typer.BadParameter(f"it is {storage!r}: give a file or a URL, or leave the flag out.")
     return storage
@@ -302,7 +302,7 @@ class SearchOptions:
     quiet: Quiet = False
 
     def agent(self, name: str) -> AgentSpec:
-        """The agent of a name, for the environment that was asked for."""
+        """Return the agent of a name, for the environment that was asked for."""
         from agents.contract.spec import AgentSpec
         from agents.environments import EnvironmentSpec
 
@@ -313,7 +313,7 @@ class SearchOptions:
         return AgentSpec.of(name, replace(environment, **chosen))
 
     def given(self, name: str) -> bool:
-        """Whether a flag was given, rather than left at its default."""
+        """Return whether a flag was given, rather than left at its default."""
         source = self.context.get_parameter_source(name)
         return source is not None and source.name != "DEFAULT"
 
@@ -350,12 +350,12 @@ class SearchOptions:
 
 
 def drop_none(**given: Any) -> dict[str, Any]:
-    """Returns the flags that were given: for the others, whoever is called has defaults of its own."""
+    """Return the flags that were given: for the others, whoever is called has defaults of its own."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def with_search_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Gives a command the flags of `SearchOptions`, which it receives as its argument `options`."""
+    """Give a command the flags of `SearchOptions`, which it receives as its argument `options`."""
     hints = get_type_hints(SearchOptions, include_extras=True)
     shared = [
         inspect.Parameter(

@@ -26,7 +26,7 @@ Insecure = Annotated[
 
 
 def print_who_is_let_in(access: Access, host: str) -> None:
-    """Warns of what other machines may do, or read, where a server is open to them."""
+    """Warn of what other machines may do, or read, where a server is open to them."""
     from studies.storage.access import is_loopback
 
     if is_loopback(host) or (access.token and access.has_tls):
@@ -38,7 +38,7 @@ def print_who_is_let_in(access: Access, host: str) -> None:
 
 
 def token_commands(access: Access) -> list[tuple[str, str]]:
-    """Returns what a worker's machine needs; the token itself only where it is new."""
+    """Return what a worker's machine needs; the token itself only where it is new."""
     from studies.storage.access import TOKEN_VARIABLE
 
     if not access.token:
@@ -48,5 +48,5 @@ def token_commands(access: Access) -> list[tuple[str, str]]:
 
 
 def page_commands(access: Access, page: str) -> list[tuple[str, str]]:
-    """Returns the address with a new token, which a browser needs once; it asks for one that was there before."""
+    """Return the address with a new token, which a browser needs once; it asks for one that was there before."""
     return [(f"{page}?token={access.token}", "in a browser, once")] if access.is_new else []

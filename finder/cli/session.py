@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 
 def run_search(search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None) -> int:
-    """Runs a search, shows its progress, prints what it found.
+    """Run a search, shows its progress, prints what it found.
 
     Args:
         search: Runs it, with an observer.
@@ -55,7 +55,7 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
 
 
 def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, Any]) -> int:
-    """Runs a range test and prints what it suggests; the returned codes are those of `run_search`."""
+    """Run a range test and prints what it suggests; the returned codes are those of `run_search`."""
     storage = options.storage or DEFAULT_STORAGE
     if options.executor not in (None, "inline"):
         raise ConfigurationError(f"--executor is {options.executor!r}, but a range test runs inline: leave it out.")
@@ -107,7 +107,7 @@ def _begun(words: Sequence[str], file: str | None = None) -> StudyOrigin:
 
 
 def _print_interrupted(progress: Progress, output: Output) -> None:
-    """Tells what was kept and how to go on."""
+    """Tell what was kept and how to go on."""
     if output.quiet:
         return
     console = errors()

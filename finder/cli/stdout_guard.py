@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def redirect_stdout_to_stderr() -> Iterator[None]:
-    """Sends what is written to stdout meanwhile to stderr, by this process and by those that it starts."""
+    """Send what is written to stdout meanwhile to stderr, by this process and by those that it starts."""
     sys.stdout.flush()
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # there is no stdout or no stderr

@@ -11,7 +11,7 @@ from agents.errors import ConfigurationError
 
 
 def json_object(text: str | None, flag: str) -> dict[str, Any]:
-    """Reads a JSON object; None is an empty one."""
+    """Read a JSON object; None is an empty one."""
     if text is None:
         return {}
     try:
@@ -28,7 +28,7 @@ def json_object(text: str | None, flag: str) -> dict[str, Any]:
 
 
 def seeds(text: str | None) -> int | tuple[int, ...] | None:
-    """Reads ``3`` (how many) or ``0,1,7`` (which); ``7,`` is the one seed 7."""
+    """Read ``3`` (how many) or ``0,1,7`` (which); ``7,`` is the one seed 7."""
     if text is None:
         return None
     try:
@@ -43,7 +43,7 @@ def seeds(text: str | None) -> int | tuple[int, ...] | None:
 
 
 def rates(text: str | None) -> list[float] | None:
-    """Reads learning rates, ``1e-4,1e-3``.
+    """Read learning rates, ``1e-4,1e-3``.
 
     Raises:
         ConfigurationError: One is not a finite number above 0, or comes twice.
@@ -67,7 +67,7 @@ def rates(text: str | None) -> list[float] | None:
 
 
 def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
-    """Raises ConfigurationError where two labels mean the same optimizer."""
+    """Raise ConfigurationError where two labels mean the same optimizer."""
     from agents.config.optimizers import OptimizerSpec
 
     seen: list[OptimizerSpec] = []
@@ -79,7 +79,7 @@ def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
 
 
 def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Reads ``name=value`` pairs of `--set`; a value is JSON, a number, or else text.
+    """Read ``name=value`` pairs of `--set`; a value is JSON, a number, or else text.
 
     Raises:
         ConfigurationError: One is not a pair, or a name comes twice.
@@ -94,7 +94,7 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Reads `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
+    """Read `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
 
     Raises:
         ConfigurationError: One has no name or an empty space, or a name comes twice.
@@ -111,7 +111,7 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def numbers(pairs: Iterable[str] | None, flag: str) -> dict[str, tuple[float, ...]]:
-    """Reads ``name=1,2,3``.
+    """Read ``name=1,2,3``.
 
     Raises:
         ConfigurationError: One is not a name with numbers, or a name comes twice.

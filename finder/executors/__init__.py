@@ -1,4 +1,7 @@
-"""Where trials run: in this process, in processes of their own, or many at a time in populations."""
+"""Executors run trials: in this process, in processes of their own, or many at a time in populations.
+
+The room imports `finder.trials`; a search chooses an executor and listens to its events.
+"""
 
 from finder.executors.choice import choose_executor, make_executor, prepare_for
 from finder.executors.executor import Executor, StudyListener

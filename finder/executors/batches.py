@@ -1,4 +1,4 @@
-"""Which trials run together: how many are asked for at a time, and who of several workers gets which."""
+"""Batches of trials: how many are requested at a time, and how they are distributed among workers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from finder.trials.trial import TrialSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """How trials are put into batches.
+    """Forms batches of trials.
 
     Attributes:
-        members: Most runs (trials times seeds) of one batch; a trial is never cut. None: one trial a batch.
-        trials: Most trials that are asked for at a time, over all batches; None without limit. Few, where whoever
-            proposes them learns from the results of earlier ones.
+        members: Largest number of runs (trials times seeds) of a batch; a trial is never split. None: one trial a
+            batch.
+        trials: Largest number of trials that are requested at a time, over all batches; None for no limit. A sampler
+            that learns from results needs a small number.
     """
 
     members: int | None = None
@@ -23,28 +24,28 @@ class Batching:
 
     @property
     def name(self) -> str | None:
-        """What records call batches of several runs."""
+        """Name of the executor in records for batches of several runs; None for single trials."""
         return None if self.members is None else "population"
 
     @property
     def description(self) -> str | None:
-        """The same for people."""
+        """Description for progress displays; None for single trials."""
         return None if self.members is None else f"populations of up to {self.members} runs"
 
     def trials_of(self, n_workers: int, n_seeds: int) -> int:
-        """About how many trials so many workers run at the same time."""
+        """Return about how many trials a number of workers run at the same time."""
         if self.members is None:
             return n_workers
         room = max(1, n_workers * self.members // n_seeds)
         return room if self.trials is None else min(room, self.trials)
 
     def next(self, next_trial: NextTrial, n_workers: int, listener: StudyListener) -> list[list[TrialSpec]]:
-        """The next batches, up to one a worker; none when there are no trials left.
+        """Return the next batches, up to one a worker; an empty list if no trials are left.
 
         Args:
-            next_trial: Gives the next trial.
-            n_workers: Workers without work.
-            listener: Knows how many trials to leave to others, beyond one for each worker.
+            next_trial: Returns the next trial.
+            n_workers: Number of idle workers.
+            listener: Limits the number of trials in favour of other processes, beyond one for each worker.
         """
         limit, room = self._limits(n_workers, listener)
         trials: list[TrialSpec] = []
@@ -59,15 +60,15 @@ class Batching:
         return split_into_batches(trials, n_workers)
 
     def _is_whole_again(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
-        """Return whether these are what is left of a batch that was interrupted, and gets no others.
+        """Return whether these trials are an interrupted batch, to which no new trials are added.
 
-        Those would be judged beside it, and proposed before its results are known, as nobody had it before.
+        New trials would be compared with it and proposed before its results are known, unlike without the interruption.
         """
         matters = self.members is not None and (self.trials is not None or listener.prunes)
         return matters and any(trial.resumed for trial in trials) and not listener.n_to_resume
 
     def _limits(self, n_workers: int, listener: StudyListener) -> tuple[int | None, float]:
-        """Most trials, None without limit, and most runs over all batches."""
+        """Return the limits of trials (None for no limit) and of runs over all batches."""
         if self.members is None:
             return n_workers, float("inf")
         share = listener.share
@@ -78,10 +79,10 @@ class Batching:
 
 
 def split_into_batches(trials: list[TrialSpec], n_workers: int) -> list[list[TrialSpec]]:
-    """Shares trials out so that workers have equally many runs, and those of equal structure stay together.
+    """Split trials into batches with equally many runs, and keep trials of equal structure together.
 
-    Where trials of equal structure go to several workers, neighbours part: those that a plan has side by side do about
-    as well, and where the worse half leaves at a rung, no worker shall be left without work.
+    If trials of equal structure are split, neighbours go to different workers: neighbours in a plan perform alike, and
+    when the worse half is pruned at a rung, every worker should keep some trials.
     """
     structures: dict[tuple[object, ...], list[TrialSpec]] = {}
     for trial in trials:

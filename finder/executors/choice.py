@@ -1,4 +1,4 @@
-"""Which executor a study runs on, in how many processes, and how many runs each of them trains at the same time."""
+"""The choice of an executor: its kind, the number of processes, and the runs that each of them trains at once."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 EXECUTORS = ("population", "process", "inline")
 
 POPULATION = 64
-"""Members of a population at most, where nobody says otherwise: beyond that nothing is gained."""
+"""Default limit of the members of a population: larger populations are not faster."""
 
 WORTH_PROCESSES = 200_000
-"""Environment steps, over all runs, from which further processes pay for the seconds that their start takes."""
+"""Environment steps over all runs that make up for the start of a further process."""
 
 TRIALS_AT_ONCE = 8
-"""Trials that a population asks for before it has results, where the sampler learns from results."""
+"""Trials that a population requests before it has results, for samplers that learn from results."""
 
 PROCESS_BYTES = 900e6
-"""What a process takes before it trains anything."""
+"""Memory of a process before training."""
 
 SHARE_OF_MEMORY = 0.8
-"""Of what is free; the rest is for what was not thought of."""
+"""Share of the free memory that populations may use."""
 
 
 def make_executor(
     name: str, n_jobs: int = 1, *, population: int = POPULATION, trials_at_once: int | None = None
 ) -> Executor:
-    """The executor of a name.
+    """Return the executor of a name.
 
     Args:
         name: ``"population"``: many trials at a time, in this process or in `n_jobs` others. ``"process"``: a process
             a trial. ``"inline"``: one trial after another, in this process.
         n_jobs: Processes at the same time; `inline` takes 1 only.
         population: Runs (trials times seeds) that a process trains at the same time, >= 1.
-        trials_at_once: Most trials that a population asks for before it has results; None without limit.
+        trials_at_once: Most trials that a population requests before it has results; None for no limit.
 
     Raises:
-        ConfigurationError: An unknown name, or a number that it cannot do.
+        ConfigurationError: The name is unknown, or the executor does not support the number of processes.
     """
     from finder.executors.inline import InlineExecutor
     from finder.executors.process import ProcessExecutor
@@ -70,7 +70,7 @@ def make_executor(
 
 
 def prepare_for(spec: StudySpec) -> None:
-    """Starts what the processes of a study need, where it will have some, before its agents are looked at."""
+    """Start the fork server for a study that will use processes, while this process checks the agents."""
     if spec.executor == "ray":
         return
     needs_one = spec.executor == "process" or spec.strategy != "none"
@@ -83,15 +83,15 @@ def prepare_for(spec: StudySpec) -> None:
 
 
 def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone: str = "") -> Executor:
-    """The executor that a study asks for, or the one that suits it; `Executor.notes` says what is worth knowing of it.
+    """Return the executor that a study names, or the best one for it; `Executor.notes` has the reasons.
 
     Args:
         spec: The study.
         agents: Its agents by label.
-        why_alone: Why no run of it can be a member of a population, whoever the agent is; empty where one can.
+        why_alone: Why no run can be a member of a population, whatever the agent; empty if runs can.
 
     Raises:
-        ConfigurationError: A number that the executor cannot do.
+        ConfigurationError: The executor does not support the number of processes.
     """
     name, notes = spec.executor, []
     if name == "inline":
@@ -111,9 +111,9 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
         label: _Member(refusal=why_alone) if why_alone else _probe_member(agent) for label, agent in agents.items()
     }
     refusals = {label: member.refusal for label, member in members.items() if member.refusal}
-    for label, told in refusals.items():
+    for label, refusal in refusals.items():
         where = "seeds and trials one after another" if name == "population" else "a process a trial"
-        notes.append(f"{label} cannot be trained in a population ({where} instead): {told}")
+        notes.append(f"{label} cannot be trained in a population ({where} instead): {refusal}")
     if name == "process" or (name == "auto" and refusals):
         executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
     else:
@@ -128,14 +128,14 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
 
 
 class _Member(NamedTuple):
-    """What is found when an agent is tried as the member of a population, without training it."""
+    """The result of building an agent as the member of a population, without training it."""
 
-    refusal: str = ""  # why it cannot be one
-    n_bytes: int = 0  # what one takes when its memory is full, about; 0 where that is not known
+    refusal: str = ""  # why the agent cannot be a member
+    n_bytes: int = 0  # approximate memory of a member with a full replay buffer; 0 if unknown
 
 
 def _probe_member(agent: AgentSpec) -> _Member:
-    """Tries it. Whatever goes wrong beside is left to the trials, which keep the traceback."""
+    """Build the agent as a member. Other errors are ignored here, because the trials record their tracebacks."""
     from agents.population import Population, bytes_of_member
 
     if agent.why_alone:
@@ -153,7 +153,7 @@ def _n_trials(spec: StudySpec) -> int:
 
 
 def _jobs_that_pay(spec: StudySpec) -> int:
-    """Every process must import TensorFlow and compile, so little work is done sooner in one."""
+    """Return the number of processes that pays: each imports TensorFlow and compiles, so little work needs one."""
     if spec.env_steps is None:
         return min(cores(), _n_trials(spec))
     work = spec.env_steps * len(spec.seeds) * _n_trials(spec)
@@ -161,7 +161,7 @@ def _jobs_that_pay(spec: StudySpec) -> int:
 
 
 def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[int, str]:
-    """Members a process of `n_bytes` each, and a word about it where it is fewer than was asked for."""
+    """Return how many members of `n_bytes` fit into each process, and a note if they are fewer than requested."""
     wanted = spec.population or POPULATION
     free = free_memory()
     if free is None or not n_bytes:
@@ -170,5 +170,5 @@ def _population_that_fits(spec: StudySpec, n_bytes: int, n_jobs: int) -> tuple[i
     fits = max(1, math.floor(room / n_bytes))
     if fits >= wanted:
         return wanted, ""
-    told = f"a run takes about {n_bytes / 1e6:,.0f} MB, so {fits} are trained at the same time in each process"
-    return fits, f"{told} instead of {wanted}" if spec.population else told
+    note = f"a run takes about {n_bytes / 1e6:,.0f} MB, so {fits} are trained at the same time in each process"
+    return fits, f"{note} instead of {wanted}" if spec.population else note

@@ -1,4 +1,4 @@
-"""The contract of all executors."""
+"""The base class of all executors, and the events that they report."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ NextTrial = Callable[[], TrialSpec | None]
 
 
 class StudyListener(Protocol):
-    """Who hears of all trials, always in the parent process and from one thread."""
+    """Receives the events of all trials, in the parent process and from one thread."""
 
     @property
     def prunes(self) -> bool:
-        """Whether `rung` may ever stop a trial; where it may not, nobody waits for its answer."""
+        """Whether `rung` may stop trials. If not, workers do not wait for its result."""
 
     @property
     def share(self) -> int | None:
-        """Most trials to take at a time, so that others have some too; None for no limit."""
+        """Most trials to request at a time, to leave some to other processes; None for no limit."""
 
     @property
     def n_to_resume(self) -> int:
-        """Trials that wait to continue; the next ones that are given."""
+        """Number of trials that wait to be resumed, before new ones."""
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        """A trial's agents are built."""
+        """Called when the agents of a trial are built."""
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> None:
-        """Episodes of trials have ended; none at all is a sign of life."""
+        """Called when episodes have ended, or without episodes as a heartbeat."""
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> set[int]:
-        """Trial -> seed -> value at an environment step to which all of them have come; answers which are pruned."""
+        """Called when all trials have reached a step, with trial -> seed -> value. Returns the trials to prune."""
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        """A trial has ended. Nothing more is heard of it."""
+        """Called when a trial has ended; the last event of the trial."""
 
 
 class Executor(ABC):
-    """Runs trials until there are no more.
+    """Base class for executors, which run trials until there are no more.
 
-    A trial is asked for only when there is room to run it, so that whoever proposes it knows as much as possible.
+    A trial is requested only when it can run at once, so that the sampler proposes it with all results so far.
 
     Attributes:
-        notes: What is worth knowing of why it was chosen, for people.
+        notes: Reasons for the choice of this executor, shown to the user.
     """
 
     notes: Sequence[str] = ()
@@ -54,16 +54,16 @@ class Executor(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it is, in a few words."""
+        """Description in a few words."""
 
     @abstractmethod
     def trials_at_once(self, n_seeds: int) -> int:
-        """About how many trials of so many seeds it runs at the same time."""
+        """Return about how many trials with `n_seeds` seeds run at the same time."""
 
     @abstractmethod
     def run(self, next_trial: NextTrial, listener: StudyListener) -> None:
-        """Runs what `next_trial` gives, until it gives None and every trial has ended.
+        """Run the trials that `next_trial` returns, until it returns None and every trial has ended.
 
         Raises:
-            KeyboardInterrupt: Goes through, after every trial that was running has been ended as interrupted.
+            KeyboardInterrupt: Raised again after every running trial has ended as interrupted.
         """

@@ -1,4 +1,4 @@
-"""Trials in this process: no other one has to start, and compiled agents are used again."""
+"""The inline executor: trials run in this process, which reuses compiled agents."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class InlineExecutor(Executor):
-    """Runs trials here.
+    """Runs trials in this process.
 
     Args:
-        batching: How many at the same time.
+        batching: Forms the batches of trials that run at the same time.
     """
 
     def __init__(self, batching: Batching) -> None:
@@ -41,7 +41,7 @@ class InlineExecutor(Executor):
 
 
 class _ForwardingListener:
-    """The listener of a cohort that passes everything straight on."""
+    """Forwards the events of a cohort to the listener of the study."""
 
     def __init__(self, listener: StudyListener, executor: str) -> None:
         self._listener = listener
@@ -58,14 +58,14 @@ class _ForwardingListener:
         return dict.fromkeys(self._listener.rung(env_steps, values), FELL_BEHIND)
 
     def alive(self) -> None:
-        """Nobody waits for signs of life in the same process."""
+        """Ignore heartbeats, which only other processes need."""
 
     def hangs(
         self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
     ) -> None:
         log.warning(
-            "%s It is inside compiled code, where it cannot be interrupted in this process: end the process (kill %d), "
-            "or run trials in processes of their own (--executor process), which are ended.",
+            "%s The call is inside compiled code, which cannot be interrupted in this process: end the process (kill "
+            "%d), or run trials in processes of their own (--executor process), which Finder ends.",
             *(reason, os.getpid()),
         )
 

@@ -1,4 +1,4 @@
-"""What this machine has to give: cores and memory, also where a container gives less than there is."""
+"""Cores and free memory of this machine, within the limits of its container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def cores() -> int:
-    """Cores that this process may use, >= 1."""
+    """Return the number of cores that this process may use, >= 1."""
     try:
         there = len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
@@ -23,7 +23,7 @@ def cores() -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes that can still be used, or None where nobody says."""
+    """Return the free memory in bytes, or None if it is unknown."""
     known = [value for value in (_free_in_all(), _free_in_container()) if value is not None]
     return min(known, default=None)
 

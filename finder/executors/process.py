@@ -1,7 +1,7 @@
-"""Trials in processes, through `multiprocess`, several at the same time.
+"""The process executor: trials run in worker processes of `multiprocess`.
 
-Children are forked from a fork server that has imported TensorFlow and done nothing with it, so that a trial does
-not wait for the import, and never from a process in which TensorFlow has run.
+Workers are forked from a fork server that has imported TensorFlow and not used it, so that a trial does not wait for
+the import. They are never forked from a process in which TensorFlow has run.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class ProcessExecutor(Executor):
     """Runs batches of trials in worker processes.
 
     Args:
-        n_jobs: Processes at the same time, >= 1. Each gets an equal share of the cores.
-        batching: Which trials a process runs at the same time. Defaults to one trial, and then every trial has a
-            process of its own; otherwise a process runs batch after batch and keeps what it has compiled.
-        keep_values: Whether the broker keeps all rewards and losses of all trials (`MessageBroker.values`).
+        n_jobs: Number of processes, >= 1. Each gets an equal share of the cores.
+        batching: Forms the batches that a process runs. Defaults to single trials, each in a process of its own;
+            otherwise a process runs one batch after another and keeps compiled agents.
+        keep_values: Whether the broker keeps all returns and losses (`MessageBroker.values`). Defaults to False.
     """
 
     def __init__(self, n_jobs: int = 1, batching: Batching | None = None, keep_values: bool = False) -> None:
@@ -46,7 +46,7 @@ class ProcessExecutor(Executor):
         self.batching = batching or Batching()
         self._keep_values = keep_values
         self.values: dict[str, Any] = {}
-        """What the broker's dicts held at the end of the last run."""
+        """The `MessageBroker.values` at the end of the last run."""
 
     @property
     def description(self) -> str:
@@ -70,12 +70,12 @@ class ProcessExecutor(Executor):
                 listener=listener,
             ).run()
             values = pool.broker.values()
-            # A run that confirms the one before adds its trials.
+            # Confirmation trials are added to those of the search.
             self.values = {name: {**self.values.get(name, {}), **values} for name, own in values.items()}
 
 
 class _ForkedProcess:
-    """A child that was forked from the fork server."""
+    """A worker process that was forked from the fork server."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -99,26 +99,26 @@ class _ForkedProcess:
 
 
 class _ForkedWorkerPool:
-    """Starts children of this process.
+    """Starts worker processes of this process.
 
     Args:
-        context: Of `multiprocess`.
+        context: The context of `multiprocess`.
         broker: Proxy of the broker.
-        n_jobs: Children at the same time; each gets an equal share of the cores.
+        n_jobs: Number of processes; each gets an equal share of the cores.
     """
 
     def __init__(self, context: Any, broker: MessageBroker, n_jobs: int) -> None:
         self.broker = broker
         self._context, self._n_jobs = context, n_jobs
-        self._wakeups, self._wakeup_sender = context.Pipe(duplex=False)  # children ring when they have told something
+        self._wakeups, self._wakeup_sender = context.Pipe(duplex=False)  # workers signal new events
 
     def start(self, number: int) -> _ForkedProcess:
         from finder.executors.worker_process import main
 
         threads = max(1, (os.cpu_count() or 1) // self._n_jobs)
         arguments = (number, self.broker, self._wakeup_sender, threads, list(sys.path))
-        told = {"shared": address_for_processes()}  # the server that they are forked from has an older environment
-        process = self._context.Process(target=main, args=arguments, kwargs=told, name=f"worker-{number}", daemon=True)
+        named = {"shared": address_for_processes()}  # the environment of the fork server is older
+        process = self._context.Process(target=main, args=arguments, kwargs=named, name=f"worker-{number}", daemon=True)
         with without_main_module():
             process.start()
         return _ForkedProcess(process)
@@ -132,13 +132,13 @@ class _ForkedWorkerPool:
 
 @contextmanager
 def _running(manager: BrokerManager) -> Iterator[BrokerManager]:
-    """Starts a manager, and ends its process with the block."""
+    """Run a manager for the time of the block."""
     try:
         with defer_interrupts(), without_main_module():
             manager.start(initializer=end_with_parent)
         yield manager
     finally:
-        if hasattr(manager, "shutdown"):  # not before it was started
+        if hasattr(manager, "shutdown"):  # only after its start
             manager.shutdown()
 
 

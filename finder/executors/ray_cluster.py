@@ -1,8 +1,7 @@
-"""Trials in the processes of a Ray cluster: the extra `ray`.
+"""The Ray executor: trials run in the processes of a Ray cluster (extra `ray`).
 
-A trial's process is a Ray actor that asks for CPUs and memory, so that Ray finds it a machine; a machine that dies
-costs its trials what they did since their last checkpoints. Those are found again where `FINDER_CHECKPOINTS` names a
-folder that all machines share; elsewhere such trials begin anew.
+A worker process is a Ray actor that requests CPUs and memory. If a machine fails, its trials resume from their last
+checkpoints where `FINDER_CHECKPOINTS` names a folder that all machines share; otherwise they restart.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class RayExecutor(Executor):
     """Runs trials in a Ray cluster, one a process: the cluster that `RAY_ADDRESS` names, or one on this machine.
 
     Args:
-        n_jobs: Trials at the same time, >= 1; those that have no room wait. Defaults to None: as many as have room.
-        cpus: CPUs that a trial asks for, above 0.
-        memory: Bytes that a trial asks for, or None.
+        n_jobs: Trials at the same time, >= 1; trials wait for free resources. Defaults to None: as many as fit.
+        cpus: CPUs of a trial, > 0. Defaults to 1.
+        memory: Memory of a trial in bytes, or None.
 
     Raises:
         ConfigurationError: Ray is not installed, the cluster cannot be reached, or no machine has room for a trial.
@@ -63,22 +62,22 @@ class RayExecutor(Executor):
                 name="ray",
                 next_trial=next_trial,
                 listener=listener,
-                reuses=True,  # an actor needs seconds to import TensorFlow
+                reuses=True,  # an actor takes seconds to import TensorFlow
             ).run()
         finally:
             pool.close()
 
 
 def room_for(cpus: float, memory: int | None, machines: Sequence[Mapping[str, float]]) -> int:
-    """How many trials have room at the same time, each on one machine.
+    """Return how many trials fit into a cluster at the same time, each on one machine.
 
     Args:
-        cpus: CPUs that a trial asks for.
-        memory: Bytes that it asks for, or None.
-        machines: What each machine has, under ``"CPU"`` and ``"memory"``.
+        cpus: CPUs of a trial.
+        memory: Memory of a trial in bytes, or None.
+        machines: Resources of each machine, under ``"CPU"`` and ``"memory"``.
 
     Raises:
-        ConfigurationError: None has.
+        ConfigurationError: No machine has enough resources for a trial.
     """
     asked = {"CPU": cpus} if memory is None else {"CPU": cpus, "memory": memory}
     # Within a millionth, as 0.3 / 0.1 is less than 3.
@@ -98,7 +97,7 @@ def _size(cpus: float, memory: float | None) -> str:
 
 
 class _RemoteBroker:
-    """The broker in a process of its own, whose calls wait for their answers."""
+    """A proxy of the broker in a Ray actor; calls wait for their results."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
@@ -116,7 +115,7 @@ class _RemoteBroker:
 
 
 class _RayProcess:
-    """A process of the pool."""
+    """A worker process in a Ray actor."""
 
     def __init__(self, ray: Any, actor: Any, running: Any) -> None:
         self._ray, self._actor, self._running = ray, actor, running
@@ -125,7 +124,7 @@ class _RayProcess:
     def cause(self) -> str:
         try:
             self._ray.get(self._running, timeout=0)
-        except Exception as error:  # noqa: BLE001 - whatever Ray says of it
+        except Exception as error:  # noqa: BLE001 - any error of Ray is the cause
             return f"is gone: {first_line(error)}"
         return "ended before its trial was done"
 
@@ -141,17 +140,17 @@ class _RayProcess:
 
 
 class _RayWorkerPool:
-    """Starts actors, which Ray places.
+    """Starts worker processes in Ray actors.
 
     Args:
         ray: The module.
-        cpus: CPUs that each asks for.
-        memory: Bytes that each asks for, or None.
+        cpus: CPUs of each actor.
+        memory: Memory of each actor in bytes, or None.
     """
 
     def __init__(self, ray: Any, cpus: float, memory: int | None) -> None:
         self._ray = ray
-        # As long as this process lives; every waiting worker takes one of its threads.
+        # On the machine of this process, for its lifetime; every waiting worker occupies one of its threads.
         options = {"num_cpus": 0, "max_concurrency": 1_000, "scheduling_strategy": on_this_machine(ray)}
         self._broker_actor = ray.remote(MessageBroker).options(**options).remote()
         self.broker: Any = _RemoteBroker(ray, self._broker_actor)
@@ -175,7 +174,7 @@ class _RayWorkerPool:
 
 
 class _RayWorker:
-    """What an actor is: one process that runs batches of trials."""
+    """The actor class: a process that runs batches of trials."""
 
     def run(self, number: int, broker: Any, threads: int, path: list[str], shared: str) -> None:
         import ray
@@ -188,7 +187,7 @@ class _RayWorker:
 
 
 class _NoWakeups:
-    """Nobody listens for a bell: the broker is asked all the time."""
+    """A connection without a receiver: the parent polls the broker."""
 
     def send_bytes(self, _data: bytes) -> None:
-        """Does nothing."""
+        """Ignore the data."""

@@ -1,4 +1,4 @@
-"""Letting Ctrl-C wait for a moment."""
+"""Signals that are deferred until the end of a block."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Holds back what would interrupt this block, until its end.
+    """Defer SIGINT, SIGTERM and SIGHUP to the end of the block.
 
-    For moments in which an exception would lose a process that has just been started, or an answer that is on its
-    way. Only for short blocks; who asks a second time is heard at once. Outside of the main thread, where no signal is
-    heard, it does nothing.
+    For short blocks in which an exception would lose a process that has just started, or a reply in transit. A second
+    signal is handled at once. Outside of the main thread, which cannot receive signals, nothing is deferred.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[tuple[int, Any]] = []
+    received: list[tuple[int, Any]] = []
     before: dict[int, Any] = {number: signal.getsignal(number) for number in _ENDING}
     before = {number: handler for number, handler in before.items() if callable(handler)}
 
-    def hear(number: int, frame: Any) -> None:
-        heard.append((number, frame))
-        if len(heard) > 1:
+    def defer(number: int, frame: Any) -> None:
+        received.append((number, frame))
+        if len(received) > 1:
             before[number](number, frame)
 
     for number in before:
-        signal.signal(number, hear)
+        signal.signal(number, defer)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number, frame in heard[:1]:
+        for number, frame in received[:1]:
             before[number](number, frame)

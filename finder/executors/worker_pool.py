@@ -1,6 +1,6 @@
-"""Trials in a pool of processes, wherever those are: who gets which, what they tell, and what becomes of the dead.
+"""Dispatches trials to a pool of worker processes, on this machine or in a cluster, and replaces dead processes.
 
-The processes talk to this one through a `MessageBroker`; only this one writes the study.
+The processes communicate with this one through a `MessageBroker`; only this one writes the study.
 """
 
 from __future__ import annotations
@@ -23,82 +23,82 @@ from finder.trials.trial import FELL_BEHIND, INTERRUPTED, Outcome, TrialSpec
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
-"""How long a process may take to stop when it is asked to, before it is killed."""
+"""Seconds that a process may take to stop before it is killed."""
 
 HANGS = 1.75
-"""Multiple of a trial's `hang_seconds` after which a process is killed of which nothing is heard at all.
+"""Multiple of `hang_seconds` after which a silent process is killed.
 
-One that hangs in compiled code says so before; unless that code lets no other thread run.
+A process that hangs in compiled code reports that earlier, unless the code holds the global interpreter lock.
 """
 
 BUILD_SECONDS = 120.0
-"""How much longer than that a process may build the agents of its trials, in which it shows no life."""
+"""Additional seconds for building the agents of a batch, during which a process sends no heartbeats."""
 
 STOPPED_SECONDS = 5.0
-"""Between two turns of its loop this process takes less, unless it is stopped (Ctrl-Z)."""
+"""A longer time between two steps of the loop means that this process was stopped (Ctrl-Z)."""
 
 MAX_CRASHES = 3
-"""How often the process of a trial may die before the trial has failed. Until then it goes on in another one."""
+"""Number of processes that may die under a trial before the trial has failed; until then another one resumes it."""
 
 
 class WorkerProcess(Protocol):
-    """A process of a pool."""
+    """A process of a worker pool."""
 
     @property
     def cause(self) -> str:
-        """Why it is gone, as the end of a sentence."""
+        """Why the process has ended, as the end of a sentence."""
 
     def is_alive(self) -> bool:
-        """Whether it is there."""
+        """Return whether the process is running."""
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kill the process."""
 
     def join(self, seconds: float | None = None) -> None:
-        """Waits until it is gone, so long at most."""
+        """Wait until the process has ended, for at most so many seconds."""
 
 
 class WorkerPool(Protocol):
     """Starts processes that run `finder.executors.worker_process.main`.
 
     Attributes:
-        broker: What they and this process tell each other.
+        broker: The message broker between the processes and this one.
     """
 
     broker: MessageBroker
 
     def start(self, number: int) -> WorkerProcess:
-        """Starts one."""
+        """Start a process."""
 
     def wait(self, processes: Sequence[WorkerProcess]) -> None:
-        """Waits for a moment, or until one of them has something to tell or is gone."""
+        """Wait for a short time, or until a process has sent an event or has ended."""
 
 
 @dataclass
 class _Worker:
-    """A process and the trials that it runs."""
+    """A worker process and its trials."""
 
     process: WorkerProcess
     batch: list[TrialSpec] = field(default_factory=list)
     running: set[int] = field(default_factory=set)
-    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # at which it waits: environment steps and values
+    rung: tuple[int, dict[int, dict[int, float]]] | None = None  # waits here: steps and values
     last_contact: float | None = None  # None until it runs: it may wait for a place in a cluster
-    started: bool = False  # whether anything was heard of its batch: it shows no life while it builds agents
-    hung: bool = False  # and was killed
-    suspects: dict[int, str] = field(default_factory=dict)  # the trial that it hung in, and what to tell of it
+    started: bool = False  # whether its batch has sent an event: it sends none while it builds agents
+    hung: bool = False  # whether it hung and was killed
+    suspects: dict[int, str] = field(default_factory=dict)  # the trial in which it hung -> the message
 
 
 class TrialDispatcher:
-    """Has a pool run trials until there are no more.
+    """Runs trials in a worker pool until there are no more.
 
     Args:
         pool: Starts processes.
-        n_jobs: Processes at the same time.
-        batching: Which trials a process runs at the same time.
-        name: What records call this way of running trials.
-        next_trial: Gives the next trial.
-        listener: Hears of everything.
-        reuses: Whether a process runs one batch after another, where that is not what the batching says already.
+        n_jobs: Number of processes.
+        batching: Forms the batches of trials that a process runs at the same time.
+        name: Name of the executor in records.
+        next_trial: Returns the next trial.
+        listener: Receives all events.
+        reuses: Whether a process runs one batch after another although the batching does not ask for it.
     """
 
     def __init__(
@@ -122,32 +122,32 @@ class TrialDispatcher:
         self.listener = listener
         self.workers: dict[int, _Worker] = {}
         self.n_started = 0
-        self.events: deque[Event] = deque()  # told, but not passed on yet
+        self.events: deque[Event] = deque()  # received, but not handled yet
         self.exhausted = False
-        self.unassigned: deque[list[TrialSpec]] = deque()  # their process has died, and another one goes on with them
+        self.unassigned: deque[list[TrialSpec]] = deque()  # batches of processes that have died
         self.crashes: Counter[int] = Counter()
         self.checked = time.monotonic()
 
     @property
     def n_busy(self) -> int:
-        """Workers that run trials."""
+        """Number of workers that run trials."""
         return sum(bool(worker.running) for worker in self.workers.values())
 
     @property
     def keeps_workers(self) -> bool:
-        """Whether a process runs more than one batch, and the workers go from rung to rung together."""
+        """Whether a process runs several batches, and all workers reach rungs together."""
         return self.batching.members is not None
 
     def run(self) -> None:
         try:
             while True:
-                # Ctrl-C is heard while waiting, not in the middle of a start, of a talk with the broker or of a write.
+                # Ctrl-C interrupts waiting, not the start of a process, a call of the broker or a write.
                 with defer_interrupts():
                     self._fill()
                 if not self.unassigned and not self.n_busy:
                     self._dismiss(list(self.workers))
                     return
-                if self.exhausted and not self.keeps_workers:  # another one may wait for the place that this one has
+                if self.exhausted and not self.keeps_workers:  # another process may wait for its resources
                     self._dismiss([number for number, worker in self.workers.items() if not worker.running])
                 self.pool.wait([worker.process for worker in self.workers.values()])
                 with defer_interrupts():
@@ -160,8 +160,8 @@ class TrialDispatcher:
             if self._broker_answers():
                 raise
             raise ConnectionError(
-                "The process in which running trials leave their results is gone (killed, perhaps for lack of memory). "
-                "Everything that had ended is kept: start the study again to go on."
+                "The process of the message broker has ended (killed, perhaps for lack of memory). All trials that had "
+                "ended are recorded: start the study again to continue."
             ) from error
         except BaseException:
             self._stop_all()
@@ -170,7 +170,7 @@ class TrialDispatcher:
     # Work for workers -----------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Asks for trials where there is room. Workers that go together get their batches together."""
+        """Request trials for idle workers. Workers that reach rungs together get their batches together."""
         while self.unassigned and self.n_busy < self.n_jobs:
             self._assign(self.unassigned.popleft())
         n_busy = self.n_busy
@@ -197,7 +197,7 @@ class TrialDispatcher:
         return number
 
     def _dismiss(self, numbers: list[int]) -> None:
-        """Lets workers end that have nothing left to do."""
+        """End idle workers."""
         for number in numbers:
             self.broker.send_batch(number, None)
         for number in numbers:
@@ -206,12 +206,12 @@ class TrialDispatcher:
             if process.is_alive():
                 process.kill()
 
-    # What workers tell ----------------------------------------------------------------------------------------
+    # Events of workers ----------------------------------------------------------------------------------------
 
     def _forward_events(self) -> None:
-        """Gives the listener what the workers have told."""
+        """Handle the events of the workers."""
         self.events.extend(self.broker.drain_events())
-        while self.events:  # one by one: where the listener raises, the rest is still there to be told by `_stop_all`
+        while self.events:  # one by one: if the listener raises, `_stop_all` handles the rest
             self._handle(*self.events.popleft())
 
     def _handle(self, kind: str, worker: int, content: Any) -> None:
@@ -238,10 +238,10 @@ class TrialDispatcher:
                 self._dismiss([worker])
 
     def _answer_rungs(self) -> None:
-        """Tells the listener of rungs to which all that go together have come."""
+        """Report the rungs that all workers of a group have reached, and reply to the workers."""
         waiting = {number: worker for number, worker in self.workers.items() if worker.rung is not None}
         can_reassign = self.unassigned and self.n_busy < self.n_jobs
-        if not waiting or can_reassign:  # those come to the rung again
+        if not waiting or can_reassign:  # reassigned trials reach the rung again
             return
         if not self.keeps_workers:
             for number, worker in waiting.items():
@@ -274,36 +274,36 @@ class TrialDispatcher:
         self.listener.ended(number, outcome)
 
     def _kill_hung(self) -> None:
-        """Kills the workers of which nothing was heard for so long that they hang in compiled code (see `watchdog`)."""
+        """Kill the workers that were silent for so long that they hang in compiled code (see `watchdog`)."""
         now, before = time.monotonic(), self.checked
         self.checked = now
         for worker in self.workers.values():
-            if worker.last_contact is None:  # it waits for room in its cluster, for however long
+            if worker.last_contact is None:  # it waits for resources of its cluster
                 continue
-            if now - before > STOPPED_SECONDS:  # this process was away itself: stopped, most likely with its workers
+            if now - before > STOPPED_SECONDS:  # this process was stopped, most likely with its workers
                 worker.last_contact = now
             limit = worker.batch[0].hang_seconds if worker.running else 0.0
             silent = time.monotonic() - worker.last_contact - (0.0 if worker.started else BUILD_SECONDS)
             if limit and worker.rung is None and silent > HANGS * limit:
-                told = f"Nothing came back for {limit:g} s: the environment or the agent hangs in compiled code."
-                self._kill(worker, sorted(worker.running), told)
+                reason = f"No call returned for {limit:g} s: the environment or the agent hangs in compiled code."
+                self._kill(worker, sorted(worker.running), reason)
 
     def _kill(self, worker: _Worker, numbers: Sequence[int], reason: str) -> None:
-        """Kills a worker that hangs in compiled code. Where one trial alone can be the cause, it has failed."""
+        """Kill a worker that hangs in compiled code. If only one trial can be the cause, the trial fails."""
         worker.process.kill()
         worker.process.join()
         worker.hung = True
         if len(numbers) == 1:
             worker.suspects = {
-                numbers[0]: f"HungError: {reason} Its process was killed, as compiled code hears no signal."
+                numbers[0]: f"HungError: {reason} Its process was killed, because compiled code cannot be interrupted."
             }
 
     def _reassign_dead(self) -> None:
-        """The trials of a process that is gone without a last word go on in another one, unless that happens often."""
+        """Reassign the trials of processes that have died, up to `MAX_CRASHES` times for each trial."""
         dead = [number for number, worker in self.workers.items() if not worker.process.is_alive()]
         if not dead:
             return
-        self._forward_events()  # it may have told an outcome just before
+        self._forward_events()  # an outcome may have arrived just before
         for number in dead:
             worker = self.workers.get(number)
             if worker is None:
@@ -315,7 +315,7 @@ class TrialDispatcher:
             self.workers.pop(number, None)
 
     def _reassign(self, number: int, reason: str) -> None:
-        """Has the trials of a worker run by another one; those that have lost too many have failed."""
+        """Reassign the trials of a worker; trials that have lost `MAX_CRASHES` processes fail."""
         worker = self.workers[number]
         self.crashes.update(worker.running)
         for trial in sorted(worker.running):
@@ -325,13 +325,13 @@ class TrialDispatcher:
         left = [trial for trial in worker.batch if trial.number in worker.running]
         if not left:
             return
-        log.warning("Trials go on in another process, as theirs is gone: %s", reason)
-        # One of them may be the cause: the second time each gets a process of its own.
+        log.warning("Trials resume in another process: %s", reason)
+        # One of the trials may be the cause: the second time each gets a process of its own.
         again = any(self.crashes[trial.number] > 1 for trial in left)
         self.unassigned.extend([[trial] for trial in left] if again else [left])
 
     def _stop_all(self) -> None:
-        """Ends every worker, first by asking, and every trial as interrupted."""
+        """Stop every worker, then kill those that do not stop, and end every trial as interrupted."""
         deadline = time.monotonic() + STOP_SECONDS
         processes = [worker.process for worker in self.workers.values()]
         try:
@@ -339,7 +339,7 @@ class TrialDispatcher:
                 self.broker.stop(number, INTERRUPTED)
                 self.broker.send_batch(number, None)
         except (OSError, EOFError):
-            deadline = time.monotonic()  # the broker is gone: nobody hears of it
+            deadline = time.monotonic()  # the broker has ended, so workers do not receive the request
         for process in processes:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():

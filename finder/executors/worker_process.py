@@ -1,6 +1,6 @@
-"""What runs in a child process. Importing this module imports TensorFlow and does nothing with it.
+"""The main function of a worker process. Importing this module imports TensorFlow without using it.
 
-The fork server imports it once, so that the children that it forks have it already.
+The fork server imports it once, so that forked workers do not have to.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import_all()
 
 
 def main(worker: int, broker: Any, wakeup: Any, threads: int, path: list[str], *, shared: str) -> None:
-    """Runs one batch of trials after another, and tells the broker.
+    """Run one batch of trials after another, and report events to the broker.
 
     Args:
         worker: Number of this worker.
         broker: Proxy of the broker.
-        wakeup: Connection to the parent's bell: it rings when there is something on the broker.
-        threads: Cores that this process may use.
-        path: The parent's `sys.path`, so that a user's modules are found.
-        shared: Where shared objects are (`agents.shared_objects`).
+        wakeup: Connection that wakes the parent when there are new events.
+        threads: Number of cores that this process may use.
+        path: The `sys.path` of the parent, to find modules of the user.
+        shared: Address of the shared objects (`agents.shared_objects`).
     """
     begin(threads, shared)
     sys.path[:] = path
@@ -48,7 +48,7 @@ def _unpack(worker: int, broker: Any, payloads: Mapping[int, bytes]) -> list[Tri
     for number, payload in payloads.items():
         try:
             trials.append(unpickled(payload))
-        except Exception as error:  # noqa: BLE001 - a user's module that cannot be imported here may raise anything
+        except Exception as error:  # noqa: BLE001 - importing a module of the user may raise anything
             reason = f"It cannot be unpacked in its process: {type(error).__name__}: {error}"
             outcome = Outcome(state="failed", reason=reason, traceback=traceback.format_exc())
             broker.finish(worker, number, outcome)
@@ -56,7 +56,7 @@ def _unpack(worker: int, broker: Any, payloads: Mapping[int, bytes]) -> list[Tri
 
 
 class _BrokerListener:
-    """The listener of a cohort that tells the broker."""
+    """Reports the events of a cohort to the broker."""
 
     def __init__(self, worker: int, broker: Any, wakeup: Any, waits: bool) -> None:
         self._worker = worker

@@ -107,7 +107,7 @@ class LRFinder:
         extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
-        """Trains every candidate rate afresh, from the same weights and seeds.
+        """Train every candidate rate afresh, from the same weights and seeds.
 
         Rates race: the worst stop early, in step with what is left of the runs (`pruner="none"` lets all end). Where
         the best is the lowest or the highest that was tried, further ones are tried beyond it. `result.best.rate` says
@@ -156,7 +156,7 @@ class LRFinder:
         return self.result
 
     def _conclude(self, result: SearchResult, name: str) -> None:
-        """Takes over what a grid of the rates of this name has found."""
+        """Take over what a grid of the rates of this name has found."""
         pick, by_return = result.best, result.study.spec.metric == "return"
         if not pick:
             return  # the result says why
@@ -189,7 +189,7 @@ class LRFinder:
         storage: str | None = DEFAULT_STORAGE,
         progress: bool = True,
     ) -> RangeTestResult:
-        """Trains copies of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
+        """Train copies of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
 
         Args:
             start_lr: First rate, > 0. Defaults to 1e-6.
@@ -273,7 +273,7 @@ class LRFinder:
         metric: MetricName = "return",
         seeds: int | Sequence[int] = 3,
     ) -> tuple[int, ...]:
-        """Returns the seeds of the runs of `find`, whose arguments these are.
+        """Return the seeds of the runs of `find`, whose arguments these are.
 
         Raises:
             ConfigurationError: Rates or numbers out of range.
@@ -290,7 +290,7 @@ class LRFinder:
         return numbers
 
     def _copy(self, seed: int, strategy: Any = None, *, shown: bool = False) -> Trainer:
-        """A trainer with a copy of the agent, in environments of its own.
+        """Return a trainer with a copy of the agent, in environments of its own.
 
         With this finder's own seed it is what it was given; with another one, it draws other random numbers.
         """
@@ -406,7 +406,7 @@ def _skip(
 
 
 def _with_one_rate(agent: AgentSpec) -> AgentSpec:
-    """The agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
+    """Return the agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
     own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
     without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
     return agent.with_params({"optimizers": without}) if own else agent

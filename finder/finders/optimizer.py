@@ -99,7 +99,7 @@ class OptFinder:
         extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> OptimizerResult:
-        """Trains every optimizer at several learning rates and compares each at its best.
+        """Train every optimizer at several learning rates and compares each at its best.
 
         Args:
             episodes: Budget of each run in episodes.
@@ -170,7 +170,7 @@ class OptFinder:
             self.best_loss, self.losses = pick.value, means
 
     def best_optimizer(self) -> Any:
-        """A fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
+        """Return a fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
         own = [place.partition(":")[0] for place in places_in(self.optimizers)]  # which this call was given
         return self._found().best_optimizer(allow_modules=own)
 
@@ -207,7 +207,7 @@ def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
 
 
 def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
-    """Each optimizer with each combination of the further arguments that it takes; see `OptFinder`.
+    """Return each optimizer with each combination of the further arguments that it takes; see `OptFinder`.
 
     Raises:
         ConfigurationError: An argument that none of the optimizers takes, or one without values.

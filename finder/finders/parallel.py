@@ -91,7 +91,7 @@ class ParallelFinder:
         metric: MetricName = "return",
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
-        """Trains all agents and compares them.
+        """Train all agents and compares them.
 
         Args:
             episodes: Budget of each run in episodes.
@@ -128,7 +128,7 @@ class ParallelFinder:
         return self.result
 
     def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
-        """Takes the shared dicts, which are by trial, and what an earlier run of the study recorded."""
+        """Take the shared dicts, which are by trial, and what an earlier run of the study recorded."""
         study = result.study
         broker = MessageBroker(keep_values=True)
         label_of = {trial.number: self._label_of(study, trial) for trial in study.trials()}
@@ -143,7 +143,7 @@ class ParallelFinder:
         self.logs = self._best_of(result)
 
     def _best_of(self, result: SearchResult) -> dict[str, Any]:
-        """The pick of the study, in the words of `logs`; and who has the lowest loss, where losses can be compared."""
+        """Return the pick of the study, in the words of `logs`; and who has the lowest loss, where losses can be compared."""
         study, logs = result.study, dict(_NOTHING_BEST)
         if why_no_pick(study):
             return logs
@@ -193,7 +193,7 @@ class AgentFinder(ParallelFinder):
 
 
 def last_loss(episodes: Sequence[EpisodeRecord]) -> float:
-    """Returns the mean loss over the last part of training, over seeds the interquartile mean; NaN without losses."""
+    """Return the mean loss over the last part of training, over seeds the interquartile mean; NaN without losses."""
     by_seed: dict[int, list[EpisodeRecord]] = {}
     for episode in episodes:
         by_seed.setdefault(episode.seed, []).append(episode)

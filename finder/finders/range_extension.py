@@ -45,7 +45,7 @@ class RangeExtension:
                 self._asked.setdefault(self._kind(row), []).append(float(rate))
 
     def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
-        """Returns the rows to try, none where every best rate lies inside."""
+        """Return the rows to try, none where every best rate lies inside."""
         if why_no_pick(study):
             return []
         found, left = verdict(study), pruned_estimates(study)
@@ -69,7 +69,7 @@ class RangeExtension:
 
 
 def _beyond(finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
-    """The rates beyond the edge at which the best one lies."""
+    """Return the rates beyond the edge at which the best one lies."""
     if finding is None or not finding.edge or not finding.told_apart:
         return []
     decades = math.log10(max(asked) / min(asked))

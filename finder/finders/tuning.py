@@ -90,7 +90,7 @@ def tune(
     sampler_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
-    """Searches an agent's hyperparameters.
+    """Searche an agent's hyperparameters.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`.
@@ -177,7 +177,7 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
 
 
 def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
-    """The names of all that the agent's hyperparameters declare a range for, as complements where they can be.
+    """Return the names of all that the agent's hyperparameters declare a range for, as complements where they can be.
 
     Args:
         agent: The agent.
@@ -189,7 +189,7 @@ def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, Non
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """The agent's own configuration as a point of a search: what a search should try first.
+    """Return the agent's own configuration as a point of a search: what a search should try first.
 
     A number outside of its range becomes the nearest end; a choice that is not among those is left out.
     """
@@ -206,7 +206,7 @@ def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, A
 
 
 def declared_range(search: tuple[Any, ...]) -> Any:
-    """The declared range: two numbers are its ends, anything else is a choice."""
+    """Return the declared range: two numbers are its ends, anything else is a choice."""
     numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(search) == 2 and len(numbers) == 2:
         return {"low": search[0], "high": search[1]}
@@ -220,7 +220,7 @@ def _searchable(known: Mapping[str, Any]) -> list[str]:
 def run_file(
     path: str | Path, observer: Observer | None = None, *, progress: bool | Observer = True, **overrides: Any
 ) -> SearchResult:
-    """Runs the study that a TOML file describes.
+    """Run the study that a TOML file describes.
 
     Args:
         path: The file.
@@ -236,7 +236,7 @@ def run_file(
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
-    """Puts the study that a TOML file describes into its storage without running it; `finder.work` does that.
+    """Put the study that a TOML file describes into its storage without running it; `finder.work` does that.
 
     Args:
         path: The file.

@@ -44,7 +44,7 @@ def work(
     progress: bool | Observer = True,
     allow_modules: Sequence[str] = (),
 ) -> SearchResult:
-    """Takes trials of a study until it is done, beside any number of other processes that do the same.
+    """Take trials of a study until it is done, beside any number of other processes that do the same.
 
     In a database, or behind `finder serve`, a study may have any number of workers, and who began it may be one of
     them. A file has one writer: there a worker goes on with a study that nobody runs.
@@ -125,7 +125,7 @@ def _resolver(
 
 
 def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
-    """Refuses an agent that is not the one that the study was begun with."""
+    """Refuse an agent that is not the one that the study was begun with."""
     varied = {*spec.params, *spec.fixed, *(name for row in spec.trials for name in row)}
     own, theirs = non_default_params(agent, varied), spec.agent_params.get(label, {})
     if own != theirs:
@@ -136,7 +136,7 @@ def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
 
 
 def _check_environment(spec: StudySpec, environment: EnvironmentSpec) -> None:
-    """Refuses an environment that is not the one that the study was begun with."""
+    """Refuse an environment that is not the one that the study was begun with."""
     given = environment.described
     theirs = {name: getattr(spec, name) for name in given}
     if theirs != given:

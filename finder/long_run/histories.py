@@ -63,7 +63,7 @@ class HistoriesData(NamedTuple):
 
 
 def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
-    """Returns what `plot_returns` and `plot_losses` draw.
+    """Return what `plot_returns` and `plot_losses` draw.
 
     Args:
         places: Folders of runs, or files `history.parquet`.
@@ -87,7 +87,7 @@ Runs = HistoriesData | str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
-    """Draws the returns of all runs, a line each, and their evaluations as points.
+    """Draw the returns of all runs, a line each, and their evaluations as points.
 
     Args:
         runs: Folders of runs, or files `history.parquet`: one, or a list; or what `histories_data` returned.
@@ -106,7 +106,7 @@ def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
 
 
 def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
-    """Draws the losses of all runs, a line each. Losses of different algorithms are no measure of each other.
+    """Draw the losses of all runs, a line each. Losses of different algorithms are no measure of each other.
 
     Args:
         runs: See `plot_returns`.
@@ -125,7 +125,7 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
 
 
 def plot_runs(data: HistoriesData) -> go.Figure:
-    """Draws the returns of all runs and, below them over the same steps, their losses.
+    """Draw the returns of all runs and, below them over the same steps, their losses.
 
     One figure of two parts, so that a step stands at the same place in both.
     """
@@ -150,7 +150,7 @@ def plot_runs(data: HistoriesData) -> go.Figure:
 
 
 def write_histories(data: HistoriesData, path: str | PathLike[str]) -> Path:
-    """Writes returns and losses as one HTML file that needs nothing else, and returns its absolute path.
+    """Write returns and losses as one HTML file that needs nothing else, and returns its absolute path.
 
     Raises:
         StudyError: The file cannot be written.

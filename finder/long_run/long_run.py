@@ -92,7 +92,7 @@ class LongRun:
         """The checkpoint that it went on from, None for a run that begins."""
 
     def go_on(self, *, trust: bool = False) -> CheckpointHeader:
-        """Takes up what the newest checkpoint has; returns what that says about itself.
+        """Take up what the newest checkpoint has; returns what that says about itself.
 
         Args:
             trust: See `agents.resume`. Defaults to False.
@@ -112,12 +112,12 @@ class LongRun:
         return "" if header is None or header.in_episodes else why_new_episodes(self.trainer)
 
     def keep_beginning(self) -> None:
-        """Writes a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
+        """Write a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         self.checkpoints.write(self.trainer)
 
     def train(self, *, further: bool = False, hangs: Callable[[str], None] = lambda reason: None) -> RunResult:
-        """Trains to the end of its budget, or until it is stopped.
+        """Train to the end of its budget, or until it is stopped.
 
         Args:
             further: Whether there is more to train than there was, for a run that had come to its end.
@@ -184,7 +184,7 @@ class LongRun:
 
 
 def check_settings(settings: RunSettings) -> None:
-    """Refuses settings of which one would have no effect, or that cannot be.
+    """Refuse settings of which one would have no effect, or that cannot be.
 
     Raises:
         ConfigurationError: Names what to change.
@@ -208,7 +208,7 @@ def check_settings(settings: RunSettings) -> None:
 
 
 def _check_numbers(settings: RunSettings) -> None:
-    """Refuses numbers that were mistyped: of more than 64 bits, or not finite, or of processes beyond reason."""
+    """Refuse numbers that were mistyped: of more than 64 bits, or not finite, or of processes beyond reason."""
     for name, value in vars(settings).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and not abs(value) <= LARGEST:
@@ -218,13 +218,13 @@ def _check_numbers(settings: RunSettings) -> None:
 
 
 def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
-    """Whether a run has something left of a budget."""
+    """Return whether a run has something left of a budget."""
     there = header_of(find(folder.path))
     return not nothing_left(settings, there.env_steps, there.episodes)
 
 
 def nothing_left(settings: RunSettings, env_steps: int, episodes: int) -> bool:
-    """Whether so many environment steps and episodes are all of a budget."""
+    """Return whether so many environment steps and episodes are all of a budget."""
     steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
     return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
 

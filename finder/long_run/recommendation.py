@@ -24,7 +24,7 @@ def recommended_agent(
     agent: str | type[Agent] | None = None,
     weights: Mapping[str, Any] | None = None,
 ) -> AgentSpec:
-    """Returns the agent of a pick: its class, environment, configuration and the weights that it started from.
+    """Return the agent of a pick: its class, environment, configuration and the weights that it started from.
 
     Args:
         study: The study.
@@ -61,7 +61,7 @@ def recommended_agent(
 
 
 def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:
-    """Returns the places of the callbacks that a study's pick was trained with.
+    """Return the places of the callbacks that a study's pick was trained with.
 
     Args:
         study: The study.

@@ -97,7 +97,7 @@ class RunSettings:
     study: dict[str, Any] | None = None
 
     def agent_spec(self) -> AgentSpec:
-        """The agent, as it is trained; without weights to start from.
+        """Return the agent, as it is trained; without weights to start from.
 
         Raises:
             ConfigurationError: Something in it is not there any more, or it is a training function.
@@ -140,7 +140,7 @@ class RunFolder:
 
     @classmethod
     def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
-        """A folder for a new run, which is not there before `create`.
+        """Return a folder for a new run, which is not there before `create`.
 
         Raises:
             ConfigurationError: There is something in it already.
@@ -159,7 +159,7 @@ class RunFolder:
         return cls(path, settings, None, [redacted(word) for word in command])
 
     def create(self) -> None:
-        """Makes the folder, with what was asked for in it.
+        """Make the folder, with what was asked for in it.
 
         Raises:
             ConfigurationError: It cannot be made.
@@ -168,7 +168,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
 
     def begin(self, keep: Callable[[], Any]) -> None:
-        """Writes what it is about, where it is held.
+        """Write what it is about, where it is held.
 
         Args:
             keep: Writes its first checkpoint, before there is a run that anybody could go on with.
@@ -184,7 +184,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The folder of a run that was begun.
+        """Return the folder of a run that was begun.
 
         Raises:
             ConfigurationError: There is none, or another version wrote it.
@@ -217,7 +217,7 @@ class RunFolder:
         return cls(path, settings, result, command, is_ours=is_signature_of(told.get("signature"), told["settings"]))
 
     def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
-        """Returns a block in which its settings name these modules, or any where this user wrote them here.
+        """Return a block in which its settings name these modules, or any where this user wrote them here.
 
         Args:
             allowed: Modules and files.
@@ -236,13 +236,13 @@ class RunFolder:
         return self.path / "tensorboard"
 
     def ended(self, result: Mapping[str, Any] | None) -> None:
-        """Notes how it has ended, or that it goes on; and its settings as they are by now."""
+        """Note how it has ended, or that it goes on; and its settings as they are by now."""
         self.result = result
         self._write()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps other processes from training in it at the same time.
+        """Keep other processes from training in it at the same time.
 
         Raises:
             ConfigurationError: One does.
@@ -272,7 +272,7 @@ class RunFolder:
 
 
 def _damaged(folder: Path, why: str) -> ConfigurationError:
-    """The error for a folder whose settings cannot be read."""
+    """Return the error for a folder whose settings cannot be read."""
     return ConfigurationError(
         f"{folder / _FILE} is damaged ({why}), and what was asked for is only there. What was learned is in the "
         f"checkpoints: finder train AGENT --env ID --start-from {folder}"
@@ -281,7 +281,7 @@ def _damaged(folder: Path, why: str) -> ConfigurationError:
 
 @contextlib.contextmanager
 def _refused(folder: Path, what: str) -> Iterator[None]:
-    """Says of a folder what cannot be done with it, where the system refuses it."""
+    """Say of a folder what cannot be done with it, where the system refuses it."""
     try:
         yield
     except OSError as error:
@@ -289,7 +289,7 @@ def _refused(folder: Path, what: str) -> Iterator[None]:
 
 
 def free_folder(settings: RunSettings) -> Path:
-    """Returns a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
+    """Return a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
     agent = settings.agent.rpartition(":")[2]
     name = re.sub(r"[^\w.-]+", "-", f"{agent}-{class_or_id(settings.env)}-seed{settings.seed}")
     path, number = Path("runs") / name, 2

@@ -31,12 +31,12 @@ _UNCUT = 10_000
 
 
 def results() -> Console:
-    """The console for results."""
+    """Return the console for results."""
     return _console(sys.stdout)
 
 
 def errors() -> Console:
-    """The console for everything else, which nobody has to read: see `BestEffortStream`."""
+    """Return the console for everything else, which nobody has to read: see `BestEffortStream`."""
     return _console(cast(TextIO, BestEffortStream(sys.stderr)))
 
 
@@ -46,7 +46,7 @@ def _console(file: TextIO) -> Console:
 
 
 def display() -> DisplayConsole:
-    """The console of a live display, which stays one while stderr is diverted: see `agents.backend.silence`."""
+    """Return the console of a live display, which stays one while stderr is diverted: see `agents.backend.silence`."""
     stream = sys.stderr
     with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor cannot be diverted that way
         stream = open(os.dup(stream.fileno()), "w", encoding=stream.encoding)  # noqa: SIM115 - lasts as the console
@@ -54,18 +54,18 @@ def display() -> DisplayConsole:
 
 
 def print_json(data: Any) -> None:
-    """Prints one JSON document as a result; what JSON does not know (NaN) becomes null."""
+    """Print one JSON document as a result; what JSON does not know (NaN) becomes null."""
     sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """Prints a mistake, without a traceback."""
+    """Print a mistake, without a traceback."""
     text = Text.assemble(("Error: ", "bold red"), truncate_long_words(message))
     errors().print(text.append(f"\n{hint}", "dim") if hint else text)
 
 
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
-    """Prints commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
+    """Print commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
 
     What they are for stands beside them, or below where one would not fit beside its command.
     """
@@ -85,12 +85,12 @@ def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
 
 
 def print_note(message: str) -> None:
-    """Prints something that a careful person should know before they use the result."""
+    """Print something that a careful person should know before they use the result."""
     errors().print(HangingIndent(Text("Note  ", "yellow"), Text(message)))
 
 
 def table(*columns: str, numbers: Collection[str] = ()) -> Table:
-    """Returns an empty table without lines, which wraps what does not fit.
+    """Return an empty table without lines, which wraps what does not fit.
 
     Args:
         columns: Their names.
@@ -104,12 +104,12 @@ def table(*columns: str, numbers: Collection[str] = ()) -> Table:
 
 
 def budget_of(spec: StudySpec) -> str:
-    """Returns each seed's budget, such as `50,000 environment steps`."""
+    """Return each seed's budget, such as `50,000 environment steps`."""
     return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
 
 
 def storage_for_file(named: str | None, flag: str | None) -> str | None:
-    """The storage that a file's study gets instead of the one that the file names; None for that one.
+    """Return the storage that a file's study gets instead of the one that the file names; None for that one.
 
     Args:
         named: What the file names, or None.
@@ -127,7 +127,7 @@ def storage_for_file(named: str | None, flag: str | None) -> str | None:
 
 
 def environment_flags(environment: EnvironmentSpec) -> str:
-    """Returns the flags that name an environment, for a command that a person may copy."""
+    """Return the flags that name an environment, for a command that a person may copy."""
     words = ["--env", environment.label]
     if environment.kwargs:
         words += ["--env-kwargs", json.dumps(dict(environment.kwargs), default=repr)]

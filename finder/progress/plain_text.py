@@ -22,7 +22,7 @@ _DIRECTION = "\N{REPLACEMENT CHARACTER}"
 
 
 def plain_text(text: str) -> str:
-    """Returns a text in which a visible character stands for every control character, such as U+241B for escape.
+    """Return a text in which a visible character stands for every control character, such as U+241B for escape.
 
     A terminal obeys some control characters: a study's name could move the cursor, or write what is not there.
     """
@@ -30,12 +30,12 @@ def plain_text(text: str) -> str:
 
 
 def plain_json(text: str) -> str:
-    """Returns JSON whose control characters are all escaped."""
+    """Return JSON whose control characters are all escaped."""
     return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def truncate_long_words(text: str) -> str:
-    """Returns a text in which words that nobody reads to their end are cut in their middle."""
+    """Return a text in which words that nobody reads to their end are cut in their middle."""
     return _LONG.sub(lambda found: f"{found[0][:150]}…{found[0][-50:]}", text)
 
 

@@ -209,7 +209,7 @@ def failure_note(error: Exception) -> HangingIndent:
 
 
 def make_progress(quiet: bool) -> Progress:
-    """The display that suits where stderr goes."""
+    """Return the display that suits where stderr goes."""
     if quiet:
         return Progress()
     console = errors()
@@ -278,7 +278,7 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
 
 
 def best_line(best: Best) -> Text:
-    """The best trial so far, in one line."""
+    """Return the best trial so far, in one line."""
     value = (_value(best.value, best.spread), "bold green")
     return Text.assemble(
         ("best so far ", "dim"), value, (" with ", "dim"), _params(best.params), (f" (#{best.number})", "dim")
@@ -302,7 +302,7 @@ def trial_text(trial: RunningTrial) -> str:
 
 
 def headline(reason: str) -> str:
-    """The line of a reason that says what happened: TensorFlow's first one says only "in user code:"."""
+    """Return the line of a reason that says what happened: TensorFlow's first one says only "in user code:"."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
     return lines[-1] if lines[0].endswith(":") else lines[0]
 

@@ -69,12 +69,12 @@ class RunningTrial:
         return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
 
     def mark(self, now: float) -> None:
-        """Notes how far it is at this time."""
+        """Note how far it is at this time."""
         self.last = (now, self.share)
         self.first = self.first or self.last
 
     def seconds_left(self, now: float) -> float | None:
-        """A guess from its speed since its first episodes; None before there is a speed."""
+        """Return a guess from its speed since its first episodes; None before there is a speed."""
         if self.first is None or self.last is None:
             return None
         (first_at, first), (last_at, last) = self.first, self.last
@@ -166,7 +166,7 @@ class Tracker:
 
     @property
     def seconds_left(self) -> float | None:
-        """A guess; None while too little is done to make one, and while trials have started of which none has moved.
+        """Return a guess; None while too little is done to make one, and while trials have started of which none has moved.
 
         Every running trial goes on at its own speed, what it took to start left out, or takes as long as trials usually
         take; one that has outlasted both goes on at the pace since it began. Those that wait take the place of the
@@ -228,7 +228,7 @@ class Tracker:
         self._look_around()
 
     def _look_around(self) -> None:
-        """Counts what other processes have done."""
+        """Count what other processes have done."""
         from studies.analysis.status import status_of
 
         if self.study is not None and self.study.storage.shared:
@@ -295,7 +295,7 @@ class Tracker:
         return seconds
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a trial's parameters without those that every trial has."""
+        """Return a trial's parameters without those that every trial has."""
         fixed = self.study.spec.fixed if self.study is not None else {}
         return {name: value for name, value in params.items() if name not in fixed}
 
@@ -322,6 +322,6 @@ def _guess(trial: RunningTrial, seconds: float | None, usual: float, now: float)
 
 
 def spread_of(outcome: Outcome) -> float:
-    """Returns the standard deviation over seeds, NaN with fewer than two."""
+    """Return the standard deviation over seeds, NaN with fewer than two."""
     values = list(outcome.seed_values.values())
     return statistics.stdev(values) if len(values) > 1 else math.nan

@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def smooth(values: Numbers, sma: int) -> Floats:
-    """Smooths by a simple moving average of the current and earlier values.
+    """Smooth by a simple moving average of the current and earlier values.
 
     No later value is looked at, so that a divergence does not leak back into the rates before it. At the beginning the
     average is over the values that there are, not over padding, so the start is not pulled anywhere. Values that are
@@ -44,7 +44,7 @@ def smooth(values: Numbers, sma: int) -> Floats:
 
 
 def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
-    """Computes the change of the smoothed value per decade of the learning rate.
+    """Compute the change of the smoothed value per decade of the learning rate.
 
     Each change is from the previous finite point to this one; no later value is looked at.
 
@@ -70,7 +70,7 @@ def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
 
 
 def check_curve(rates: Numbers, values: Numbers) -> tuple[Floats, Floats]:
-    """Gives both as float64 arrays of the same shape [M].
+    """Give both as float64 arrays of the same shape [M].
 
     Raises:
         ValueError: Shapes differ or are not [M], or rates do not ascend or are not finite and > 0.

@@ -51,7 +51,7 @@ class DivergenceGuard:
         self._low, self._high = math.inf, -math.inf  # of all losses before those of the last `delay` steps
 
     def diverged(self, loss: float, largest_value: float, rise: float = math.nan) -> bool:
-        """Takes the loss of the next gradient step.
+        """Take the loss of the next gradient step.
 
         Args:
             loss: The loss, finite.
@@ -95,7 +95,7 @@ class RewardScale:
         self._n_steps = 0
 
     def see(self, rewards: Array) -> None:
-        """Takes the rewards of one step of all copies of the environment, [N]."""
+        """Take the rewards of one step of all copies of the environment, [N]."""
         self._n_steps += 1
         self._largest = max(self._largest, float(np.abs(rewards).max()))
 
@@ -106,7 +106,7 @@ class RewardScale:
 
 
 def delay_of(start_lr: float, end_lr: float, n_increases: int) -> int:
-    """Returns in how many increases a rate grows about tenfold: at least 10, at most a third of them all."""
+    """Return in how many increases a rate grows about tenfold: at least 10, at most a third of them all."""
     decades = math.log10(end_lr / start_lr)
     return max(10, min(math.ceil(n_increases / decades), n_increases // 3))
 
@@ -125,7 +125,7 @@ class CollapseGuard:
         self._best = -math.inf
 
     def collapsed(self, mean_return: float) -> bool:
-        """Takes the mean return at the next rate."""
+        """Take the mean return at the next rate."""
         self._returns.append(mean_return)
         if len(self._returns) < 2 * self._WINDOW:
             return False

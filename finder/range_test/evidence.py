@@ -33,7 +33,7 @@ _ENOUGH_VALUES = 10
 
 
 def improvement(goodness: Floats) -> Floats:
-    """Measures how clearly values rise from a first stretch to a second one right after it.
+    """Measure how clearly values rise from a first stretch to a second one right after it.
 
     Of all ways to cut the beginning of a curve into two stretches, the one with the clearest difference counts: the
     mean of the n values of the second less that of the m values of the first, over sqrt(1/m + 1/n). What comes after
@@ -57,7 +57,7 @@ def improvement(goodness: Floats) -> Floats:
 
 
 def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = None) -> float:
-    """Estimates how often noise alone would improve as clearly as these values do.
+    """Estimate how often noise alone would improve as clearly as these values do.
 
     Args:
         values: Of ascending rates, [M]; those that are not finite are left out.

@@ -88,7 +88,7 @@ class RangeTestResult:
 
     @property
     def best(self) -> float | None:
-        """The suggested learning rate, or None where the curve does not suggest one (`suggestion.reason` says why)."""
+        """Return the suggested learning rate, or None where the curve does not suggest one (`suggestion.reason` says why)."""
         return self.suggestion.rate
 
     def curve(self, of: MetricName | None = None) -> tuple[list[float], list[float]]:
@@ -110,7 +110,7 @@ class RangeTestResult:
         return self.rewards if metric_of(of or self.metric) == "return" else self.losses
 
     def table(self) -> pd.DataFrame:
-        """A row a point: learning_rate, value, env_steps, and for returns the normalised one."""
+        """Return a row a point: learning_rate, value, env_steps, and for returns the normalised one."""
         import pandas as pd
 
         sweep = self._sweep()
@@ -118,7 +118,7 @@ class RangeTestResult:
         return frame.assign(normalized=self.normalized) if self.metric == "return" else frame
 
     def plot(self) -> Any:
-        """The curve, smoothed, with the suggestion marked."""
+        """Return the curve, smoothed, with the suggestion marked."""
         from finder.range_test.figures import plot_sweep
 
         rates, values = self.curve()
@@ -138,7 +138,7 @@ def range_test(
     env_steps: int | None = None,
     episodes: int | None = None,
 ) -> RangeTestResult:
-    """Trains while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
+    """Train while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
 
     For ``metric="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"return"`` it stays until the
     agent has made an update with it and an episode has ended after that: once an episode for an agent that learns at
@@ -207,7 +207,7 @@ def _losses_after_steps(agent: Agent, metric: Metric) -> AbstractContextManager[
 
 
 def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int) -> None:
-    """Raises `ConfigurationError` unless a range test can be made with these."""
+    """Raise `ConfigurationError` unless a range test can be made with these."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
         if not 1 <= number <= MOST_INCREASES:
@@ -215,7 +215,7 @@ def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: i
 
 
 def check_rates(start_lr: float, end_lr: float) -> None:
-    """Raises `ConfigurationError` unless 0 < start_lr < end_lr."""
+    """Raise `ConfigurationError` unless 0 < start_lr < end_lr."""
     if not (math.isfinite(start_lr) and math.isfinite(end_lr) and 0 < start_lr < end_lr):
         raise ConfigurationError(
             f"start_lr must be > 0 and smaller than end_lr, both finite, got {start_lr!r} and {end_lr!r}."
@@ -223,7 +223,7 @@ def check_rates(start_lr: float, end_lr: float) -> None:
 
 
 def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
-    """Returns rates that are evenly spaced on a log axis, with four digits each.
+    """Return rates that are evenly spaced on a log axis, with four digits each.
 
     Raises:
         ConfigurationError: The ends are no rates; or there are too few or too many between them.
@@ -305,7 +305,7 @@ def _none(reason: str, rule: str) -> Suggestion:
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:
-    """Each return as its distance from the mean of the last `window_size` returns, itself included, in their spreads.
+    """Return each return as its distance from the mean of the last `window_size` returns, itself included, in their spreads.
 
     0 where they are all the same.
     """

@@ -16,7 +16,7 @@ from studies.analysis.learning_rate_estimate import WIDEST
 
 
 def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:
-    """Returns what several tests over the same rates say together.
+    """Return what several tests over the same rates say together.
 
     Their curve is the mean over those that came to a rate, and ends where the first of them diverged: rates beyond are
     not safe, and fewer runs would be noisier. The suggestion is read from that curve. Each test's own curve says where
@@ -67,7 +67,7 @@ def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestRe
 
 
 def _merged(sweeps: Sequence[Sweep], end: float) -> Sweep:
-    """All points up to a rate, in the order of their rates."""
+    """Return all points up to a rate, in the order of their rates."""
     points = [
         point
         for sweep in sweeps

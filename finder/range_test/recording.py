@@ -50,7 +50,7 @@ class RangeTestRun:
 
     @classmethod
     def of(cls, trainer: Trainer, result: RangeTestResult) -> RangeTestRun:
-        """The run of a trainer."""
+        """Return the run of a trainer."""
         seed = trainer.run.seed
         return cls(
             seed=seed,
@@ -71,7 +71,7 @@ def record_range_test(
     study_name: str | None,
     storage: str,
 ) -> str:
-    """Adds a trial with the test's settings, its episodes, its curve and its suggestion.
+    """Add a trial with the test's settings, its episodes, its curve and its suggestion.
 
     A test that was ended by an error is a trial that failed, with the traceback and what was seen until then.
 
@@ -128,14 +128,14 @@ def record_range_test(
 
 
 def _free_name(storage: StudyStorage, name: str) -> str:
-    """The name, with a number behind it where there is such a study already: every range test is its own study."""
+    """Return the name, with a number behind it where there is such a study already: every range test is its own study."""
     taken = {summary.name for summary in list_studies(storage)}
     numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
     return next(candidate for candidate in numbered if candidate not in taken)
 
 
 def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
-    """The agent with the rate that is suggested, so that the study's pick has it."""
+    """Return the agent with the rate that is suggested, so that the study's pick has it."""
     if result.suggestion.rate is not None:
         name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"
         agent.set_hyperparameter(name, result.suggestion.rate)
@@ -143,7 +143,7 @@ def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
 
 
 def _seed_values(runs: Sequence[RangeTestRun]) -> dict[int, float]:
-    """The mean of each run's curve, where it has one."""
+    """Return the mean of each run's curve, where it has one."""
     values = {run.seed: [value for value in run.result.curve()[1] if np.isfinite(value)] for run in runs}
     return {seed: float(np.mean(own)) for seed, own in values.items() if own}
 

@@ -58,7 +58,7 @@ class Suggestion(NamedTuple):
 
 
 def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -> Suggestion:
-    """Suggests the rate at which the values improve fastest on a log10 axis of the rate.
+    """Suggest the rate at which the values improve fastest on a log10 axis of the rate.
 
     The mean of the `sma` values from a rate on is compared with the mean of as many before it; both must be there in
     full, for a mean of fewer values would be noisier than the others. Looks no further than the best mean: after it the
@@ -107,7 +107,7 @@ def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -
 
 
 def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
-    """Suggests a rate two thirds along the longest stretch over which the values keep improving.
+    """Suggest a rate two thirds along the longest stretch over which the values keep improving.
 
     The stretch is the longest subsequence of points each better than the one before it, so that single bad points do
     not break it; of equally long ones, the one with the best end. The rate is the last finite point at or before two
@@ -138,7 +138,7 @@ def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
 
 
 def minimum(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
-    """Suggests a tenth of the rate with the best value.
+    """Suggest a tenth of the rate with the best value.
 
     In a range test the best value comes late, when the rate is nearly too large and the training of all rates before
     has added up; a decade below is safer. In a grid of separate runs nothing adds up, and the best rate itself is the
@@ -172,7 +172,7 @@ def minimum(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
 def slide(
     rates: Numbers, values: Numbers, *, maximize: bool, threshold: float = 0.5, scale: float = 1.0 / 3.0
 ) -> Suggestion:
-    """Suggests a part of the last rate before the values diverge for good.
+    """Suggest a part of the last rate before the values diverge for good.
 
     A point has diverged when it is not finite, or worse than the best value before it by more than `threshold` times
     all the improvement that the curve makes. The edge is the last point that has not, with everything after it
@@ -231,7 +231,7 @@ def unreadable(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
 
 
 def suggest(rates: Numbers, values: Numbers, *, maximize: bool, rule: str = "steepest") -> Suggestion:
-    """Applies the rule of that name with its defaults.
+    """Apply the rule of that name with its defaults.
 
     Args:
         rates: Learning rates, ascending and > 0, [M].
@@ -254,7 +254,7 @@ class _Curve(NamedTuple):
 
 
 def _judged(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tuple[_Curve, Suggestion | None]:
-    """Checks a curve, turns it so that larger is better, and says at once if no rule could suggest anything."""
+    """Check a curve, turns it so that larger is better, and says at once if no rule could suggest anything."""
     checked, given = check_curve(rates, values)
     finite = np.isfinite(given)
     curve = _Curve(checked, np.where(finite, given if maximize else -given, np.nan))
@@ -270,7 +270,7 @@ def _judged(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tuple
 
 
 def _longest_rise(goodness: Floats) -> list[int]:
-    """Finds the longest strictly increasing subsequence by patience sorting, in O(M log M).
+    """Find the longest strictly increasing subsequence by patience sorting, in O(M log M).
 
     Args:
         goodness: Finite values, [M] with M >= 1.

@@ -29,13 +29,13 @@ class Sweep:
         return f"Sweep({len(self.rates):,} points)"
 
     def add(self, rate: float, value: float, env_steps: int) -> None:
-        """Adds a point."""
+        """Add a point."""
         self.rates.append(rate)
         self.values.append(value)
         self.env_steps.append(env_steps)
 
     def curve(self) -> tuple[list[float], list[float]]:
-        """Each rate once, with the mean of its values."""
+        """Return each rate once, with the mean of its values."""
         at_rate: dict[float, list[float]] = {}
         for rate, value in zip(self.rates, self.values, strict=True):
             at_rate.setdefault(rate, []).append(value)

@@ -62,13 +62,13 @@ class Advice:
 
 
 def advice(study: OpenStudy, found: Conclusion) -> list[Advice]:
-    """Returns what would make the pick of a study safe, in the words of the interface that began it."""
+    """Return what would make the pick of a study safe, in the words of the interface that began it."""
     begun = read_origin(study)
     return [advice_of(begun, study.storage.label, remedy) for remedy in found.remedies]
 
 
 def advice_of(begun: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice:
-    """Returns a remedy in the words of an interface.
+    """Return a remedy in the words of an interface.
 
     Args:
         begun: How the study was begun; None where that is not known.
@@ -91,7 +91,7 @@ def advice_of(begun: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice
 
 
 def call_text(remedy: Remedy) -> str:
-    """Returns a remedy as the arguments of the call: `the same call with seeds=6, study_name='s-6-seeds'`."""
+    """Return a remedy as the arguments of the call: `the same call with seeds=6, study_name='s-6-seeds'`."""
     if not remedy.changes:
         return "the same call again"
     given = []
@@ -104,7 +104,7 @@ def call_text(remedy: Remedy) -> str:
 
 
 def file_keys(remedy: Remedy) -> list[str]:
-    """Returns a remedy as keys of a study's file, such as `seeds = 6` and `name = "s-6-seeds"`."""
+    """Return a remedy as keys of a study's file, such as `seeds = 6` and `name = "s-6-seeds"`."""
     changes = dict(remedy.changes)
     spaces = changes.pop("space", ())
     rows = _rows(changes.pop("rates", changes.pop("learning_rates", ())), changes.pop("optimizers", ()))
@@ -116,14 +116,14 @@ def file_keys(remedy: Remedy) -> list[str]:
 
 
 def _rows(rates: Sequence[float], optimizers: Sequence[str]) -> str:
-    """The plan of trials that further rates are in a file, "" without any."""
+    """Return the plan of trials that further rates are in a file, "" without any."""
     optimizer = "".join(f"optimizer = {json.dumps(name)}, " for name in optimizers)
     rows = ", ".join(f"{{ {optimizer}learning_rate = {rate_text(rate)} }}" for rate in rates)
     return f"[{rows}]" if rows else ""
 
 
 def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
-    """Returns the words of a command with a remedy's options in the place of its own."""
+    """Return the words of a command with a remedy's options in the place of its own."""
     kept = list(words)
     added: list[str] = []
     for name, value in remedy.changes:
@@ -144,7 +144,7 @@ def _flag_text(value: Any) -> str:
 
 
 def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()) -> list[str]:
-    """Returns the words of a command without these flags and their values, and without these switches."""
+    """Return the words of a command without these flags and their values, and without these switches."""
     kept, value_follows = [], False
     for word in words:
         if value_follows:
@@ -157,7 +157,7 @@ def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Seque
 
 
 def _without_param(words: Sequence[str], name: str) -> list[str]:
-    """Returns the words without the flags that say how a hyperparameter is searched."""
+    """Return the words without the flags that say how a hyperparameter is searched."""
     kept: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -38,7 +38,7 @@ class ObjectResolver:
 
     @classmethod
     def of(cls, spec: StudySpec, **given: Any) -> ObjectResolver:
-        """Looks up every name in a study, and so finds unknown ones before anything runs."""
+        """Look up every name in a study, and so finds unknown ones before anything runs."""
         environment = given.get("environment") or EnvironmentSpec.of_described(spec)
         environment = replace(environment, vectorization=spec.vectorization)
         agents = dict(given.get("agents") or {})
@@ -57,7 +57,7 @@ class ObjectResolver:
         return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
 
     def stepped_by(self, vectorization: str) -> ObjectResolver:
-        """The same with environments that are stepped in this way."""
+        """Return the same with environments that are stepped in this way."""
         if vectorization == self.environment.vectorization:
             return self
         environment = replace(self.environment, vectorization=vectorization)
@@ -68,12 +68,12 @@ class ObjectResolver:
         return replace(self, agents=agents, environment=environment)
 
     def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> ObjectResolver:
-        """The same with agents whose defaults are those of a study's earlier trials."""
+        """Return the same with agents whose defaults are those of a study's earlier trials."""
         agents = {each.label: self.agents[each.label].with_params(each.recorded) for each in changed}
         return replace(self, agents={**self.agents, **agents})
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
-        """The agent that a trial's parameters describe."""
+        """Return the agent that a trial's parameters describe."""
         rest = dict(params)
         agent = self.agents[rest.pop("agent", default)]
         if rest.get("optimizer") in self.optimizers:
@@ -84,7 +84,7 @@ class ObjectResolver:
 
 
 def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
-    """Builds the configuration of every value that a study names, so that mistakes are found before it begins."""
+    """Build the configuration of every value that a study names, so that mistakes are found before it begins."""
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
         _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
@@ -99,7 +99,7 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
-    """Builds an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
+    """Build an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
 
     Whatever else a user's agent raises is left to its trials, which keep the traceback.
     """

@@ -119,7 +119,7 @@ def make_spec(
     labels: Sequence[str] = (),
     **fields: Any,
 ) -> StudySpec:
-    """The study of a finder, from its options and what the finder itself decides (`fields`).
+    """Return the study of a finder, from its options and what the finder itself decides (`fields`).
 
     Raises:
         ConfigurationError: An option that does not exist, or a bad number of seeds.
@@ -166,13 +166,13 @@ AFFORDABLE = 100_000
 
 
 def default_steps_for(horizon: int) -> int:
-    """Returns how far a study trains for a run of so many environment steps, where nobody says: all of it up to
+    """Return how far a study trains for a run of so many environment steps, where nobody says: all of it up to
     `AFFORDABLE`, then that many, and a quarter of what is more than four times as long."""
     return max(min(horizon, AFFORDABLE), horizon // 4)
 
 
 def spread_order(values: Sequence[_T]) -> list[_T]:
-    """Returns the same values in an order in which the first ones lie far apart (van der Corput 1935).
+    """Return the same values in an order in which the first ones lie far apart (van der Corput 1935).
 
     Where trials run one after another, those that are compared with few others are not all from one end of the range.
     """
@@ -182,7 +182,7 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
 
 
 def default_pruner(metric: MetricName, episodes: int | None) -> str:
-    """Returns how a plan of candidates is pruned where nobody says.
+    """Return how a plan of candidates is pruned where nobody says.
 
     They race. But rungs are in environment steps, and losses of different rates say little before the end.
     """
@@ -194,7 +194,7 @@ def _steps(horizon: int | None, default: int) -> int:
 
 
 def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
-    """Returns what an agent sets otherwise than its class does by itself.
+    """Return what an agent sets otherwise than its class does by itself.
 
     It is part of what the study is: one of the same name for an agent with another discount is another study. Leaves
     out what trials set anyway (`varied`) and how the update is compiled, which belongs to the machine.
@@ -219,7 +219,7 @@ def _as_json(value: Any) -> Any:
 
 
 def weights_digest(agent: AgentSpec) -> str | None:
-    """Returns a text that is short and the same for the same weights; None for an agent that was given none."""
+    """Return a text that is short and the same for the same weights; None for an agent that was given none."""
     if agent.state is None:
         return None
     return hashlib.sha256(pickle.dumps(agent.state["networks"], protocol=5)).hexdigest()[:16]

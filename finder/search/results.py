@@ -48,7 +48,7 @@ class SearchResult:
 
     @property
     def best(self) -> Recommendation | NoRecommendation:
-        """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
+        """Return the best trial: its parameters, value, spread over seeds, and the configuration to reuse.
 
         Where none can be called the best it is false and has a `reason` (`NoRecommendation`); whatever else is asked of
         that raises a `StudyError` with this reason.
@@ -57,7 +57,7 @@ class SearchResult:
         return NoRecommendation(self.study.name, why) if why else best(self.study)
 
     def best_optimizer(self, name: str = "default", *, allow_modules: Sequence[str] = ()) -> Any:
-        """A fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.
+        """Return a fresh Keras optimizer as the pick has it, at the rate for the horizon where there is one.
 
         Args:
             name: Which one, for agents with several. Defaults to ``"default"``.
@@ -66,7 +66,7 @@ class SearchResult:
         return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)
 
     def table(self) -> TrialTable:
-        """A row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""
+        """Return a row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""
         from finder.search.table import trial_table
 
         return trial_table(self.study)
@@ -78,13 +78,13 @@ class SearchResult:
         return plot_learning_rate(self.study) if self._has_rates() else plot_trials(self.study)
 
     def report(self, path: str) -> str:
-        """Writes the report, one HTML file, and returns its path."""
+        """Write the report, one HTML file, and returns its path."""
         from studies.reports import write_report
 
         return str(write_report(self.study, path))
 
     def close(self) -> None:
-        """Closes the study's connections."""
+        """Close the study's connections."""
         self.study.close()
 
     def _has_rates(self) -> bool:

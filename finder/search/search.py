@@ -88,11 +88,11 @@ class Search:
 
     @property
     def spec(self) -> StudySpec:
-        """The study's, which grows when its plan does."""
+        """Return the study's, which grows when its plan does."""
         return self.study.spec
 
     def run(self) -> str | None:
-        """Runs every trial that is left; returns why it stopped early, or None.
+        """Run every trial that is left; returns why it stopped early, or None.
 
         Raises:
             KeyboardInterrupt: Goes through, after everything learned so far has been written.
@@ -123,7 +123,7 @@ class Search:
         return self.recorder.stop_reason
 
     def _continue(self) -> bool:
-        """Does what is to be done next, here or by waiting for others; returns whether there was anything."""
+        """Do what is to be done next, here or by waiting for others; returns whether there was anything."""
         self.study = self.recorder.refresh()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
@@ -144,7 +144,7 @@ class Search:
         return self._extend_plan(self.study)
 
     def _confirm(self) -> bool:
-        """Runs finalists on further seeds, and who is better than what is left of them then."""
+        """Run finalists on further seeds, and who is better than what is left of them then."""
         if not self.spec.confirm or why_no_pick(self.study):
             return False
         if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
@@ -297,7 +297,7 @@ def run_search(
     storage: StudyStorage | None = None,
     extend_plan: PlanExtension | None = None,
 ) -> tuple[OpenStudy, str | None]:
-    """Opens a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
+    """Open a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
 
     Args:
         spec: The study.

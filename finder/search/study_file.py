@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_study(path: str | Path) -> StudySpec:
-    """Reads a study from a TOML file.
+    """Read a study from a TOML file.
 
     Raises:
         StudyError: The file cannot be read, or something in it is wrong: every mistake with its line, also those that
@@ -122,12 +122,12 @@ def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, list[Jso
 
 
 def _table(value: Any) -> list[tuple[str, Any]]:
-    """The entries of a table; `agent` is no hyperparameter."""
+    """Return the entries of a table; `agent` is no hyperparameter."""
     return [(name, each) for name, each in value.items() if name != "agent"] if isinstance(value, Mapping) else []
 
 
 def _values(written: Any) -> list[Json]:
-    """The ends or choices of a space; none of one that cannot be read, which is a mistake that others tell."""
+    """Return the ends or choices of a space; none of one that cannot be read, which is a mistake that others tell."""
     try:
         space = parse_space(written)
     except StudyError:

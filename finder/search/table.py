@@ -36,7 +36,7 @@ class TrialTable(pd.DataFrame):
 
 
 def trial_table(study: OpenStudy) -> TrialTable:
-    """Returns a row a trial: whether it is the pick, number, parameters, value, spread over seeds, seeds, state, steps,
+    """Return a row a trial: whether it is the pick, number, parameters, value, spread over seeds, seeds, state, steps,
     seconds, reason.
 
     Custom metrics have a column each (`custom_metrics.NAME`), with their means over the last part of training.

@@ -14,7 +14,7 @@ BY_ENVIRONMENT = "{1}={0}"
 def trusted_code_only(
     study: OpenStudy, allowed: Iterable[str], how: str = BY_FLAG
 ) -> contextlib.AbstractContextManager[None]:
-    """Returns a block in which text of a study names what is allowed; anything where it is in a file of this user's.
+    """Return a block in which text of a study names what is allowed; anything where it is in a file of this user's.
 
     Args:
         study: The study.

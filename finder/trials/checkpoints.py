@@ -1,9 +1,8 @@
-"""Checkpoints: files in which running trials are kept, so that whoever was killed goes on from there.
+"""Checkpoints of running trials, from which trials resume after their process was killed.
 
-A file holds a whole group of `finder.trials.groups`: weights, optimizers' slots, replay, environments, counters and
-random streams of all its members, and every episode so far. It is replaced in one step, so that there is always a whole
-one. At its end stands what it holds, to be read without the rest. How often files are written is bounded by what that
-costs.
+A file holds a group of `finder.trials.groups`: weights, optimizer slots, replay, environments, counters and random
+generators of all members, and every episode so far. A file is replaced atomically. Its header can be read without the
+rest. The time that is spent on writing is bounded.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_COST = 0.02
-"""Share of the time that may go into checkpoints: where one takes longer, there are fewer."""
+"""Largest share of the time that is spent on checkpoints; slow checkpoints are written less often."""
 
 _FORMAT = 2
 _FORMATS = (1, _FORMAT)
 
 
 class SavedGroup(NamedTuple):
-    """A checkpoint and what it holds.
+    """The header of a checkpoint.
 
     Attributes:
         path: The file.
         keys: Trial and seed of every member that the group ever had.
-        runs: Of these, the runs that can go on from it.
-        identities: Number of a trial, as text -> what it trained (`identity`).
+        runs: The runs among these that can resume from the file.
+        identities: Number of a trial, as text -> its digest (`identity`).
         env_steps: Environment steps that every member had made.
         alone: Whether it is an agent alone, and no population.
         epochs: Number of a trial, as text -> in which of its epochs it was written (`TrialSpec.epoch`).
@@ -61,7 +60,7 @@ class SavedGroup(NamedTuple):
     epochs: Mapping[str, int] = {}
 
     def progress(self, number: int) -> tuple[int, int]:
-        """Returns how far a trial is in it; what a later epoch has written is newer, however many steps it made."""
+        """Return how far a trial is in it; what a later epoch has written is newer, however many steps it made."""
         return self.epochs.get(str(number), 0), self.env_steps
 
 
@@ -69,8 +68,8 @@ class Checkpoints:
     """The checkpoints of the trials that one process runs together.
 
     Args:
-        folder: Where the study's are.
-        seconds: How often they are written, above 0; less often where that would cost more than `MAX_COST`.
+        folder: Folder of the checkpoints of the study.
+        seconds: Seconds between checkpoints, > 0; more if they would cost more than `MAX_COST`.
     """
 
     def __init__(self, folder: str, seconds: float) -> None:
@@ -82,13 +81,13 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for the next ones."""
+        """Return whether it is time for the next checkpoints."""
         return time.monotonic() - self._written > max(self._seconds, self._cost / MAX_COST)
 
     def save(self, groups: Iterable[Group]) -> None:
-        """Writes those groups that went on since they were written last. Call it between two of their steps.
+        """Write the groups that have advanced since their last checkpoint. Call it between two of their steps.
 
-        A folder that cannot be written to is no reason to stop a training: it is said, and the training goes on.
+        If the folder cannot be written to, a warning is logged and training continues.
         """
         began = time.monotonic()
         try:
@@ -101,8 +100,8 @@ class Checkpoints:
         self._cost = self._written - began
 
     def _save_group(self, group: Group) -> None:
-        # Named after the runs that are there and the epochs of their trials: what went on from one file in two
-        # processes goes to two, and a process that comes back from a pause replaces no file of its successor.
+        # The name depends on the runs and on the epochs of their trials: runs that resumed from one file in two
+        # processes are written to two files, and a process that was paused does not replace a file of its successor.
         path = self._folder / _name([group.keys[member] for member in group.runs], _epochs(group))
         if group.error is not None or not group.can_checkpoint or self._steps.get(path) == group.trainer.env_steps:
             return
@@ -110,15 +109,15 @@ class Checkpoints:
             write_with_environments(lambda environments: _write(path, group, environments=environments))
         except OSError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a user's agent raises when it is pickled
-            log.warning("Trials cannot be kept in checkpoints: %s: %s", type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 - pickling an agent of the user may raise anything
+            log.warning("Checkpoints of trials cannot be written: %s: %s", type(error).__name__, error)
         else:
             if path not in self._steps:
                 self._remove_older(group)
         self._steps[path] = group.trainer.env_steps
 
     def _remove_older(self, group: Group) -> None:
-        """Removes the files that this group replaces: all of their runs are in it, in later epochs."""
+        """Remove the files whose runs are all in this group, in later epochs."""
         runs, epochs = set(group.keys), _epochs(group)
         for found in list_saved(self._folder):
             older = (key in runs and found.progress(key[0])[0] < epochs.get(str(key[0]), 0) for key in found.runs)
@@ -126,11 +125,11 @@ class Checkpoints:
                 remove(found.path)
 
     def find(self, trials: Collection[TrialSpec], wanted: Collection[Key]) -> list[tuple[SavedGroup, set[Key]]]:
-        """Returns the newest checkpoints of runs, each with the runs that go on from it.
+        """Return the newest checkpoints of runs, each with the runs that resume from it.
 
         Args:
             trials: The trials.
-            wanted: Which of their runs.
+            wanted: The runs of these trials that are to be resumed.
         """
         identities = {trial.number: identity(trial) for trial in trials}
         newest: dict[Key, SavedGroup] = {}
@@ -146,12 +145,12 @@ class Checkpoints:
 
 
 def load(found: SavedGroup) -> dict[str, Any]:
-    """Returns the state of the trainer in a checkpoint, and under ``"callbacks"`` that of its callbacks.
+    """Return the state of the trainer in a checkpoint, and under ``"callbacks"`` that of its callbacks.
 
     Raises:
-        UntrustedFileError: This user's Finder did not write it here.
-        ValueError: The file is not what it was when it was written.
-        Exception: What unpickling it raises.
+        UntrustedFileError: The file was not written by Finder as this user.
+        ValueError: The file has changed since it was written.
+        Exception: Any error of unpickling.
     """
     sections = state_file.read(found.path, SECTIONS)
     if sections is None:
@@ -159,17 +158,17 @@ def load(found: SavedGroup) -> dict[str, Any]:
     return {**state_of(sections), "callbacks": sections["callbacks"]}
 
 
-@functools.cache  # says so once in a process
+@functools.cache  # warns once in a process
 def _warn_untrusted(path: Path) -> None:
     log.warning(
-        "The checkpoint %s was not written by Finder here as this user: its trials begin anew. Machines that share the "
-        "folder need the same key (%s=FILE); if you trust where the file comes from, set %s=1.",
+        "The checkpoint %s was not written by Finder as this user, so its trials restart. Machines that share the "
+        "folder need the same key (%s=FILE); if you trust the origin of the file, set %s=1.",
         *(path, KEY_VARIABLE, TRUST_VARIABLE),
     )
 
 
 def _may_be_loaded(path: Path) -> bool:
-    """Whether this user's Finder wrote a file, or it is trusted; a damaged one fails where it is read."""
+    """Return whether a file was written by Finder as this user or is trusted. Damaged files fail when they are read."""
     with contextlib.suppress(OSError, ValueError):
         if not (trusts_all() or state_file.is_ours(path)):
             _warn_untrusted(path)
@@ -178,16 +177,16 @@ def _may_be_loaded(path: Path) -> bool:
 
 
 def list_saved(folder: Path) -> list[SavedGroup]:
-    """Returns every whole checkpoint in a folder; none if there is no such folder."""
+    """Return the complete checkpoints in a folder; an empty list if the folder does not exist."""
     found = [_read_saved(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return [each for each in found if each is not None]
 
 
 def remove_ended(folder: str, still_open: Collection[int]) -> None:
-    """Removes the checkpoints that no trial goes on from, while others may be written.
+    """Remove the checkpoints of trials that have ended, while other processes may write checkpoints.
 
     Args:
-        folder: Where they are.
+        folder: Folder of the checkpoints.
         still_open: Numbers of the trials that have not ended.
     """
     for found in list_saved(Path(folder)):
@@ -196,7 +195,7 @@ def remove_ended(folder: str, still_open: Collection[int]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Removes a file that nobody needs; that it stays is no reason to stop."""
+    """Remove a file; log a warning if that fails."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -204,10 +203,10 @@ def remove(path: Path) -> None:
 
 
 def remove_unneeded(folder: str, still_open: Collection[int] = ()) -> None:
-    """Removes what no trial goes on from, when nobody runs any: also files that were never finished.
+    """Remove the checkpoints of ended trials and incomplete files, when no process runs trials of the study.
 
     Args:
-        folder: Where checkpoints are.
+        folder: Folder of the checkpoints.
         still_open: Numbers of the trials that have not ended.
     """
     remove_ended(folder, still_open)
@@ -215,26 +214,26 @@ def remove_unneeded(folder: str, still_open: Collection[int] = ()) -> None:
     for path in place.glob("*"):
         if path.suffix != SUFFIX or _read_saved(path) is None:
             remove(path)
-    with contextlib.suppress(OSError):  # there is none, or something is left in it
+    with contextlib.suppress(OSError):  # missing, or not empty
         place.rmdir()
         if place.parent.name.endswith(f"{SUFFIX}s"):  # the folder beside a storage's file, for all of its studies
             place.parent.rmdir()
 
 
 def identity(trial: TrialSpec) -> str:
-    """Returns a text that two trials share if one can go on from the other's checkpoint."""
+    """Return a digest that is equal for two trials if one can resume from the checkpoint of the other."""
     agent, environment = trial.agent, trial.agent.environment
     parts: list[Any] = [
         agent.label, agent.config.to_dict(), environment.label, dict(environment.kwargs), environment.vectorization,
         trial.env_steps, trial.episodes,
     ]  # fmt: skip
-    if environment.wrappers or environment.max_episode_steps is not None:  # else as checkpoints of before have it
+    if environment.wrappers or environment.max_episode_steps is not None:  # earlier versions had neither
         parts += [list(environment.wrappers), environment.max_episode_steps]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=name_of).encode()).hexdigest()
 
 
 def _write(path: Path, group: Group, *, environments: bool) -> None:
-    """Writes a group; see `agents.checkpoints.state_file.write`."""
+    """Write a group; see `agents.checkpoints.state_file.write`."""
     about = {
         "format": _FORMAT,
         "keys": group.keys,
@@ -250,12 +249,12 @@ def _write(path: Path, group: Group, *, environments: bool) -> None:
 
 
 def _read_saved(path: Path) -> SavedGroup | None:
-    """What a file says that it holds; None if it is no whole checkpoint that this version can read."""
-    told = state_file.about(path)
-    if told is None or told.pop("format", None) not in _FORMATS or "keys" not in told:
+    """Return the header of a file; None if it is not a complete checkpoint that this version can read."""
+    header = state_file.about(path)
+    if header is None or header.pop("format", None) not in _FORMATS or "keys" not in header:
         return None
-    keys, runs = (tuple((int(number), int(seed)) for number, seed in told.pop(name)) for name in ("keys", "runs"))
-    return SavedGroup(path=path, keys=keys, runs=runs, **told)
+    keys, runs = (tuple((int(number), int(seed)) for number, seed in header.pop(name)) for name in ("keys", "runs"))
+    return SavedGroup(path=path, keys=keys, runs=runs, **header)
 
 
 def _epochs(group: Group) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""The one way trials are run: several of them in step, each trained once for each of its seeds.
+"""Cohorts: trials that are trained in step, each with one run for each of its seeds.
 
-Trials whose agents have the same structure are members of one population; an agent that cannot be a member is trained
-alone, in turns with the others. All runs go on together from one report to the next. So the value that is reported at
-an environment step is the mean over a trial's seeds, trials are compared when all of them have come as far (a rung),
-and one that is pruned is pruned for all of its seeds and frees their time.
+Trials whose agents have the same structure are members of one population. An agent that cannot be a member is trained
+by itself, in turns with the others. All runs advance together from one report to the next. The value of a trial at an
+environment step is therefore the mean over its seeds, trials are compared when all of them have reached a step (a
+rung), and pruning a trial stops all of its seeds.
 """
 
 from __future__ import annotations
@@ -29,51 +29,49 @@ from studies.statistics.values import iqm
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.5
-"""How often episodes are handed to the listener between reports."""
+"""Seconds between calls that pass episodes to the listener."""
 
 
 class CohortListener(Protocol):
-    """Who hears of trials while they run."""
+    """Receives the events of trials while they run."""
 
     def started(self, number: int, configuration: dict[str, Any]) -> None:
-        """A trial's agents are built; this is all that is needed to run it again, as JSON."""
+        """Called when the agents of a trial are built, with a JSON configuration that can reproduce the trial."""
 
     def episodes(self, records: Mapping[int, list[EpisodeRecord]]) -> str | None:
-        """Episodes of trials have ended; may be none, just to ask whether to go on. A reason ends all trials."""
+        """Called when episodes have ended, or without any to ask whether to stop. A returned reason ends all trials."""
 
     def rung(self, env_steps: int, values: Mapping[int, Mapping[int, float]]) -> Mapping[int, str]:
-        """Trial -> seed -> value at an environment step that all have come to; answers who is to stop, and why."""
+        """Called when all trials have reached a step, with trial -> seed -> value. Returns trial -> reason to stop."""
 
     def alive(self) -> None:
-        """The thread that runs trials is busy, as it may be. Called by another thread."""
+        """Called by another thread while the thread that runs trials is busy within its time limit."""
 
     def hangs(
         self, numbers: Sequence[int], reason: str, fresh: Callable[[], Mapping[int, list[EpisodeRecord]]]
     ) -> None:
-        """The thread that runs trials hangs in compiled code, where nothing in this process can end it.
-
-        Called by another thread.
+        """Called by another thread when the thread that runs trials hangs in compiled code and cannot be interrupted.
 
         Args:
             numbers: The trials that may be the cause.
-            reason: What to tell of it.
-            fresh: Takes the episodes that were not handed over yet.
+            reason: The message.
+            fresh: Returns the episodes that were not passed on yet.
         """
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        """A trial has ended. Nothing more is heard of it."""
+        """Called when a trial has ended; the last event of the trial."""
 
 
 def run_cohort(trials: Sequence[TrialSpec], listener: CohortListener, templates: TemplateCache | None = None) -> None:
-    """Trains every seed of every trial and tells the listener how it went.
+    """Train every seed of every trial, and pass the events to the listener.
 
-    Errors of an agent or an environment are part of a trial's outcome. `KeyboardInterrupt` and what the listener raises
-    go through: a storage that fails is no failure of a trial.
+    Errors of an agent or an environment become the outcome of a trial. `KeyboardInterrupt` and errors of the listener
+    are raised: a storage that fails is not a failure of a trial.
 
     Args:
-        trials: What to run; their budgets and report marks are the same.
-        listener: Hears of everything, and may stop trials.
-        templates: Where compiled agents are taken from and given back to.
+        trials: The trials, with equal budgets and report marks.
+        listener: Receives all events, and may stop trials.
+        templates: The cache of compiled agents. Defaults to a new one.
     """
     with restricted(trials[0].only_modules):
         _Cohort(trials, listener, templates or TemplateCache()).run()
@@ -111,19 +109,19 @@ class _Cohort:
                 group.close(self._templates)
 
     def _build(self, trials: list[TrialRun]) -> None:
-        """Makes the groups of trials of equal structure; a trial whose agent cannot be built has failed."""
+        """Make the groups of trials of equal structure; a trial whose agent cannot be built fails."""
         left = [(trial, seed) for trial in trials for seed in trial.spec.seeds]
         while left and (saved := self._newest_checkpoint(left)):
             found, runs = saved
             if self._restore(found, runs):
                 left = [run for run in left if run not in runs]
             else:
-                remove(found.path)  # an older one may be of use
+                remove(found.path)  # an older checkpoint may be usable
         if left:
             self._begin(left)
 
     def _newest_checkpoint(self, runs: Sequence[SeededTrial]) -> tuple[SavedGroup, list[SeededTrial]] | None:
-        """A checkpoint from which some of these runs go on, and which; None if there is none."""
+        """Return a checkpoint and the runs that resume from it; None if there is none."""
         if self._checkpoints is None:
             return None
         by_key = {(trial.spec.number, seed): (trial, seed) for trial, seed in runs}
@@ -132,22 +130,27 @@ class _Cohort:
         return (found[0][0], [by_key[key] for key in sorted(found[0][1])]) if found else None
 
     def _begin(self, runs: Sequence[SeededTrial]) -> None:
-        """Makes the groups of runs that begin anew."""
+        """Make the groups of runs that start from the beginning."""
         try:
             self._groups.extend(make_groups(runs, self._templates))
-        except Exception as error:  # noqa: BLE001 - whatever a user's agent or environment raises is the trials' failure
+        except Exception as error:  # noqa: BLE001 - any error of an agent or environment is a failure of the trials
             for trial in dict.fromkeys(trial for trial, _ in runs):
                 trial.error = error
                 self._end_failed(trial.spec.number)
 
     def _restore(self, found: SavedGroup, runs: Sequence[SeededTrial]) -> bool:
-        """Makes the group of a checkpoint; False if these runs have to begin anew."""
+        """Make the group of a checkpoint; return False if the runs have to restart."""
         group = None
         try:
             group = restore_group(found.keys, runs, self._templates, alone=found.alone)
             group.load(load(found))
-        except Exception as error:  # noqa: BLE001 - a checkpoint that nobody can go on from is no failure of a trial
-            log.warning("The checkpoint %s is of no use: %s: %s", found.path, type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 - an unusable checkpoint is not a failure of a trial
+            log.warning(
+                "The checkpoint %s cannot be used, and its trials restart: %s: %s",
+                found.path,
+                type(error).__name__,
+                error,
+            )
             for trial, seed in runs:
                 trial.drop(seed)
             if group is not None:
@@ -160,7 +163,7 @@ class _Cohort:
         run = trial.runs[0]
         try:
             configuration = configuration_of(trial.spec, run.group.describe(run.member), run.group.vectorization)
-        except Exception as error:  # noqa: BLE001 - a configuration that cannot be kept is the trial's failure
+        except Exception as error:  # noqa: BLE001 - a configuration that cannot be recorded is a failure of the trial
             trial.error = error
             self._end_failed(number)
         else:
@@ -169,7 +172,7 @@ class _Cohort:
     # From mark to mark ----------------------------------------------------------------------------------------
 
     def _advance(self, mark: int) -> None:
-        """Trains all runs on to this environment step, and compares the trials there."""
+        """Train all runs up to an environment step, and compare the trials there."""
         groups = deque(self._groups_running())
         while groups:
             group = groups.popleft()
@@ -193,7 +196,7 @@ class _Cohort:
         verdicts = self._listener.rung(mark, known) if known else {}
         for number, reason in verdicts.items():
             trial = self._trials[number]
-            if not trial.finished:  # what has come to its end has nothing left to prune
+            if not trial.finished:  # a finished trial cannot be pruned
                 self._end_stopped(number, reason, mark, float(iqm(list(known[number].values()))))
         for number, trial in self._running():
             if trial.finished:
@@ -203,14 +206,14 @@ class _Cohort:
         return self._listener.episodes({})
 
     def _hangs(self, numbers: Sequence[int], reason: str) -> None:
-        """Called by another thread, while this one hangs."""
+        """Report from another thread that this one hangs."""
         self._listener.hangs(
             numbers, reason, lambda: {n: own for n, trial in self._running() if (own := trial.take_new_episodes())}
         )
 
     def _split_into_single_runs(self, group: Group) -> list[Group]:
-        """Begins the runs of a group again, each by itself: they do what no member of a population can."""
-        log.warning("It cannot be trained in a population, so each run is trained alone: %s", group.error)
+        """Restart the runs of a group, each by itself, because the agent cannot be a member of a population."""
+        log.warning("The agent cannot be trained in a population, so each run is trained by itself: %s", group.error)
         runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
         for trial, seed in runs:
             trial.drop(seed)
@@ -225,7 +228,7 @@ class _Cohort:
         return made
 
     def _flush(self) -> bool:
-        """Hands new episodes over; False when everything is to end."""
+        """Pass new episodes to the listener; return False if all trials have to stop."""
         self._flushed = time.monotonic()
         records = {number: trial.take_new_episodes() for number, trial in self._running()}
         reason = self._listener.episodes({number: own for number, own in records.items() if own})
@@ -241,7 +244,7 @@ class _Cohort:
     def _complete(self, number: int, trial: TrialRun) -> None:
         seed_values = trial.final_values()
         if not np.isfinite(list(seed_values.values())).all():
-            trial.error = ValueError(trial.spec.nothing_to_judge())
+            trial.error = ValueError(trial.spec.no_value_message())
             self._end_failed(number)
             return
         value = float(iqm(list(seed_values.values())))
@@ -253,10 +256,10 @@ class _Cohort:
         fresh = trial.take_new_episodes()
         if fresh:
             self._listener.episodes({number: fresh})
-        told = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(error))
         reason = f"{type(error).__name__}: {error}"
         diverged = isinstance(error, NonFiniteError)
-        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=told, diverged=diverged)
+        self._end(number, "failed", None, trial.env_steps, {}, reason=reason, traceback=text, diverged=diverged)
 
     def _end_stopped(self, number: int, reason: str, env_steps: int | None, value: float | None) -> None:
         trial = self._trials[number]

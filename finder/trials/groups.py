@@ -1,4 +1,4 @@
-"""Runs that are trained together: a population, or an agent alone; which runs those are, and how they are watched."""
+"""Groups of runs that are trained by one trainer: a population, or a single agent."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from finder.trials.runs import Key, SeededTrial, SeedRun, TrialRun
 from finder.trials.watchdog import Watchdog, WatchdogCallback
 
 ALIVE_SECONDS = 5.0
-"""How often a group shows that it is alive in the middle of a turn."""
+"""Seconds between heartbeats of a group within a step of its loop."""
 
 
 class TemplateCache:
-    """Compiled agents that wait for the next cohort.
+    """A cache of compiled agents for the next cohorts of a process.
 
-    Compiling takes seconds, and TensorFlow never quite forgets a graph; so trials of one process that differ only in
-    seeds, rates and other live numbers are trained in the same workshop. Only the newest structures are kept.
+    Compilation takes seconds, and TensorFlow never frees all memory of a graph. Trials of one process that differ only
+    in seeds, learning rates and other mutable hyperparameters therefore share compiled code. The cache keeps the newest
+    structures.
 
     Args:
-        keep: How many.
+        keep: Number of compiled agents that are kept. Defaults to 4.
     """
 
     def __init__(self, keep: int = 4) -> None:
@@ -38,7 +39,7 @@ class TemplateCache:
         self._templates: list[Workshop] = []
 
     def acquire(self, spec: AgentSpec, n_members: int) -> Workshop:
-        """One in which so many members of this agent can be trained. It is taken out until it is given back.
+        """Remove and return a compiled agent with room for so many members; compile a new one if there is none.
 
         Raises:
             NotMappableError: The agent cannot be trained in a population.
@@ -51,23 +52,23 @@ class TemplateCache:
         return Workshop(spec, n_members)
 
     def release(self, workshop: Workshop) -> None:
-        """Takes one that nobody uses any more."""
+        """Return a compiled agent to the cache."""
         others = [other for other in self._templates if other.structure != workshop.structure]
         self._templates = [*others, workshop][-self._keep :]
 
 
 class Group(Callback):
-    """Runs that are trained by one trainer: the members of a population, or one agent alone.
+    """Runs that are trained by one trainer: the members of a population, or a single agent.
 
     Args:
-        runs: What the runs are of; member i of the learner is run i.
-        learner: Who learns.
-        workshop: Where a population is trained.
-        keys: Trial and seed of every member, where the group goes on from a checkpoint (`load`) and some of its members
-            go on elsewhere or have ended; `runs` then has None for these. Defaults to those of `runs`.
+        runs: Trial and seed of each run; run i is member i of the learner.
+        learner: The population, agent or training function.
+        workshop: The compiled agent of a population; None for a single agent.
+        keys: Trial and seed of every member of a group that resumes from a checkpoint (`load`), some of whose members
+            run elsewhere or have ended; `runs` has None for these. Defaults to those of `runs`.
     """
 
-    last = True  # callbacks of the user's may measure something of an episode first
+    last = True  # callbacks of the user add custom metrics to an episode first
 
     def __init__(
         self,
@@ -95,30 +96,30 @@ class Group(Callback):
         self._last_heartbeat = time.monotonic()
         self._alive_seconds = min(ALIVE_SECONDS, spec.hang_seconds / 4) if spec.hang_seconds else ALIVE_SECONDS
         self.alive: Callable[[], str | None] = lambda: None
-        """Called now and then in the middle of a turn, however long it takes; it may give a reason to stop."""
+        """Called regularly within a step of the loop; may return a reason to stop."""
         self.hangs: Callable[[Sequence[int], str], None] = lambda numbers, reason: None
-        """Called by another thread where this one hangs in compiled code: with the numbers of the trials that may be
-        the cause, and what to tell of it."""
+        """Called by another thread when this one hangs in compiled code, with the numbers of the trials that may be the
+        cause and a message."""
         self.alive_meanwhile: Callable[[], None] = lambda: None
-        """Called by another thread now and then, while this one may take its time."""
+        """Called regularly by another thread while this one may be busy."""
         self._ended = False
         self._described: dict[int, Agent | OwnTraining] = {}
 
     @property
     def vectorization(self) -> str:
-        """How its environments are stepped."""
+        """How the environments are stepped."""
         trainer = self.trainer
         return trainer.collector.environments.kind if isinstance(trainer, Trainer) else trainer.vectorization
 
     def describe(self, member: int) -> Agent | OwnTraining:
-        """The agent of a member, as far as its hyperparameters go; before the first step."""
+        """Return an agent with the hyperparameters of a member. Call it before the first step."""
         if member in self._described:
             return self._described[member]
         return self._learner.describe(member) if isinstance(self._learner, Population) else self._learner
 
     @property
     def finished(self) -> bool:
-        """Return whether no member continues."""
+        """Return whether all members have ended."""
         return self._ended or self.error is not None or self._budget_is_used()
 
     def _budget_is_used(self) -> bool:
@@ -137,7 +138,7 @@ class Group(Callback):
         return not self.finished and self.trainer.env_steps < mark
 
     def step(self) -> None:
-        """One turn of the loop. What it raises is the end of all its runs."""
+        """Run one step of the training loop. An exception ends all runs of the group."""
         try:
             with self._watchdog.watching():
                 self._ended = next(self._loop, None) is None
@@ -146,8 +147,7 @@ class Group(Callback):
 
     @property
     def active_members(self) -> list[int]:
-        """The members that are there, or have come to their ends; not those that have left before, whose trials have
-        ended."""
+        """Members that are trained or have finished, without those that were removed because their trials ended."""
         there = set(self.trainer.present)
         runs = self.trainer.runs
         return [
@@ -158,12 +158,12 @@ class Group(Callback):
 
     @property
     def alone(self) -> bool:
-        """Return whether the group is a single agent, and no population."""
+        """Return whether the group is a single agent instead of a population."""
         return not isinstance(self._learner, Population)
 
     @property
     def can_checkpoint(self) -> bool:
-        """Return whether the group can resume from a checkpoint; a running function of a user's cannot be copied."""
+        """Return whether the group can resume from a checkpoint; a running training function cannot."""
         return isinstance(self.trainer, Trainer)
 
     @property
@@ -173,11 +173,11 @@ class Group(Callback):
 
     @property
     def trials(self) -> list[TrialRun]:
-        """The trials whose runs these are."""
+        """The trials of the runs."""
         return list(dict.fromkeys(run.trial for run in self.runs.values()))
 
     def remove_member(self, member: int, reason: str) -> None:
-        """A member's trial has ended."""
+        """Stop a member whose trial has ended."""
         if not self.finished and not self.trainer.runs[member].over:
             self.trainer.stop(reason, member)
 
@@ -194,13 +194,13 @@ class Group(Callback):
         return self.alive()
 
     def _heartbeat_meanwhile(self) -> None:
-        """Called by the watchdog's thread: this one may be compiling."""
+        """Send a heartbeat from the thread of the watchdog, while this thread may be compiling."""
         if time.monotonic() - self._last_heartbeat > self._alive_seconds:
             self._last_heartbeat = time.monotonic()
             self.alive_meanwhile()
 
     def _hangs(self, reason: str) -> None:
-        """Called by the watchdog's thread, where this one hangs."""
+        """Report from the thread of the watchdog that this thread hangs."""
         position, present = under_way.position, self.trainer.present
         if position is not None and position < len(present):
             suspects = [self.runs[present[position]].trial]
@@ -209,9 +209,9 @@ class Group(Callback):
         self.hangs([trial.spec.number for trial in suspects], reason)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from a state of the trainer of a group with the same members; before the first step."""
+        """Resume from the trainer state of a group with the same members. Call it before the first step."""
         assert isinstance(self.trainer, Trainer)
-        self._described = {member: self.describe(member) for member in self.runs}  # while all are there
+        self._described = {member: self.describe(member) for member in self.runs}  # while all members are present
         self.trainer.set_state(state, members=self.runs)
         self.trainer.callbacks.set_state(state.get("callbacks", {}))
         for member, run in self.runs.items():
@@ -219,7 +219,7 @@ class Group(Callback):
                 run.note(episode)
 
     def close(self, templates: TemplateCache) -> None:
-        """Ends the loop, closes the environments and gives back the workshop."""
+        """End the loop, close the environments and release the compiled agent."""
         self._watchdog.close()
         self._loop.close()
         self.trainer.close()
@@ -228,7 +228,7 @@ class Group(Callback):
 
 
 def group_by_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
-    """The trials, those together that can be members of one population."""
+    """Group trials that can be members of one population."""
     groups: dict[tuple[Any, ...], list[TrialRun]] = {}
     for trial in trials:
         agent = trial.spec.agent
@@ -237,7 +237,7 @@ def group_by_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
 
 
 def make_groups(runs: Sequence[SeededTrial], templates: TemplateCache) -> Iterator[Group]:
-    """The group of a population; where there can be none, a group for each run."""
+    """Yield one group for a population, or a group for each run if there cannot be a population."""
     try:
         yield _population_of(runs, runs, templates)
     except NotMappableError:
@@ -245,7 +245,7 @@ def make_groups(runs: Sequence[SeededTrial], templates: TemplateCache) -> Iterat
 
 
 def single_run_groups(runs: Sequence[SeededTrial]) -> Iterator[Group]:
-    """A group for each run."""
+    """Yield a group for each run."""
     for trial, seed in runs:
         yield Group([(trial, seed)], learner_of(trial.spec.agent, seed, trial.spec.strategy), None)
 
@@ -253,13 +253,13 @@ def single_run_groups(runs: Sequence[SeededTrial]) -> Iterator[Group]:
 def restore_group(
     keys: Sequence[Key], runs: Collection[SeededTrial], templates: TemplateCache, *, alone: bool
 ) -> Group:
-    """The group that had these members, in which only some runs go on; see `Group.load`.
+    """Rebuild the group of a checkpoint, of which only some runs continue; see `Group.load`.
 
     Args:
-        keys: Trial and seed of every member that it had.
-        runs: Those that go on, at least one.
-        templates: Where compiled agents are taken from.
-        alone: Whether it was an agent alone, and no population of one.
+        keys: Trial and seed of every member of the group.
+        runs: The runs that continue, at least one.
+        templates: The cache of compiled agents.
+        alone: Whether the group was a single agent instead of a population.
 
     Raises:
         NotMappableError: The agent cannot be trained in a population any more.
@@ -283,7 +283,7 @@ def _population_of(
     if agent.why_alone or spec.why_alone:
         raise NotMappableError(agent.why_alone or spec.why_alone)
     if spec.strategy != "none":
-        raise NotMappableError("its strategy parts the minibatches of one agent.")
+        raise NotMappableError("its strategy splits the minibatches of one agent.")
     workshop = templates.acquire(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
     return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)

@@ -1,4 +1,4 @@
-"""A trial's runs, one for each seed: what their episodes were, and what the trial is worth."""
+"""The runs of a trial, one for each seed: their episodes, and the value of the trial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from studies.database.records import EpisodeRecord
 from studies.statistics.values import LAST_PART, last_part_return, windowed_mean
 
 Key = tuple[int, int]
-"""Number of a trial and one of its seeds: which run it is."""
+"""Number of a trial and one of its seeds, which identify a run."""
 
 
 class TrialRun:
@@ -31,47 +31,47 @@ class TrialRun:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps that all of its runs have made."""
+        """Environment steps that every run has made."""
         return min((run.env_steps for run in self.runs), default=0)
 
     @property
     def finished(self) -> bool:
-        """Whether its runs are at their ends."""
+        """Return whether all runs have finished."""
         return all(run.finished for run in self.runs)
 
     @property
     def failed(self) -> bool:
-        """Whether one of its runs cannot go on."""
+        """Return whether a run has failed."""
         return self.error is not None or any(run.error for run in self.runs)
 
     def first_error(self) -> Exception:
-        """Why it failed."""
+        """Return the first error of the trial."""
         errors = [self.error, *(run.error for run in self.runs)]
         return next(error for error in errors if error is not None)
 
     def drop(self, seed: int) -> None:
-        """Forgets the run of a seed, which begins anew."""
+        """Remove the run of a seed, which is about to restart."""
         self.runs = [run for run in self.runs if run.seed != seed]
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
-        """Episodes that nobody was told of yet."""
+        """Return the episodes since the last call."""
         return [record for run in self.runs for record in run.take_new_episodes()]
 
     def values_at(self, env_steps: int) -> dict[int, float]:
-        """Seed -> value at this step."""
+        """Return the value of each seed at an environment step."""
         return {run.seed: run.value_at(env_steps) for run in self.runs}
 
     def final_values(self) -> dict[int, float]:
-        """Seed -> value of the last part of training."""
+        """Return the value of each seed over the last part of training."""
         return {run.seed: run.final_value() for run in self.runs}
 
     def custom_metrics(self) -> dict[str, MetricSummary]:
-        """What callbacks measured of the last part of training, over all seeds."""
+        """Return a summary of the custom metrics over the last part of training, over all seeds."""
         return summaries(episode for run in self.runs for episode in run.recently_measured())
 
 
 SeededTrial = tuple[TrialRun, int]
-"""A trial and one of its seeds: what a run is of."""
+"""A trial and one of its seeds."""
 
 
 class RunGroup(Protocol):
@@ -95,7 +95,7 @@ class RunGroup(Protocol):
 
 
 class SeedRun:
-    """One run of a trial: which member of which group it is, and what its episodes were."""
+    """One run of a trial: a member of a group, and the episodes of this member."""
 
     def __init__(self, trial: TrialRun, seed: int, group: RunGroup, member: int) -> None:
         self.seed = seed
@@ -110,26 +110,26 @@ class SeedRun:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps made."""
+        """Environment steps so far."""
         return self.group.trainer.runs[self.member].env_steps
 
     @property
     def error(self) -> Exception | None:
-        """Why it cannot go on."""
+        """The error that ended the run, or None."""
         return self.group.error or self.group.trainer.runs[self.member].error
 
     @property
     def finished(self) -> bool:
-        """Whether it has used its budget."""
+        """Return whether the run has used its budget."""
         return self.group.has_finished(self.member)
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a callback has stopped it before its budget was used."""
+        """Return whether a callback has stopped the run before the end of its budget."""
         return self.group.trainer.runs[self.member].stop_reason is not None
 
     def note(self, episode: Episode) -> None:
-        """Takes an episode that has ended."""
+        """Add an episode that has ended."""
         record = episode_record(self.seed, episode)
         self._fresh.append(record)
         self.trial.learned = self.trial.learned or record.loss is not None
@@ -141,30 +141,30 @@ class SeedRun:
             self._measured.append(episode)
 
     def recently_measured(self) -> list[Episode]:
-        """Episodes of the last part of training of which callbacks measured something."""
+        """Return the episodes of the last part of training that have custom metrics."""
         reached = self.env_steps
         return [episode for episode in self._measured if episode.env_steps > reached - LAST_PART * reached]
 
     def take_new_episodes(self) -> list[EpisodeRecord]:
-        """Episodes since the last call."""
+        """Return the episodes since the last call."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def value_at(self, env_steps: int) -> float:
-        """Mean over the episodes that ended in the stretch before this step; NaN before the first episode."""
+        """Return the mean over the episodes that ended shortly before a step; NaN before the first episode."""
         width = max(1, (self.trial.spec.env_steps or env_steps) // 10)
         at = min(env_steps, self.env_steps) if self.was_stopped else env_steps
         value = windowed_mean(self._steps, self._values, at, width)
         return value if np.isfinite(value) else self._newest(at)
 
     def final_value(self) -> float:
-        """Mean over the last part of training."""
+        """Return the mean over the last part of training."""
         reached = max(1, self.env_steps)
-        budget = min(self.trial.spec.env_steps or reached, reached)  # a function of the user's may end before
+        budget = min(self.trial.spec.env_steps or reached, reached)  # a training function may end earlier
         value = last_part_return(self._steps, self._values, budget)
         return value if np.isfinite(value) else self._newest(budget)
 
     def _newest(self, env_steps: int) -> float:
-        """Value of the last episode up to this step, for when episodes are longer than the stretch that is judged."""
+        """Return the value of the last episode up to a step, for episodes that are longer than the averaged window."""
         past = [value for at, value in zip(self._steps, self._values, strict=True) if at <= env_steps]
         return past[-1] if past else float("nan")

@@ -1,4 +1,4 @@
-"""A trial as data: what is needed to run it anywhere, and how it ended. `finder.trials.cohort` runs it."""
+"""A trial as data: everything that is needed to run it, and its outcome. `finder.trials.cohort` runs trials."""
 
 from __future__ import annotations
 
@@ -28,34 +28,36 @@ INTERRUPTED = "interrupted"
 """The reason to stop when the whole study is being stopped."""
 
 FELL_BEHIND = "pruned: it fell behind"
-"""The reason to stop when the pruner says so."""
+"""The reason to stop when the pruner stops a trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSpec:
-    """Everything that is needed to run a trial anywhere.
+    """A trial with everything that is needed to run it in any process.
 
     Attributes:
-        number: Its number in the study.
-        agent: What is trained, with all hyperparameters.
-        seeds: A run for each; distinct.
+        number: Number of the trial in the study.
+        agent: The agent to train, with all hyperparameters.
+        seeds: Distinct seeds; the trial has one run for each.
         env_steps: Budget of each run in environment steps, or None.
         episodes: Budget of each run in episodes, or None.
-        report_marks: Environment steps at which a value is reported, the same for every trial of a study; with a
-            budget in episodes nobody knows how many steps a run will take, and they may be left empty.
-        metric: What is reported: the mean return of episodes, or the mean loss.
-        name: What the study calls the agent, where it is not the agent's own label.
-        confirms: The trial that it runs again on further seeds, None for a trial of the search.
-        epoch: How often it was begun or resumed, by whichever process: checkpoints of the newest are the ones to load.
-        resumed: Whether it was trained before, and continues.
-        checkpoints: The folder in which it is kept while it runs (`finder.trials.checkpoints`), None for nowhere.
-        checkpoint_seconds: How often it is kept there.
-        strategy: On how many devices its agents learn (`agents.distributed.strategies`).
-        callbacks: What makes the callbacks of each of its runs (`agents.callbacks.callback.make_callbacks`).
-        only_modules: What text may name in it (`agents.trust.allowed_modules.restriction`); None for anything.
-        why_alone: Why its runs cannot be members of a population, where that is not for the agent to say.
-        hang_seconds: How long a step of its environments, or an update, may take before it has failed; 0 for without
-            limit.
+        report_marks: Environment steps at which a value is reported, the same for every trial of a study. May be
+            empty for a budget in episodes, because the number of steps of a run is not known then.
+        metric: The reported metric: the mean return of episodes, or the mean loss.
+        name: Name of the agent in the study, if it differs from the label of the agent.
+        confirms: Number of the trial that is repeated on further seeds; None for a trial of the search.
+        epoch: How often the trial was started or resumed, in any process. Checkpoints of the newest epoch are loaded.
+        resumed: Whether the trial was trained before and continues.
+        checkpoints: Folder of the checkpoints while the trial runs (`finder.trials.checkpoints`); None for no
+            checkpoints.
+        checkpoint_seconds: Seconds between checkpoints.
+        strategy: The distribution strategy of the agents (`agents.distributed.strategies`).
+        callbacks: Factories of the callbacks of each run (`agents.callbacks.callback.make_callbacks`).
+        only_modules: Modules that text in the trial may name (`agents.trust.allowed_modules.restriction`); None for
+            all.
+        why_alone: Why the runs cannot be members of a population, if the reason is not the agent; else empty.
+        hang_seconds: Time limit for a step of the environments and for an update, after which the trial has failed; 0
+            for no limit.
     """
 
     number: int
@@ -79,23 +81,24 @@ class TrialSpec:
 
     @property
     def label(self) -> str:
-        """What the study calls the agent."""
+        """Name of the agent in the study."""
         return self.name or self.agent.label
 
-    def nothing_to_judge(self) -> str:
-        """Why it has no value at its end."""
+    def no_value_message(self) -> str:
+        """Return the error message for a trial that ended without a value."""
         what = "episode" if self.metric == "return" else "update"
         budget = f"{self.env_steps} environment steps" if self.env_steps else f"{self.episodes} episodes"
-        told = f"No {what} ended within the budget of a run ({budget}): there is nothing to judge it by."
+        message = f"No {what} ended within the budget of a run ({budget}), so the trial has no value."
         if isinstance(self.agent, FunctionSpec):
             return (
-                f"{told} {self.label} must tell of each episode: run.report(episode_return=..., length=..., loss=...)."
+                f"{message} {self.label} must report each episode: "
+                "run.report(episode_return=..., length=..., loss=...)."
             )
         hint = no_limit_hint(self.agent.environment) if what == "episode" else ""
-        return f"{told} {hint}, or a larger budget." if hint else f"{told} Give it a larger budget."
+        return f"{message} {hint}, or a larger budget." if hint else f"{message} Give it a larger budget."
 
     def report_steps(self) -> Iterator[int]:
-        """The marks and the end; with a budget in episodes, few steps: each is a fifth more than the one before."""
+        """Yield the report marks and the last step; for a budget in episodes, steps that grow by a fifth each time."""
         if self.env_steps is not None:
             yield from (mark for mark in self.report_marks if mark < self.env_steps)
             yield self.env_steps
@@ -118,22 +121,22 @@ class Outcome:
     reason: str = ""
     traceback: str = ""
     custom_metrics: dict[str, MetricSummary] = field(default_factory=dict)  # of the last part of training
-    diverged: bool = False  # it failed because of what it tried, not because something is broken
+    diverged: bool = False  # the hyperparameters made it fail, not a fault of the code or the machine
     learned: bool = (
-        True  # an episode ended after a gradient step, or nobody can know (functions need not tell of losses)
+        True  # an episode ended after a gradient step; always true for functions, which need not report losses
     )
 
 
 def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization: str) -> dict[str, Any]:
-    """Everything that is needed to run a trial again, as JSON values.
+    """Return everything that is needed to run a trial again, as JSON values.
 
     Args:
         spec: The trial.
-        agent: Its agent, or one of them.
-        vectorization: How its environments were stepped; see `EnvironmentSpec.vectorization`.
+        agent: The agent of the trial, or one of them.
+        vectorization: How the environments were stepped; see `EnvironmentSpec.vectorization`.
 
     Raises:
-        StudyError: The agent's configuration holds something that is not JSON.
+        StudyError: The configuration of the agent is not serialisable as JSON.
     """
     packages = ("agentfinder", "tensorflow", "keras", "gymnasium", "optuna", "numpy")
     where = spec.agent.environment.described
@@ -156,7 +159,7 @@ def configuration_of(spec: TrialSpec, agent: Agent | OwnTraining, vectorization:
 
 
 def limits_of(environment: EnvironmentSpec) -> dict[str, Any]:
-    """What is declared of an environment that bounds its returns; None where nothing is."""
+    """Return the declared limits of an environment that bound its returns; None where there are none."""
     declared = None
     if isinstance(environment.id, str):
         with contextlib.suppress(gym.error.Error):
@@ -178,7 +181,7 @@ def _optimizers_of(agent: Agent | OwnTraining) -> dict[str, Any]:
 
 
 def episode_record(seed: int, episode: Episode) -> EpisodeRecord:
-    """An episode as studies keep it; a loss that is not finite is none."""
+    """Return the record of an episode for a study; a loss that is not finite becomes None."""
     return EpisodeRecord(
         seed=seed,
         episode=episode.index,

@@ -1,4 +1,4 @@
-"""Ending what hangs: an environment that never comes back would hold up a study for ever."""
+"""A watchdog that ends hanging calls: an environment that never returns would block a study for ever."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ from agents.training.trainer import Trainer
 __all__ = ["COMPILING_SECONDS", "HungError", "Watchdog", "WatchdogCallback"]
 
 COMPILING_SECONDS = 120.0
-"""How long the first update may take at least, in which code is compiled, however small the limit is."""
+"""Least time limit of the first update, which compiles code."""
 
 _TICKS = 30
-"""Parts of the limit after each of which is looked whether anything has come back. Of those that pass while a process
-is stopped (Ctrl-Z) it hears one at most."""
+"""Checks within the time limit. A process that is stopped (Ctrl-Z) receives one of their signals at most."""
 
 _FEWEST = 2
-"""Ticks that the copies of a member have at least, after those of another one have hung in the same step."""
+"""Fewest ticks for the environments of a member after those of another member have hung in the same step."""
 
 
 class Watchdog:
-    """Raises `HungError` in the main thread, where it is, when nothing has come back for so long.
+    """Raises `HungError` in the main thread when a call has not returned within a time limit.
 
-    Every call into a copy of the environment has the limit for itself. Where one has hung, those that are still to be
-    asked in the same step share another limit, so that a step in which all of them hang takes twice the limit.
+    Every call into an environment has the full limit. After one has hung, the remaining environments of the same step
+    share one more limit, so that a step in which all of them hang takes twice the limit.
 
-    It is heard between two lines of Python. A process whose main thread is inside compiled code does not hear it: that
-    is found by another thread a quarter of the limit later, as long as the code lets other threads run. Outside of the
-    main thread, where no signal is heard, the watchdog does nothing.
+    Python handles signals between two bytecodes. If the main thread is inside compiled code, a second thread detects
+    the hang a quarter of the limit later, provided that the code releases the global interpreter lock. Outside of the
+    main thread, which cannot receive signals, the watchdog does nothing.
 
     Args:
-        seconds: How long, above 0; 0 for without limit.
-        deaf: Called by the other thread, with what to tell of it, where the main thread hangs in compiled code.
-        alive: Called by the other thread now and then, while the main thread may take its time.
+        seconds: The time limit; 0 for no limit.
+        deaf: Called by the second thread with a message when the main thread hangs in compiled code.
+        alive: Called regularly by the second thread while the main thread may be busy.
     """
 
     def __init__(
@@ -58,18 +57,18 @@ class Watchdog:
         self._listener: threading.Thread | None = None
 
     def feed(self, seconds: float = 0.0) -> None:
-        """Something has come back. What follows may take the limit, or so many seconds where these are more."""
+        """Restart the time limit after a call has returned; the next call may take at least so many seconds."""
         ticks = math.ceil(_TICKS * max(1.0, seconds / self._seconds)) if self._seconds > 0 else _TICKS
         self._left, self._limit, self._seen = ticks, _TICKS, under_way.n_calls
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watches over the block."""
+        """Watch the block."""
         if self._seconds <= 0 or threading.current_thread() is not threading.main_thread():
             yield
             return
         self.feed()
-        if self._listener is None:  # one for all turns of a training: there may be thousands a second
+        if self._listener is None:  # one thread for all steps of a training: there may be thousands of steps a second
             self._listener = threading.Thread(target=self._listen, name="watchdog", daemon=True)
             self._listener.start()
         before = signal.signal(signal.SIGALRM, self._tick)
@@ -83,7 +82,7 @@ class Watchdog:
             signal.signal(signal.SIGALRM, before)
 
     def close(self) -> None:
-        """Ends the other thread."""
+        """End the second thread."""
         self._closed.set()
 
     def _tick(self, number: int, frame: Any) -> None:
@@ -93,14 +92,14 @@ class Watchdog:
         self._left -= 1
         if self._left <= 0:
             waited = self._seconds * min(1.0, self._limit / _TICKS)
-            # Who catches this goes on to the next member's copies, which share one more limit, or hangs again.
+            # The caller continues with the environments of the next member, which share one more limit.
             if self._limit == _TICKS:
                 self._limit = max(_FEWEST, _TICKS // max(1, under_way.members_left))
             self._left = self._limit
             raise HungError(under_way.why(waited))
 
     def _listen(self) -> None:
-        """Counts the ticks that the main thread does not hear."""
+        """Count the ticks whose signals the main thread does not handle."""
         missed = 0
         while not self._closed.wait(self._seconds / _TICKS):
             missed = missed + 1 if self._active and not self._heard else 0
@@ -112,7 +111,7 @@ class Watchdog:
 
 
 class WatchdogCallback(Callback):
-    """Feeds a watchdog with what a training does beside stepping its environments.
+    """Feeds a watchdog after training phases other than environment steps.
 
     Args:
         watchdog: The watchdog.

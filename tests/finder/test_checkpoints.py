@@ -332,7 +332,7 @@ def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplo
     started = older.env_steps
     with caplog.at_level(logging.WARNING):
         run_cohort(trials[:1], again)
-    assert "is of no use: ValueError: its checksum is wrong" in caplog.text
+    assert "cannot be used, and its trials restart: ValueError: its checksum is wrong" in caplog.text
     assert started > 0
     assert told(again, 0) == told(whole, 0)
 
@@ -422,7 +422,7 @@ def test_a_checkpoint_that_was_not_written_here_is_not_read(
     run_cohort([trial], listener)
     assert not marker.exists()
     assert listener.outcomes[0].state == "complete"
-    assert f"The checkpoint {path} was not written by Finder here" in caplog.text
+    assert f"The checkpoint {path} was not written by Finder as this user" in caplog.text
     path.write_bytes(content)
     monkeypatch.setenv(TRUST_VARIABLE, "1")
     run_cohort([trial], Remembering())

@@ -11,11 +11,11 @@ from finder import AgentFinder, LRFinder, OptFinder, tune
 from finder.search.options import _OWN_ARGUMENTS
 
 
-@pytest.mark.parametrize("option", ["env_step", "n_rate", "metric"])
+@pytest.mark.parametrize("option", ["env_step", "n_rate", "metri"])
 def test_an_unknown_option_names_what_the_finder_itself_takes(option: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         LRFinder("ppo", "CartPole-v1").grid(**{option: 5})  # type: ignore[arg-type]
-    near = {"env_step": "env_steps", "n_rate": "n_rates", "metric": "metrics"}[option]
+    near = {"env_step": "env_steps", "n_rate": "n_rates", "metri": "metric"}[option]
     assert f"Unknown option {option!r}. Did you mean {near}" in str(error.value)
 
 
@@ -24,7 +24,7 @@ def test_an_unknown_option_names_what_the_finder_itself_takes(option: str) -> No
     [("lr", LRFinder.grid), ("opt", OptFinder.find), ("agents", AgentFinder.find), ("tune", tune)],
 )
 def test_every_argument_of_a_finder_is_known(kind: str, finder: object) -> None:
-    shared = {"self", "agent", "environment", "options", "env_steps", "episodes", "metrics"}
+    shared = {"self", "agent", "environment", "options", "env_steps", "episodes", "metric"}
     assert set(inspect.signature(finder).parameters) - shared == set(_OWN_ARGUMENTS[kind])  # type: ignore[arg-type]
 
 

@@ -199,7 +199,7 @@ class TestRuns:
     def test_one_that_never_reports_fails(self) -> None:
         outcome = ran(trial(trainings.silent)).outcomes[0]
         assert outcome.state == "failed"
-        assert "there is nothing to judge it by. silent must tell of each episode: run.report(" in outcome.reason
+        assert "so the trial has no value. silent must report each episode: run.report(" in outcome.reason
 
     def test_one_that_raises_fails_with_its_traceback(self) -> None:
         outcome = ran(trial(trainings.raises, seeds=(0, 1))).outcomes[0]

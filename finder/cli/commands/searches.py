@@ -106,7 +106,7 @@ def lr(
 
 
 def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
-    """A range test, and what to do where it shows nothing.
+    """Return a range test, and what to do where it shows nothing.
 
     Unless it is told otherwise it watches the loss of Finder's own agents: there is a value function in it, whose error
     falls as it is learned. What the loss of another agent means nobody here knows, so there it watches returns.
@@ -133,7 +133,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
 
 
 def _grid(agent: str, options: SearchOptions) -> str:
-    """The command that gives the answer where a range test has none."""
+    """Return the command that gives the answer where a range test has none."""
     from studies.storage.storage_url import parse_storage_url
 
     settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.set_ or ())

@@ -136,7 +136,7 @@ def _reason(trial: FrozenTrial) -> str:
 
 
 def _suggested(trial: FrozenTrial) -> dict[str, Any]:
-    """Returns what a range test has in the place of parameters."""
+    """Return what a range test has in the place of parameters."""
     return {"suggested learning_rate": trial.user_attrs.get("range_test", {}).get("suggestion") or "none"}
 
 

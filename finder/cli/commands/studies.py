@@ -167,7 +167,7 @@ def dashboard(
 
 
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
-    """Returns the lines of Python that begin the long run with the pick."""
+    """Return the lines of Python that begin the long run with the pick."""
     from agents.contract.registry import ALGORITHMS
     from studies.words import call_lines, environment_code
 

@@ -319,7 +319,7 @@ def _refuse(flags: set[str], why: str) -> None:
 
 
 def _refuse_without_effect(given: set[str]) -> None:
-    """Refuses flags that only say more of others that were not given."""
+    """Refuse flags that only say more of others that were not given."""
     needs = {
         "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
         "plateau_factor": {"plateau"}, "trust": {"start_from"}, "allow_module": {"from_"},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_begin(folder: RunFolder) -> None:
-    """Prints what is about to be trained, for how long, and where."""
+    """Print what is about to be trained, for how long, and where."""
     settings = folder.settings
     agent = settings.agent.rpartition(":")[2]
     errors().print(
@@ -31,7 +31,7 @@ def print_begin(folder: RunFolder) -> None:
 
 
 def print_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
-    """Prints from where a run goes on, and why its episodes do not, where they cannot."""
+    """Print from where a run goes on, and why its episodes do not, where they cannot."""
     errors().print(
         Text.assemble(
             ("Going on ", "bold"),
@@ -43,7 +43,7 @@ def print_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
 
 
 def print_pick(pick: Recommendation, settings: RunSettings) -> None:
-    """Prints which trial of a study is trained, and how sure the study was."""
+    """Print which trial of a study is trained, and how sure the study was."""
     errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
     rate = pick.rate
     if rate is not None and rate.corrected and rate.horizon is not None:
@@ -57,7 +57,7 @@ def print_pick(pick: Recommendation, settings: RunSettings) -> None:
 
 
 def budget_text(settings: RunSettings) -> str:
-    """Returns how long a run is, in words: its limits, of which the first one ends it."""
+    """Return how long a run is, in words: its limits, of which the first one ends it."""
     parts = []
     if settings.env_steps is not None:
         parts.append(counted(settings.env_steps, "environment step"))
@@ -69,7 +69,7 @@ def budget_text(settings: RunSettings) -> str:
 
 
 def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
-    """Prints what a run has come to, and what to do with it."""
+    """Print what a run has come to, and what to do with it."""
     if output.json:
         print_json({"folder": str(folder.path), **result._asdict()})
     else:
@@ -114,7 +114,7 @@ def _no_limit_hint(settings: RunSettings) -> str:
 
 
 def print_stopped(folder: RunFolder, result: RunResult) -> None:
-    """Prints what is kept of a run that was interrupted, and how it goes on."""
+    """Print what is kept of a run that was interrupted, and how it goes on."""
     settings = folder.settings
     total = "" if settings.env_steps is None else f" of {settings.env_steps:,}"
     kept = f"kept in {result.checkpoint}" if result.checkpoint else "nothing is kept"

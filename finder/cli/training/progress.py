@@ -140,7 +140,7 @@ class PlainTraining(Callback):
         return (last - first) / (now - began) if now > began and last > first else None
 
     def _seconds_left(self) -> float | None:
-        """A guess from the latest speed; None until something has moved."""
+        """Return a guess from the latest speed; None until something has moved."""
         if self.phase == "compiling" or not self._marks:
             return None
         (began, first, _), (now, last, _) = self._marks[0], self._marks[-1]
@@ -183,7 +183,7 @@ class LiveTraining(PlainTraining):
         super().on_train_end(trainer)
 
     def _show(self, trainer: Trainer) -> None:
-        """Notes what is drawn: it is drawn by another thread, which must not look at what learns meanwhile."""
+        """Note what is drawn: it is drawn by another thread, which must not look at what learns meanwhile."""
         self._shown = self._share(trainer.run), self.parts(trainer)
 
     def _draw(self) -> RenderableType:
@@ -215,7 +215,7 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 
 def training_progress(settings: RunSettings, quiet: bool) -> PlainTraining | None:
-    """Returns what shows a training: nothing, a live display, or plain lines.
+    """Return what shows a training: nothing, a live display, or plain lines.
 
     Args:
         settings: The run's.

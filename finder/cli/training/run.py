@@ -35,7 +35,7 @@ def go_on(
     trust: bool = False,
     allow_modules: Sequence[str] = (),
 ) -> int:
-    """Goes on with a run.
+    """Go on with a run.
 
     Args:
         path: Its folder.
@@ -94,7 +94,7 @@ def run(
     further: bool = False,
     trust: bool = False,
 ) -> int:
-    """Trains a run, shows its progress, and tells how it ended.
+    """Train a run, shows its progress, and tells how it ended.
 
     Args:
         folder: Its folder.

@@ -30,7 +30,7 @@ _OWN = ("policy", "noise", "goal_function")
 def settings_of_agent(
     agent: str, environment: EnvironmentSpec, params: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> RunSettings:
-    """The settings of a run of an agent that is named."""
+    """Return the settings of a run of an agent that is named."""
     from agents.contract.spec import AgentSpec
     from finder.long_run.run_folder import RunSettings
 
@@ -51,7 +51,7 @@ def settings_of_pick(
     until: ExitStack,
     quiet: bool,
 ) -> RunSettings:
-    """The settings of a run of a study's pick; says which it is, and how sure the study was.
+    """Return the settings of a run of a study's pick; says which it is, and how sure the study was.
 
     Args:
         study: The study.
