@@ -1,4 +1,4 @@
-"""The finders: learning rate, optimizer, agent, any hyperparameters; and workers that help with a study.
+"""The finders: learning rate, optimizer, agent, any hyperparameters; and workers that join a study.
 
-One question a file.
+Each file answers one question with the search of `finder.search`.
 """

@@ -1,4 +1,4 @@
-"""Which learning rate? A grid of rates that each train afresh, or a range test in one run."""
+"""The learning-rate finder: a grid of rates, each with runs of its own, or a range test in one run."""
 
 from __future__ import annotations
 
@@ -41,23 +41,22 @@ if TYPE_CHECKING:
 class LRFinder:
     """Finds a learning rate for an agent.
 
-    The agent that is given is never trained: finders work on copies of it, so that its weights, optimizer slots,
-    rates, target networks, normalisers and generators stay as they are, bit for bit, whatever happens.
+    The given agent is not trained. Finders work on copies, so that its weights, optimizer slots, rates, target
+    networks, normalisers and generators stay equal bit for bit, also after errors.
 
     Args:
-        agent: A name (``"ppo"``), a class, a built agent, an `AgentSpec`, or a `Trainer` in the middle of its work
-            (then the range test starts from a copy of its replay too).
-        environment: What it is for; may be left out where the agent knows it.
-        seed: Seed of the range test, where the agent has none. Defaults to 0.
+        agent: A name (``"ppo"``), a class, a built agent, an `AgentSpec`, or a `Trainer` during its training
+            (then the range test also starts from a copy of its replay).
+        environment: The environment; may be left out if the agent has one.
+        seed: Seed of the range test, if the agent has none. Defaults to 0.
 
     Attributes:
-        result: What the last `grid` or `find` returned.
-        best_learning_rate: The rate that it picked or suggests, after a grid that for the horizon where there is one;
-            None where there is none.
-        best_reward: Mean return of the pick over the last part of training (a grid with `metric="return"`), on further
-            seeds where it was confirmed.
-        best_loss: Its mean loss (`metric="loss"`), likewise.
-        rewards: Rate -> mean return on the seeds of the search, of each trial of the grid that came to its end.
+        result: Result of the last `grid` or `find`.
+        best_learning_rate: The picked or suggested rate, for a grid corrected for the horizon if there is one; or None.
+        best_reward: Mean return of the pick of a grid over the last part of training (`metric="return"`), on further
+            seeds if it was confirmed.
+        best_loss: Mean loss of the pick (`metric="loss"`), likewise.
+        rewards: Rate -> mean return of each completed trial of the grid on the seeds of the search.
         losses: Rate -> mean loss, likewise.
         study_name: Name of the study of the last range test that was recorded.
     """
@@ -83,7 +82,7 @@ class LRFinder:
         return finder_repr(f"LRFinder({self.spec!r})", self.result)
 
     def _forget(self) -> None:
-        """Before a search: nothing is known."""
+        """Clear the results before a search."""
         self.best_learning_rate: float | None = None
         self.best_reward: float | None = None
         self.best_loss: float | None = None
@@ -107,11 +106,11 @@ class LRFinder:
         extend: bool = True,
         **options: Unpack[StudyOptions],
     ) -> SearchResult:
-        """Train every candidate rate afresh, from the same weights and seeds.
+        """Train every rate in runs of its own, from the same weights and seeds.
 
-        Rates race: the worst stop early, in step with what is left of the runs (`pruner="none"` lets all end). Where
-        the best is the lowest or the highest that was tried, further ones are tried beyond it. `result.best.rate` says
-        between which rates the best one lies, and whether there is a safe suggestion at all.
+        Rates race: the worst are pruned during the runs (`pruner="none"` runs all trials to the end). If the best rate
+        is at an edge of the range, the range is extended. `result.best.rate` has the interval of the best rate, and
+        whether there is a safe suggestion.
 
         Args:
             start_lr: Smallest rate, > 0. Defaults to 1e-5.
@@ -119,16 +118,17 @@ class LRFinder:
             n_rates: Rates, evenly spaced on a log axis, >= 2. Defaults to 16: a quarter of a decade apart.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
             episodes: Budget of each run in episodes, instead.
-            metric: Judge by returns or by losses. Losses at different rates are hard to compare; prefer returns.
-            rates: The rates themselves, instead of the three arguments before.
-            optimizer: Which of the agent's optimizers, by name; None for all.
-            extend: Whether rates beyond the range are tried where the best one is at its edge, up to two decades beyond
-                (`finder.finders.range_extension`); not where the rates themselves are given. Defaults to True.
+            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Losses at different
+                rates are hard to compare; prefer returns. Defaults to ``"return"``.
+            rates: The rates, instead of `start_lr`, `end_lr` and `n_rates`.
+            optimizer: Name of one of the optimizers of the agent; None for all.
+            extend: Whether the range is extended by up to two decades if the best rate is at its edge
+                (`finder.finders.range_extension`); not if `rates` are given. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:
-            ConfigurationError: Rates out of range, unknown names.
-            StudyError: The storage cannot be opened, or holds another study of that name.
+            ConfigurationError: Rates are out of range, or a name is unknown.
+            StudyError: The storage cannot be opened, or has another study of this name.
         """
         candidates = (
             evenly_spaced(start_lr, end_lr, n_rates) if rates is None else sorted(float(rate) for rate in rates)
@@ -156,10 +156,10 @@ class LRFinder:
         return self.result
 
     def _conclude(self, result: SearchResult, name: str) -> None:
-        """Take over what a grid of the rates of this name has found."""
+        """Set the attributes from the result of a grid."""
         pick, by_return = result.best, result.study.spec.metric == "return"
         if not pick:
-            return  # the result says why
+            return  # the result has the reason
         table = result.table()
         ended = table[table["state"] == "COMPLETE"]
         values = {float(rate): float(value) for rate, value in zip(ended[name], ended["value"], strict=True)}
@@ -189,41 +189,41 @@ class LRFinder:
         storage: str | None = DEFAULT_STORAGE,
         progress: bool = True,
     ) -> RangeTestResult:
-        """Train copies of the agent while the rate grows by ``(end_lr/start_lr)**(1/N)``, N times.
+        """Train copies of the agent while the rate grows N times by the factor ``(end_lr/start_lr)**(1/N)``.
 
         Args:
             start_lr: First rate, > 0. Defaults to 1e-6.
             end_lr: Last rate, reached exactly. Defaults to 1.
-            N: Increases: one a gradient step for ``metric="loss"``; for ``"return"`` one an episode, or one an update
-                where updates are rarer than episodes. Defaults to 100; 300 suit ``"loss"``, which costs as many steps.
-            episodes: Ends the test earlier.
-            env_steps: Ends the test earlier.
-            window_size: Episodes that a return is normalised against. Defaults to 20.
-            metric: What is watched. Defaults to ``"return"``.
-            optimizer: Which of the agent's optimizers, by name; None for all.
-            seeds: Runs, one after another: how many (from this finder's seed on), or their seeds. Several say how far
-                they agree (`finder.range_test.range_tests`). Defaults to 3.
-            strategy: On how many devices it learns; see `agents.distributed.strategies.StrategySpec.of`. Defaults to
-                None.
+            N: Number of increases: one for each gradient step (``metric="loss"``), or for each episode or update,
+                whichever is rarer (``"return"``). Defaults to 100; 300 suit ``"loss"``.
+            episodes: Limit of episodes, or None.
+            env_steps: Limit of environment steps, or None.
+            window_size: Number of episodes for the normalisation of returns. Defaults to 20.
+            metric: The metric of the curve: ``"return"`` (or ``"reward"``) or ``"loss"``. Defaults to ``"return"``.
+            optimizer: Name of one of the optimizers of the agent; None for all.
+            seeds: Number of runs (from the seed of this finder on), or a list of seeds. Several runs give an interval
+                of the suggestion (`finder.range_test.range_tests`). Defaults to 3.
+            strategy: Distribution strategy; see `agents.distributed.strategies.StrategySpec.of`. Defaults to None.
             study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
-            storage: Where the study is kept; None records nothing.
-            progress: Whether lines on standard error say how far each run is, and at which rate. Defaults to True, or
-                with the environment variable ``FINDER_PROGRESS=0`` to False.
+            storage: Storage of the study; None records nothing. Defaults to ``sqlite:///finder.db``.
+            progress: Whether to print the progress of each run to standard error. Defaults to True, or with the
+                environment variable ``FINDER_PROGRESS=0`` to False.
 
         Returns:
-            The curve and the suggestion, which may be that there is none.
+            The curve and the suggestion.
 
         Raises:
-            ConfigurationError: Rates or numbers out of range, or an optimizer that the agent does not have.
-            Exception: Whatever the environment or the agent raises. What was seen until then is recorded and in
-                `result`; a note of the exception says where.
+            ConfigurationError: Rates or numbers are out of range, or the agent does not have the optimizer.
+            Exception: Any error of the environment or the agent. The curve so far is recorded and in `result`; a note
+                of the exception names the study.
         """
         self.spec.refuse_functions(
-            "its rate cannot be changed meanwhile. Train every rate afresh: grid(), or finder lr without --range-test."
+            "its rate cannot be changed during training. Train every rate by itself: grid(), or finder lr without "
+            "--range-test."
         )
         numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
         if storage is not None:
-            open_storage(storage).close()  # where it cannot be opened, that is said before the work, not after it
+            open_storage(storage).close()  # reports an unusable storage before the work
         self._forget()
         runs: list[RangeTestRun] = []
         for seed in numbers:
@@ -256,7 +256,7 @@ class LRFinder:
                 self.spec, runs, result, settings, study_name=study_name, storage=storage
             )
         if result.error is not None:
-            kept = "" if storage is None else f"; it is kept as the study {self.study_name}"
+            kept = "" if storage is None else f"; it is recorded as the study {self.study_name}"
             n_points = len(result.curve()[0])
             result.error.add_note(f"The range test was ended by this after {n_points} points{kept}.")
             raise result.error
@@ -273,10 +273,10 @@ class LRFinder:
         metric: MetricName = "return",
         seeds: int | Sequence[int] = 3,
     ) -> tuple[int, ...]:
-        """Return the seeds of the runs of `find`, whose arguments these are.
+        """Check the arguments of `find`; return the seeds of the runs.
 
         Raises:
-            ConfigurationError: Rates or numbers out of range.
+            ConfigurationError: Rates or numbers are out of range.
         """
         check_sweep(start_lr, end_lr, N, window_size)
         metric_of(metric)
@@ -290,9 +290,9 @@ class LRFinder:
         return numbers
 
     def _copy(self, seed: int, strategy: Any = None, *, shown: bool = False) -> Trainer:
-        """Return a trainer with a copy of the agent, in environments of its own.
+        """Return a trainer with a copy of the agent, in new environments.
 
-        With this finder's own seed it is what it was given; with another one, it draws other random numbers.
+        With another seed than that of this finder, the random generators of the copy are new.
         """
         agent = replace(self.spec, state=None).build(seed, strategy)
         state = self._agent.get_state() if isinstance(self._agent, Agent) else self.spec.state
@@ -305,15 +305,15 @@ class LRFinder:
             trainer.memory.set_state(self._trainer.memory.get_state())
         return trainer
 
-    # Pictures and suggestions of the last range test ----------------------------------------------------------
+    # Figures and suggestions of the last range test ----------------------------------------------------------
 
     def plot_reward(self, n_skip_beginning: int = 0, n_skip_end: int = 0, normalized: bool = False) -> go.Figure:
-        """Return over the learning rate: of every trial of a grid, or of every episode of a range test.
+        """Draw the return over the learning rate: of every trial of a grid, or of every episode of a range test.
 
         Args:
-            n_skip_beginning: Points of a range test that are left out at the beginning.
-            n_skip_end: Points of a range test that are left out at the end.
-            normalized: Whether the returns of a range test are distances from their running mean.
+            n_skip_beginning: Points of a range test to leave out at the beginning. Defaults to 0.
+            n_skip_end: Points of a range test to leave out at the end. Defaults to 0.
+            normalized: Whether to draw the normalised returns of a range test. Defaults to False.
         """
         if isinstance(self.result, SearchResult):
             return self.result.plot()
@@ -324,7 +324,7 @@ class LRFinder:
         return self._plot("return", n_skip_beginning, n_skip_end)
 
     def plot_loss(self, n_skip_beginning: int = 0, n_skip_end: int = 0) -> go.Figure:
-        """Loss over the learning rate, likewise; of a grid where it was judged by losses."""
+        """Draw the loss over the learning rate, likewise; for grids with ``metric="loss"``."""
         if isinstance(self.result, SearchResult):
             return self.result.plot()
         return self._plot("loss", n_skip_beginning, n_skip_end)
@@ -336,7 +336,7 @@ class LRFinder:
         n_skip_end: int = 0,
         y_lim: tuple[float, float] | None = None,
     ) -> go.Figure:
-        """Change of the return (moving average of `sma` episodes) per decade of the learning rate."""
+        """Draw the change of the return (moving average of `sma` episodes) per decade of the learning rate."""
         return self._plot_change("return", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def plot_loss_change(
@@ -346,31 +346,30 @@ class LRFinder:
         n_skip_end: int = 0,
         y_lim: tuple[float, float] | None = None,
     ) -> go.Figure:
-        """Change of the loss (moving average of `sma` points) per decade of the learning rate."""
+        """Draw the change of the loss (moving average of `sma` points) per decade of the learning rate."""
         return self._plot_change("loss", sma, n_skip_beginning, n_skip_end, y_lim)
 
     def get_best_lr(self, sma: int | None = None, n_skip_beginning: int = 0, n_skip_end: int = 0) -> float:
-        """Return the rate of a grid's pick, or the one that a range test suggests.
+        """Return the rate of the pick of a grid, or the suggested rate of a range test.
 
         Args:
-            sma: Points that are averaged, >= 1. Defaults to a tenth of the points, as for the result's `best`: the
-                fastest improvement from one point to the next is an accident.
-            n_skip_beginning: Points that are left out at the beginning.
-            n_skip_end: Points that are left out at the end.
+            sma: Length of the moving average, >= 1. Defaults to a tenth of the points, as for `best` of the result.
+            n_skip_beginning: Points to leave out at the beginning. Defaults to 0.
+            n_skip_end: Points to leave out at the end. Defaults to 0.
 
         Raises:
-            ConfigurationError: There was no search, or it found nothing; the message says why.
+            ConfigurationError: There was no search, or it found no rate; the message has the reason.
         """
         if isinstance(self.result, SearchResult):
             if self.best_learning_rate is None:
                 raise ConfigurationError(f"The grid has {self.result.best!r}")
             return self.best_learning_rate
         result = self._range_test()
-        _skip(*result.curve(), n_skip_beginning, n_skip_end)  # refuses to leave out more points than there are
+        _skip(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
         suggestion = result.read(n_skip_beginning, n_skip_end, sma)
         if suggestion.rate is None:
             raise ConfigurationError(
-                f"The range test suggests no learning rate: {suggestion.reason}. Train every rate afresh with grid()."
+                f"The range test suggests no learning rate: {suggestion.reason}. Train every rate by itself: grid()."
             )
         return suggestion.rate
 
@@ -406,7 +405,7 @@ def _skip(
 
 
 def _with_one_rate(agent: AgentSpec) -> AgentSpec:
-    """Return the agent without rates of single optimizers, which would hide the rate that is meant for all of them."""
+    """Return the agent without rates of single optimizers, which would override the common rate."""
     own = agent.config.optimizers if isinstance(agent.config, AgentConfig) else {}
     without = {name: {k: v for k, v in override.items() if k != "learning_rate"} for name, override in own.items()}
     return agent.with_params({"optimizers": without}) if own else agent

@@ -1,4 +1,4 @@
-"""Which optimizer? Each is judged at its own best learning rate."""
+"""The optimizer finder: compares optimizers, each at its own best learning rate."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ Rates = Literal["search", "own"] | Sequence[float] | Mapping[str, Sequence[float
 class OptFinder:
     """Finds an optimizer for an agent.
 
-    Every optimizer starts from the same weights, the same seeds and an empty replay, and gets the same number of rates
-    and runs of the same length. The rates of one optimizer race against each other, and never against those of another
-    one, so that each is judged at its best; ``pruner="none"`` lets all of them end.
+    All optimizers start from the same weights, the same seeds and an empty replay, with equally many learning rates and
+    runs of equal length. The rates of an optimizer race against each other, not against those of other optimizers, so
+    that each optimizer is compared at its best; ``pruner="none"`` runs all trials to the end.
 
     Args:
-        agent: A name, a class, a built agent, or an `AgentSpec`. It is never trained itself.
+        agent: A name, a class, a built agent, or an `AgentSpec`. The object itself is not trained.
         optimizers: Names (``"adamw"``, ``"sgd(momentum=0.9)"``), Keras optimizer objects, serialised Keras configs
             or `OptimizerSpec`s. Defaults to Adam, AdamW, Adamax, RMSprop and SGD.
-        environment: What the agent is for; may be left out where the agent knows it.
+        environment: The environment; may be left out if the agent has one.
         vary: Further arguments of optimizers, such as ``{"momentum": (0.0, 0.9), "weight_decay": (0.0, 1e-4)}``: every
-            optimizer that takes them is compared with each combination of their values, each at its own best rate.
+            optimizer that accepts them is compared with each combination of their values, each at its own best rate.
             Defaults to none.
 
     Attributes:
         best_opt: Label of the best optimizer, after `find`.
-        best_learning_rate: Its learning rate, that for the horizon where there is one.
-        best_reward: Its mean return over the last part of training (`metric="return"`), on further seeds where it was
+        best_learning_rate: Its learning rate, corrected for the horizon if there is one.
+        best_reward: Its mean return over the last part of training (`metric="return"`), on further seeds if it was
             confirmed.
         best_loss: Its mean loss (`metric="loss"`), likewise.
-        rewards: Label -> mean return at that optimizer's best rate on the seeds of the search, which flatter it; an
-            optimizer whose runs were all pruned or failed has none.
+        rewards: Label -> mean return at the best rate of the optimizer on the seeds of the search, which is biased
+            upwards. Optimizers without completed trials are missing.
         losses: Label -> mean loss, likewise.
     """
 
@@ -68,7 +68,7 @@ class OptFinder:
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         vary: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        # What single optimizers of the agent were set to would hide the optimizers that are compared.
+        # Settings of single optimizers of the agent would override the optimizers that are compared.
         spec = AgentSpec.of(agent, environment)
         spec.refuse_functions(
             "its optimizer cannot be exchanged from outside. Make it a parameter (optimizer: str = 'adam'), and search "
@@ -104,18 +104,20 @@ class OptFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 30,000 where `episodes` is not given.
-            metric: Judge by returns or by losses. Losses of different optimizers are hard to compare; prefer returns.
-            learning_rates: ``"search"``: `n_rates` rates over each optimizer's usual range. ``"own"``: only the rate
-                that each optimizer came with. A list: these rates for all. A mapping: label -> rates.
-            n_rates: Rates an optimizer for ``"search"``, >= 1: both ends of the range and what is between them, evenly
-                on a log axis; one or two lie inside it. Defaults to 5.
-            extend: Whether an optimizer whose best rate is at the edge of its range is tried beyond it, up to two
-                decades (`finder.finders.range_extension`); only for ``"search"``. Defaults to True.
+            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Losses of different
+                optimizers are hard to compare; prefer returns. Defaults to ``"return"``.
+            learning_rates: ``"search"``: `n_rates` rates over the usual range of each optimizer. ``"own"``: only the
+                rate of each optimizer itself. A list: these rates for all. A mapping: label -> rates. Defaults to
+                    ``"search"``.
+            n_rates: Number of rates of each optimizer for ``"search"``, >= 1, evenly spaced on a log axis including
+                both ends of the range; one or two rates lie inside of it. Defaults to 5.
+            extend: Whether the range of an optimizer is extended by up to two decades if its best rate is at the edge
+                (`finder.finders.range_extension`); only for ``"search"``. Defaults to True.
             **options: See `StudyOptions`.
 
         Raises:
-            ConfigurationError: Unknown names or bad values.
-            StudyError: The storage cannot be opened, or holds another study of that name.
+            ConfigurationError: A name is unknown, or a value is invalid.
+            StudyError: The storage cannot be opened, or has another study of this name.
         """
         plan = [
             {"optimizer": label, "learning_rate": rate} if rate is not None else {"optimizer": label}
@@ -155,7 +157,7 @@ class OptFinder:
         table = result.table()
         finished = table[table["state"] == "COMPLETE"]
         if why_no_pick(result.study):
-            return  # the result says why
+            return  # the result has the reason
         grouped = finished.groupby("optimizer")["value"]
         best_values = grouped.max() if metric == "return" else grouped.min()
         means = {str(label): float(value) for label, value in best_values.items()}
@@ -170,16 +172,18 @@ class OptFinder:
             self.best_loss, self.losses = pick.value, means
 
     def best_optimizer(self) -> Any:
-        """Return a fresh Keras optimizer as the best trial had it, at the rate for the horizon where there is one."""
-        own = [place.partition(":")[0] for place in places_in(self.optimizers)]  # which this call was given
+        """Return a new Keras optimizer as in the best trial, at the rate for the horizon if there is one."""
+        own = [
+            place.partition(":")[0] for place in places_in(self.optimizers)
+        ]  # modules of the optimizers of this finder
         return self._found().best_optimizer(allow_modules=own)
 
     def plot_reward(self) -> go.Figure:
-        """Optimizers in order of their return, each at its best learning rate."""
+        """Draw the optimizers in order of their return, each at its best learning rate."""
         return self._found().plot()
 
     def plot_loss(self) -> go.Figure:
-        """Optimizers in order of their loss, for a search by losses."""
+        """Draw the optimizers in order of their loss, for a search by losses."""
         return self._found().plot()
 
     def _found(self) -> OptimizerResult:
@@ -189,10 +193,10 @@ class OptFinder:
 
 
 def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
-    """Optimizers by label; equal labels are told apart by a number.
+    """Return optimizers by label; a number is appended to equal labels.
 
     Raises:
-        ConfigurationError: None were given, or one is not an optimizer.
+        ConfigurationError: The list is empty, or an item is not an optimizer.
     """
     if isinstance(optimizers, str) or not optimizers:
         raise ConfigurationError(f"Give a list with at least one optimizer, got {optimizers!r}.")
@@ -207,10 +211,10 @@ def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
 
 
 def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
-    """Return each optimizer with each combination of the further arguments that it takes; see `OptFinder`.
+    """Return each optimizer with each combination of the further arguments that it accepts; see `OptFinder`.
 
     Raises:
-        ConfigurationError: An argument that none of the optimizers takes, or one without values.
+        ConfigurationError: No optimizer accepts an argument, or an argument has no values.
     """
     result: list[OptimizerSpec] = []
     taken: set[str] = set()
@@ -251,7 +255,7 @@ def _rates(label: str, optimizer: OptimizerSpec, wanted: Rates, n_rates: int) ->
     if not 1 <= n_rates <= MOST_RATES:
         raise ConfigurationError(f"n_rates must be >= 1 and <= {MOST_RATES}, got {n_rates}.")
     low, high = np.log10(optimizer.typical_rates)
-    # The ends are the least likely rates: with one or two, the middles of as many parts of the range say more.
+    # The ends are the least likely rates: one or two rates are placed in the middles of equal parts of the range.
     middles = low + (high - low) * (np.arange(n_rates) + 0.5) / n_rates
     exponents = np.linspace(low, high, n_rates) if n_rates > 2 else middles
     return [float(f"{rate:.4g}") for rate in 10**exponents]

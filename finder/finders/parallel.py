@@ -1,4 +1,4 @@
-"""Which agent? One process an agent, all at the same time."""
+"""The agent finder: compares agents, each in a process of its own, all at the same time."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _NOTHING_BEST: dict[str, Any] = {
 
 
 class ParallelFinder:
-    """Trains several agents at the same time, a process each, and compares them.
+    """Trains several agents at the same time, each in a process of its own, and compares them.
 
     Args:
-        agents: Names, classes, built agents or `AgentSpec`s, for the same environment. Equal names are told apart
-            by a number.
+        agents: Names, classes, built agents or `AgentSpec`s, for the same environment. A number is
+            appended to equal names.
         optimizers: An optimizer for each agent, or one for all, or None for the agents' own.
-        environment: What they are for; may be left out where the agents know it.
+        environment: The environment; may be left out if the agents have one.
 
     Attributes:
         rewards: Agent label -> return of every episode, after `find`; seed after seed.
         losses: Agent label -> loss of the newest update when each of these episodes ended, NaN before the first update:
             ``losses[label][i]`` and ``rewards[label][i]`` belong to the same episode.
-        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 where
-            there is no pick). An agent that made no gradient step is never the pick. `best_loss`, `best_loss_agent` and
-            `best_loss_opt` are the lowest mean loss over the last part of training and whose it is; with
-            ``metric="loss"`` they are the pick. Losses of different algorithms are different things: by returns
-            `best_loss` stays at 1e9, and nobody's, unless all agents are of one class.
+        logs: The pick of the study: `best_agent`, its optimizer `best_opt`, and its value `best_reward` (-1e9 without a
+            pick). An agent without a gradient step is never the pick. `best_loss`, `best_loss_agent` and
+            `best_loss_opt` are the lowest mean loss over the last part of training, its agent and its optimizer; with
+            ``metric="loss"`` they are the pick. Losses of different algorithms cannot be compared: with
+            ``metric="return"`` `best_loss` stays 1e9 without an agent, unless all agents are of one class.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class ParallelFinder:
             raise ConfigurationError(f"Give a list with at least one agent, got {agents!r}.")
         specs = [AgentSpec.of(agent, environment) for agent in agents]
         if len({repr(spec.environment) for spec in specs}) > 1:
-            told = ", ".join(sorted({spec.environment.label for spec in specs}))
-            raise ConfigurationError(f"The agents must be for the same environment; they are for {told}.")
+            labels = ", ".join(sorted({spec.environment.label for spec in specs}))
+            raise ConfigurationError(f"The agents must be for the same environment; they are for {labels}.")
         for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
-            # A bare name says no learning rate: then the agent keeps its own.
+            # With a name alone, the agent keeps its learning rate.
             specs[index].refuse_functions("leave its optimizer out (None): it cannot be exchanged.")
             specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
         self.agents = _labelled(specs)
@@ -96,13 +96,14 @@ class ParallelFinder:
         Args:
             episodes: Budget of each run in episodes.
             env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
-            metric: Compare by returns or by losses.
-            **options: See `StudyOptions`. `n_jobs` defaults to one process an agent, `pruner` to none, and `confirm` to
-                0: of a few agents, the best one is hardly flattered by having been chosen.
+            metric: Compare by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to
+                ``"return"``.
+            **options: See `StudyOptions`. `n_jobs` defaults to one process for each agent, `pruner` to none, and
+                `confirm` to 0, because the selection bias among a few agents is small.
 
         Raises:
-            ConfigurationError: Unknown names or bad values, or an agent that cannot be sent to another process.
-            StudyError: The storage cannot be opened, or holds another study of that name.
+            ConfigurationError: A name is unknown, a value is invalid, or an agent cannot be sent to another process.
+            StudyError: The storage cannot be opened, or has another study of this name.
         """
         labels = list(self.agents)
         chosen: StudyOptions = {"n_jobs": len(labels), "pruner": "none", "confirm": 0, **options}
@@ -128,7 +129,7 @@ class ParallelFinder:
         return self.result
 
     def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
-        """Take the shared dicts, which are by trial, and what an earlier run of the study recorded."""
+        """Set the values of all episodes, from the shared dicts and from earlier runs of the study."""
         study = result.study
         broker = MessageBroker(keep_values=True)
         label_of = {trial.number: self._label_of(study, trial) for trial in study.trials()}
@@ -143,7 +144,7 @@ class ParallelFinder:
         self.logs = self._best_of(result)
 
     def _best_of(self, result: SearchResult) -> dict[str, Any]:
-        """Return the pick of the study, in the words of `logs`; and who has the lowest loss, where losses can be compared."""
+        """Return the entries of `logs`: the pick, and the lowest loss if losses can be compared."""
         study, logs = result.study, dict(_NOTHING_BEST)
         if why_no_pick(study):
             return logs
@@ -180,7 +181,7 @@ class ParallelFinder:
         return next(iter(self.agents.values())).environment
 
     def plot_reward(self) -> go.Figure:
-        """Learning curves of all agents."""
+        """Draw the learning curves of all agents."""
         from studies.reports import plot_learning_curves
 
         if self.result is None:
@@ -189,11 +190,11 @@ class ParallelFinder:
 
 
 class AgentFinder(ParallelFinder):
-    """`ParallelFinder` by its other name."""
+    """Alias of `ParallelFinder`."""
 
 
 def last_loss(episodes: Sequence[EpisodeRecord]) -> float:
-    """Return the mean loss over the last part of training, over seeds the interquartile mean; NaN without losses."""
+    """Return the mean loss over the last part of training, as the interquartile mean over seeds; NaN without losses."""
     by_seed: dict[int, list[EpisodeRecord]] = {}
     for episode in episodes:
         by_seed.setdefault(episode.seed, []).append(episode)

@@ -1,4 +1,4 @@
-"""Trying further learning rates where the best one is the lowest or the highest that was tried."""
+"""Extends the range of learning rates if the best rate is the lowest or the highest one."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from studies.spec.spaces import Json
 from studies.study.study import OpenStudy
 
 LOWEST, HIGHEST = 1e-8, 10.0
-"""No rates beyond these are tried by themselves."""
+"""Limits of automatic extensions."""
 
 REACH = 2.0
-"""Decades beyond the range that was asked for, on either side, that are tried by themselves."""
+"""Largest automatic extension on either side of the requested range, in decades."""
 
 AT_A_TIME = 1.0
-"""Decades that are tried before it is looked again."""
+"""Decades of each extension."""
 
 
 class RangeExtension:
-    """What a study should try on top of its plan of rates: a `finder.search.search.Further`.
+    """Returns further rates for a study: a `finder.search.search.PlanExtension`.
 
-    Rates of one kind, such as those of one optimizer, are looked at by themselves. Where the best of them is at an edge
-    of what was tried, and others were told from it, a decade beyond it is tried too, with rates as far apart as the
-    others (a decade at most), up to `REACH`.
+    Rates with equal other parameters, such as one optimizer, form a group. If the best rate of a group is at an edge of
+    the range, and other rates are significantly worse, the range is extended by a decade with the same spacing (a
+    decade at most), up to `REACH`.
 
     Args:
-        planned: The plan that was asked for, with the parameter `name` in it.
-        name: The learning rate's parameter.
+        planned: The requested plan, with the parameter `name`.
+        name: Name of the learning-rate parameter. Defaults to ``"learning_rate"``.
     """
 
     def __init__(self, planned: Sequence[Mapping[str, Json]], name: str = "learning_rate") -> None:
@@ -45,7 +45,7 @@ class RangeExtension:
                 self._asked.setdefault(self._kind(row), []).append(float(rate))
 
     def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
-        """Return the rows to try, none where every best rate lies inside."""
+        """Return further trials; none if every best rate lies inside of the range."""
         if why_no_pick(study):
             return []
         found, left = verdict(study), pruned_estimates(study)
@@ -53,7 +53,7 @@ class RangeExtension:
             return []
         rows = []
         for kind, asked in self._asked.items():
-            # Beside each other only: next to a better optimizer, none of a worse one's rates would be level.
+            # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
             alike = [each for each in found.ranked if self._name in each.params and self._kind(each.params) == kind]
             own = rank(alike, study.direction)
             best = recommended(own, study.direction, left)
@@ -69,7 +69,7 @@ class RangeExtension:
 
 
 def _beyond(finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
-    """Return the rates beyond the edge at which the best one lies."""
+    """Return the rates beyond the edge at which the best rate lies."""
     if finding is None or not finding.edge or not finding.told_apart:
         return []
     decades = math.log10(max(asked) / min(asked))

@@ -1,4 +1,4 @@
-"""Any search over an agent's hyperparameters, from Python."""
+"""Searches over any hyperparameters of an agent, also from files."""
 
 from __future__ import annotations
 
@@ -90,26 +90,26 @@ def tune(
     sampler_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[StudyOptions],
 ) -> SearchResult:
-    """Searche an agent's hyperparameters.
+    """Search the hyperparameters of an agent.
 
     Args:
         agent: A name, a class, a built agent, or an `AgentSpec`.
-        environment: What it is for; may be left out where the agent knows it.
-        params: Hyperparameter -> what it may be: ``"0.9:0.999"`` is a range (``:log`` behind it for a log axis), a
-            list or ``"a,b,c"`` a choice, a single value fixes it, None takes the range that the hyperparameter
-            declares itself. Optimizer arguments are named ``optimizer.momentum``. Defaults to all that the agent
-            declares a range for. The first trial is the agent as it is.
+        environment: The environment; may be left out if the agent has one.
+        params: Hyperparameter -> search space: ``"0.9:0.999"`` is a range (``"1e-5:1e-1:log"`` on a log axis), a list
+            or ``"a,b,c"`` a choice, and None the range that the hyperparameter declares. Arguments of optimizers are
+            named ``optimizer.momentum``. Defaults to all hyperparameters with a declared range. The first trial is the
+            agent with its present values.
         env_steps: Budget of each run in environment steps. Defaults to 50,000 where `episodes` is not given.
         episodes: Budget of each run in episodes.
         metric: Judge by returns (``"return"`` or ``"reward"``) or by losses (``"loss"``). Defaults to ``"return"``.
-        n_trials: Trials in total, also when the study goes on. Defaults to 20.
+        n_trials: Trials in total, including those of a resumed study. Defaults to 20.
         sampler: Name of a sampler. Defaults to ``"tpe"``.
-        sampler_kwargs: Its arguments.
+        sampler_kwargs: Arguments of the sampler.
         **options: See `StudyOptions`; `fixed` are hyperparameters that have the same value in every trial.
 
     Raises:
-        ConfigurationError: Unknown names or bad values.
-        StudyError: The storage cannot be opened, or holds another study of that name.
+        ConfigurationError: A name is unknown, or a value is invalid.
+        StudyError: The storage cannot be opened, or has another study of this name.
     """
     spec = AgentSpec.of(agent, environment)
     fixed = options.get("fixed", {})
@@ -118,10 +118,10 @@ def tune(
     if not searched:
         names = list(spec.config.describe())
         raise ConfigurationError(
-            f"{spec.label} declares no ranges of its own: say what is to be searched, such as {names[0]}=low:high. "
+            f"{spec.label} declares no ranges: give the hyperparameters to search, such as {names[0]}=low:high. "
             f"It has {', '.join(names)}."
             if names
-            else f"{spec.label} has no parameters that could be searched: give it some, with defaults."
+            else f"{spec.label} has no parameters to search: add some with defaults."
         )
     spaces = parse_spaces(spec, searched)
     row = current_params(as_fixed, spaces)
@@ -145,11 +145,11 @@ def tune(
 
 
 def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space]:
-    """Search spaces from what people write; scale and range come from the hyperparameter's own field.
+    """Parse search spaces; scales and default ranges are those that the hyperparameters declare.
 
     Raises:
-        ConfigurationError: A hyperparameter that the agent does not have, or one without a range of its own.
-        StudyError: A space that cannot be read.
+        ConfigurationError: The agent does not have a hyperparameter, or the hyperparameter declares no range.
+        StudyError: A space cannot be parsed.
     """
     known, complements = type(agent.config).describe(), type(agent.config).complements()
     spaces = {}
@@ -177,21 +177,21 @@ def parse_spaces(agent: AgentSpec, params: Mapping[str, Any]) -> dict[str, Space
 
 
 def default_space(agent: AgentSpec, fixed: Container[str] = ()) -> dict[str, None]:
-    """Return the names of all that the agent's hyperparameters declare a range for, as complements where they can be.
+    """Return the hyperparameters of an agent with a declared range, as complements (such as 1 - gamma) if possible.
 
     Args:
         agent: The agent.
-        fixed: Names of those that are not searched.
+        fixed: Names of hyperparameters that are not searched.
     """
-    told = {name: complement for complement, name in type(agent.config).complements().items()}
-    names = {name: told.get(name, name) for name in _searchable(agent.config.that_count())}
+    complement_of = {name: complement for complement, name in type(agent.config).complements().items()}
+    names = {name: complement_of.get(name, name) for name in _searchable(agent.config.that_count())}
     return {other: None for name, other in names.items() if name not in fixed and other not in fixed}
 
 
 def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, Any]:
-    """Return the agent's own configuration as a point of a search: what a search should try first.
+    """Return the configuration of an agent as a point of the search space, for the first trial.
 
-    A number outside of its range becomes the nearest end; a choice that is not among those is left out.
+    A number outside of its range becomes the nearest end; a value that is not among the choices is left out.
     """
     row = {}
     for name, space in spaces.items():
@@ -206,7 +206,7 @@ def current_params(agent: AgentSpec, spaces: Mapping[str, Space]) -> dict[str, A
 
 
 def declared_range(search: tuple[Any, ...]) -> Any:
-    """Return the declared range: two numbers are its ends, anything else is a choice."""
+    """Return a declared range: two numbers are its ends, anything else is a list of choices."""
     numbers = [value for value in search if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(search) == 2 and len(numbers) == 2:
         return {"low": search[0], "high": search[1]}
@@ -220,7 +220,7 @@ def _searchable(known: Mapping[str, Any]) -> list[str]:
 def run_file(
     path: str | Path, observer: Observer | None = None, *, progress: bool | Observer = True, **overrides: Any
 ) -> SearchResult:
-    """Run the study that a TOML file describes.
+    """Run the study of a TOML file.
 
     Args:
         path: The file.
@@ -229,25 +229,25 @@ def run_file(
         **overrides: Fields of the study that are replaced.
 
     Raises:
-        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
+        StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
     """
     with started_by(StudyOrigin("file", ("run", str(path)))):
         return SearchResult(*run_search(_read(path, overrides), observer=observer, progress=progress))
 
 
 def submit_file(path: str | Path, **overrides: Any) -> tuple[OpenStudy, int]:
-    """Put the study that a TOML file describes into its storage without running it; `finder.work` does that.
+    """Create the study of a TOML file in its storage without running it; workers (`finder.work`) run it.
 
     Args:
         path: The file.
-        **overrides: Fields that are replaced.
+        **overrides: Fields of the study that are replaced.
 
     Returns:
-        The study, and how many trials are left to run.
+        The study, and the number of remaining trials.
 
     Raises:
-        StudyError: The file cannot be read, or something in it is wrong; names every mistake and its line.
-        ConfigurationError: An agent or a value that cannot be built.
+        StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line.
+        ConfigurationError: An agent or a value cannot be built.
     """
     spec = _read(path, overrides)
     check_plan(spec, ObjectResolver.of(spec))

@@ -1,4 +1,4 @@
-"""Helping with a study that is in a storage: from this machine or from many."""
+"""Workers: processes, on one or many machines, that run trials of a study in a storage."""
 
 from __future__ import annotations
 
@@ -44,35 +44,36 @@ def work(
     progress: bool | Observer = True,
     allow_modules: Sequence[str] = (),
 ) -> SearchResult:
-    """Take trials of a study until it is done, beside any number of other processes that do the same.
+    """Run trials of a study until it is done, together with any number of other processes.
 
-    In a database, or behind `finder serve`, a study may have any number of workers, and who began it may be one of
-    them. A file has one writer: there a worker goes on with a study that nobody runs.
+    In a database, or behind `finder serve`, a study may have any number of workers in addition to the process that
+    started it. A SQLite or journal file accepts one process at a time, so a worker resumes a study that no other
+    process runs.
 
     Args:
-        study_name: The study.
-        storage: Where it is, open or as a URL. Defaults to ``sqlite:///finder.db``.
-        agents: The agents that the study compares, where they are more than names: as they were given to the finder
-            that began it. An agent that would train something else is refused.
-        optimizers: The same for optimizers.
-        environment: The study's environment, where it is more than a Gymnasium id. Another one is refused.
-        callbacks: What makes the callbacks of the study's runs, where they are of a script: as many, in their order.
-        executor: Where trials run here. Defaults to what the study says.
-        n_jobs: Processes at the same time, here. Defaults to what the study says.
-        population: Runs that a process trains at the same time, here. Defaults to what the study says.
+        study_name: Name of the study.
+        storage: The storage, open or as a URL. Defaults to ``sqlite:///finder.db``.
+        agents: The agents of the study, as they were given to the finder that started it, if they are more than names.
+            Agents with other settings are refused.
+        optimizers: The optimizers of the study, likewise.
+        environment: The environment of the study, if it is more than a Gymnasium id. Another environment is refused.
+        callbacks: Factories of the callbacks of the study, if they are defined in a script: all of them, in order.
+        executor: The executor of this worker. Defaults to the one of the study.
+        n_jobs: Number of processes of this worker. Defaults to the one of the study.
+        population: Runs that a process of this worker trains at the same time. Defaults to the number of the study.
         observer: See `StudyOptions`.
         progress: See `StudyOptions`.
-        allow_modules: Modules, or files, whose code the study may name (environments, agents, callbacks, ...) beside
-            Finder's own, Gymnasium's and what is given here, where others may have written it: its storage is a
-            database server, behind `finder serve`, or another user's file. Those of `FINDER_ALLOW_MODULES` too.
+        allow_modules: Modules or files whose code (environments, agents, callbacks, ...) a study of other users may
+            name, in addition to Finder, Gymnasium, the arguments of this call and `FINDER_ALLOW_MODULES`. Other users
+            may have written a study in a database server, behind `finder serve`, or in a file of another user.
 
     Returns:
-        The study, with what all workers have found.
+        The study with the results of all workers.
 
     Raises:
-        ConfigurationError: Agents, optimizers or an environment that are not those of the study; or it names a module
-            that is not allowed.
-        StudyError: There is no such study, or it is in a file that another process writes.
+        ConfigurationError: Agents, optimizers or environment differ from those of the study, or the study names a
+            module that is not allowed.
+        StudyError: There is no such study, or another process writes its file.
     """
     study = join_study(study_name, storage)
     with contextlib.ExitStack() as stack:
@@ -94,7 +95,7 @@ def work(
 
 
 def _closing(study: OpenStudy) -> Callable[..., None]:
-    """What closes a study when a block ends with an error."""
+    """Return an exit callback that closes a study after an error."""
 
     def close(kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
@@ -125,7 +126,7 @@ def _resolver(
 
 
 def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
-    """Refuse an agent that is not the one that the study was begun with."""
+    """Raise `ConfigurationError` if an agent differs from the one of the study."""
     varied = {*spec.params, *spec.fixed, *(name for row in spec.trials for name in row)}
     own, theirs = non_default_params(agent, varied), spec.agent_params.get(label, {})
     if own != theirs:
@@ -136,14 +137,14 @@ def _check_same(spec: StudySpec, label: str, agent: AgentSpec) -> None:
 
 
 def _check_environment(spec: StudySpec, environment: EnvironmentSpec) -> None:
-    """Refuse an environment that is not the one that the study was begun with."""
+    """Raise `ConfigurationError` if an environment differs from the one of the study."""
     given = environment.described
     theirs = {name: getattr(spec, name) for name in given}
     if theirs != given:
-        told, other = (
+        expected, other = (
             " with ".join(
                 [side["env"], *(f"{name} {value}" for name, value in side.items() if name != "env" and value)]
             )
             for side in (theirs, given)
         )
-        raise ConfigurationError(f"The study is about {told}, not about {other}.")
+        raise ConfigurationError(f"The study has the environment {expected}, not {other}.")

@@ -1,4 +1,4 @@
-"""The learning-rate range test: the sweep, its evidence and its suggestion.
+"""The learning-rate range test: the sweep, the test for noise, and the suggestion.
 
-Judges one run (or several seeds of it); grids of rates are in `finder.finders.lr`.
+The room covers tests of one or several runs; grids of learning rates are in `finder.finders.lr`.
 """

@@ -1,4 +1,4 @@
-"""A curve over learning rates: what may be one, its smoothing, and its change per decade."""
+"""A curve over learning rates: its validation, its smoothing, and its change per decade."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,12 @@ Floats = npt.NDArray[np.float64]
 def smooth(values: Numbers, sma: int) -> Floats:
     """Smooth by a simple moving average of the current and earlier values.
 
-    No later value is looked at, so that a divergence does not leak back into the rates before it. At the beginning the
-    average is over the values that there are, not over padding, so the start is not pulled anywhere. Values that are
-    not finite are left out of the averages of others and come back as NaN.
+    Later values are not used, so that divergence does not affect the rates before it. At the beginning the average is
+    over the available values, without padding. Values that are not finite are left out of the averages and become NaN.
 
     Args:
         values: [M].
-        sma: Window length in points, >= 1; 1 changes nothing but infinities to NaN.
+        sma: Window length in points, >= 1; 1 only replaces infinities by NaN.
 
     Returns:
         Smoothed values, float64 [M].
@@ -46,7 +45,7 @@ def smooth(values: Numbers, sma: int) -> Floats:
 def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
     """Compute the change of the smoothed value per decade of the learning rate.
 
-    Each change is from the previous finite point to this one; no later value is looked at.
+    Each change is from the previous finite point to the current one; later values are not used.
 
     Args:
         rates: Learning rates, ascending and > 0, [M].
@@ -64,13 +63,13 @@ def changes(rates: Numbers, values: Numbers, sma: int = 1) -> Floats:
     smoothed = smooth(given, sma)
     result = np.full(len(smoothed), np.nan)
     points = np.flatnonzero(np.isfinite(smoothed))
-    with np.errstate(over="ignore"):  # values of opposite huge size: an infinite change is the right word for it
+    with np.errstate(over="ignore"):  # values of opposite sign and huge size have an infinite change
         result[points[1:]] = np.diff(smoothed[points]) / np.diff(np.log10(checked[points]))
     return result
 
 
 def check_curve(rates: Numbers, values: Numbers) -> tuple[Floats, Floats]:
-    """Give both as float64 arrays of the same shape [M].
+    """Return both as float64 arrays of the same shape [M].
 
     Raises:
         ValueError: Shapes differ or are not [M], or rates do not ascend or are not finite and > 0.
@@ -81,7 +80,7 @@ def check_curve(rates: Numbers, values: Numbers) -> tuple[Floats, Floats]:
     allowed = np.isfinite(checked) & (checked > 0.0)
     if not allowed.all():
         raise ValueError(f"rates must be finite and > 0, got {float(checked[~allowed][0])!r}")
-    steps = np.diff(np.log10(checked))  # a step too small for the log axis is none
+    steps = np.diff(np.log10(checked))  # steps below the precision of the log axis count as 0
     if (steps <= 0.0).any():
         at = int(np.flatnonzero(steps <= 0.0)[0])
         raise ValueError(f"rates must ascend, got {float(checked[at])!r} before {float(checked[at + 1])!r}")

@@ -1,4 +1,4 @@
-"""When has the learning rate of a range test become too high to go on? A loss or returns that have left for good."""
+"""Rules that detect divergence in a range test, from the losses or the returns."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _DIVERGED = 2.0
-"""How many times its scale a loss may leave the range that it had a decade of rates before."""
+"""Multiple of its scale by which a loss may leave the range that it had at a rate a decade below."""
 
 _AVERAGED = 10
-"""Gradient steps over which a loss is averaged: a single minibatch is no divergence."""
+"""Gradient steps over which a loss is averaged, so that a single minibatch is not divergence."""
 
 _LEAST = 1e-8
-"""Smallest range of a loss; rounding alone moves less."""
+"""Smallest range of a loss, above rounding errors."""
 
 _OWN_DOING = 0.1
 """Share of a loss's rise by which a gradient step has to raise it on its own minibatch, on average."""
 
 
 class DivergenceGuard:
-    """Detects that a loss has left, for good, what learning at an ordinary rate could bring it to.
+    """Detects that a loss has diverged.
 
-    A loss is compared with the range that it had while the rate was about ten times smaller. That range alone is no
-    measure: the loss of an actor is minus a value, which is near 0 in new networks and may rise or fall a thousand
-    times as far while it is learned, and errors grow with the values that they are errors of. So a loss has diverged in
-    one of two cases:
+    A loss is compared with its range while the rate was about ten times smaller. The range alone is not enough: the
+    loss of an actor is a negative value, which is near 0 for new networks and may change a thousandfold during
+    learning, and errors grow with the predicted values. A loss has diverged in one of two cases:
 
-    - Gradient steps raise it themselves. A step at an ordinary rate lowers the loss of its own minibatch, whatever else
-      makes losses rise: new data, new targets, another network that learns. Where steps on average raise it, by a share
-      of the rise of the loss since the rate was ten times smaller (a rise by more than the range that it had then), the
-      rate is too high.
-    - It has left that range by more than the range, and by more than the largest value that the rewards seen so far
-      allow (`RewardScale`), whatever the steps did. Downwards counts too: a critic that overestimates without limit
-      draws the actor's loss below zero.
+    - Gradient steps raise the loss. A step at an ordinary rate lowers the loss of its minibatch, even if new data, new
+      targets or another network raise losses. If steps raise it on average, by a share of the rise of the loss since
+      the rate was ten times smaller (a rise by more than its range then), the rate is too high.
+    - The loss has left the range by more than its width, and by more than the largest value that the rewards so far
+      allow (`RewardScale`). This holds in both directions: a critic that overestimates without limit lowers the loss of
+      the actor below zero.
 
     Args:
         delay: Gradient steps in which the rate grows about tenfold, >= 1.
@@ -48,16 +46,15 @@ class DivergenceGuard:
         self._recent: deque[float] = deque(maxlen=delay + _AVERAGED)
         self._former: deque[float] = deque(maxlen=delay)  # the losses before those of the last `delay` steps
         self._rises: deque[float] = deque(maxlen=_AVERAGED)
-        self._low, self._high = math.inf, -math.inf  # of all losses before those of the last `delay` steps
+        self._low, self._high = math.inf, -math.inf  # over all losses before the last `delay` steps
 
     def diverged(self, loss: float, largest_value: float, rise: float = math.nan) -> bool:
-        """Take the loss of the next gradient step.
+        """Add the loss of the next gradient step; return whether the loss has diverged.
 
         Args:
             loss: The loss, finite.
             largest_value: The largest value that the rewards allow, >= 0; see `RewardScale`.
-            rise: By how much the step raised the loss of its own minibatch; below 0 where it lowered it. Defaults to
-                NaN: not known.
+            rise: Rise of the loss of the minibatch by the step, negative for a fall. Defaults to NaN for unknown.
         """
         self._recent.append(loss)
         self._rises.append(rise)
@@ -83,39 +80,39 @@ class DivergenceGuard:
 
 
 class RewardScale:
-    """Measures how large values can be at most: the largest reward so far, at every step of the discount's horizon.
+    """Bounds the values of states: the largest reward so far, at every step of the horizon of the discount.
 
     Args:
-        gamma: Discount, in [0, 1]; at 1 an episode is taken to be as long as all steps so far.
+        gamma: Discount, in [0, 1]; for 1 the horizon is the number of steps so far.
     """
 
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
-        self._largest = 1.0  # terms beside rewards, such as the entropy's, are of this size where rewards are small
+        self._largest = 1.0  # other terms, such as the entropy, have this size
         self._n_steps = 0
 
     def see(self, rewards: Array) -> None:
-        """Take the rewards of one step of all copies of the environment, [N]."""
+        """Add the rewards of one step of all environments, [N]."""
         self._n_steps += 1
         self._largest = max(self._largest, float(np.abs(rewards).max()))
 
     @property
     def largest_value(self) -> float:
-        """Bound of the discounted sum of rewards."""
+        """Upper bound of the discounted sum of rewards."""
         return self._largest * (1.0 / (1.0 - self._gamma) if self._gamma < 1.0 else max(1, self._n_steps))
 
 
 def delay_of(start_lr: float, end_lr: float, n_increases: int) -> int:
-    """Return in how many increases a rate grows about tenfold: at least 10, at most a third of them all."""
+    """Return the number of increases for a factor of about ten: at least 10, at most a third of all increases."""
     decades = math.log10(end_lr / start_lr)
     return max(10, min(math.ceil(n_increases / decades), n_increases // 3))
 
 
 class CollapseGuard:
-    """Says when returns are back where they began, after they had clearly risen: what divergence looks like in them.
+    """Detects that returns have fallen back to their beginning after a clear rise, which shows divergence.
 
-    Mean returns of a rate are averaged over ten rates; a rise is clear from three standard deviations of the first ten
-    on. (Not over single episodes: of those that begin together, the short ones end first.)
+    The mean returns of ten rates are averaged; a rise is clear if it exceeds three standard deviations of the first
+    ten. Single episodes are not used, because short episodes end first.
     """
 
     _WINDOW = 10
@@ -125,7 +122,7 @@ class CollapseGuard:
         self._best = -math.inf
 
     def collapsed(self, mean_return: float) -> bool:
-        """Take the mean return at the next rate."""
+        """Add the mean return at the next rate; return whether the returns have collapsed."""
         self._returns.append(mean_return)
         if len(self._returns) < 2 * self._WINDOW:
             return False

@@ -1,14 +1,13 @@
-"""Does a curve over learning rates improve by more than its own noise? Pure, and the same answer every time.
+"""A permutation test: does a curve over learning rates improve by more than its noise?
 
-A noisy curve always has a steepest point, so a suggestion is only worth reading where the curve as a whole could not
-well be noise. What noise looks like is taken from the curve itself: were the rates without effect, its values could
-have come in any order, so they are put into random orders, and the improvement that is seen is compared with the
-improvement that appears among those (a permutation test: Fisher, "The Design of Experiments", 1935). Nothing is assumed
-about how the values are distributed; single-episode returns have long tails.
+A noisy curve always has a steepest point, so a suggestion is useful only if the curve as a whole is unlikely to be
+noise. If the rates had no effect, the values could be in any order. The improvement of the curve is therefore compared
+with the improvement of random permutations of its values (Fisher, "The Design of Experiments", 1935). No distribution
+is assumed; returns of single episodes have long tails. The random generator is seeded, so that results are
+reproducible.
 
-Any order would do only for values that owe nothing to their neighbours. Losses of the gradient steps on one rollout
-share its level. So where there are many rollouts each becomes one value, and where there are few only the order
-within a rollout is changed.
+Permutations assume independent values, but the losses of the gradient steps on one rollout share its level. If there
+are many rollouts, each is averaged to one value; if there are few, only values within a rollout are permuted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from finder.range_test.curve import Floats, Numbers
 __all__ = ["LEVEL", "improvement", "p_value"]
 
 LEVEL = 0.01
-"""A curve is believed when noise would improve as much in less than this share of cases."""
+"""Significance level: a curve is used if noise improves as much in at most this share of cases."""
 
 _N_ORDERS = 999
 _MOST_POINTS = 100
@@ -33,11 +32,11 @@ _ENOUGH_VALUES = 10
 
 
 def improvement(goodness: Floats) -> Floats:
-    """Measure how clearly values rise from a first stretch to a second one right after it.
+    """Measure how clearly values rise from a first segment to a second one directly after it.
 
-    Of all ways to cut the beginning of a curve into two stretches, the one with the clearest difference counts: the
-    mean of the n values of the second less that of the m values of the first, over sqrt(1/m + 1/n). What comes after
-    the second is left out, so that divergence at large rates hides no rise before it.
+    The measure is the maximum over all splits of the beginning of a curve into two segments: the mean of the n values
+    of the second minus the mean of the m values of the first, divided by sqrt(1/m + 1/n). Values after the second
+    segment are ignored, so that divergence at large rates does not hide an earlier rise.
 
     Args:
         goodness: Curves, larger is better, [R, M] with M >= 2.
@@ -49,7 +48,7 @@ def improvement(goodness: Floats) -> Floats:
     sums = np.concatenate([np.zeros((n_curves, 1)), np.cumsum(goodness, axis=1)], axis=1)  # [R, M + 1]
     clearest = np.full(n_curves, -np.inf)
     for first in range(1, n_values):
-        seconds = np.arange(1, n_values - first + 1)  # every length of the second stretch
+        seconds = np.arange(1, n_values - first + 1)  # every length of the second segment
         means = (sums[:, first + 1 :] - sums[:, first : first + 1]) / seconds  # [R, M - first]
         rises = (means - sums[:, first : first + 1] / first) / np.sqrt(1.0 / first + 1.0 / seconds)
         clearest = np.maximum(clearest, rises.max(axis=1))
@@ -57,23 +56,22 @@ def improvement(goodness: Floats) -> Floats:
 
 
 def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = None) -> float:
-    """Estimate how often noise alone would improve as clearly as these values do.
+    """Estimate the probability that noise improves as clearly as these values.
 
     Args:
-        values: Of ascending rates, [M]; those that are not finite are left out.
+        values: Values of ascending rates, [M]; values that are not finite are ignored.
         maximize: Whether larger values are better.
-        sources: What each value was measured on, ascending, [M]: values with equal numbers share a rollout. By default
-            each has a source of its own.
+        sources: Number of the rollout of each value, ascending, [M]. Defaults to a rollout for each value.
 
     Returns:
-        In (0, 1]; 1 where there is too little to compare.
+        The p-value in (0, 1]; 1 if there are too few values.
     """
     given = np.asarray(values, dtype=np.float64)
     numbers = np.arange(len(given)) if sources is None else np.asarray(sources)
     finite = np.isfinite(given)
     goodness = given[finite] if maximize else -given[finite]
     _, source = np.unique(numbers[finite], return_inverse=True)
-    parts = [_shortened(part) for part in _exchangeable(goodness, source)]
+    parts = [_averaged(part) for part in _exchangeable(goodness, source)]
     parts = [(part - part.mean()) / part.std() for part in parts if len(part) > 1 and np.ptp(part) > 0]
     if not parts:
         return 1.0
@@ -87,7 +85,7 @@ def p_value(values: Numbers, *, maximize: bool, sources: Sequence[int] | None = 
 
 
 def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
-    """Parts within which the order says nothing unless the rates have an effect."""
+    """Return groups of values that are exchangeable if the rates have no effect."""
     if len(goodness) == 0:
         return []
     sizes = np.bincount(source)
@@ -96,7 +94,7 @@ def _exchangeable(goodness: Floats, source: np.ndarray) -> list[Floats]:
     return [goodness[source == number] for number in np.flatnonzero(sizes >= _ENOUGH_VALUES)]
 
 
-def _shortened(values: Floats) -> Floats:
+def _averaged(values: Floats) -> Floats:
     if len(values) <= _MOST_POINTS:
         return values
     return np.array([stretch.mean() for stretch in np.array_split(values, _MOST_POINTS)])

@@ -1,4 +1,4 @@
-"""Pictures of a sweep over learning rates."""
+"""Figures of a sweep over learning rates."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def plot_sweep(
     suggestion: Suggestion | None = None,
     y_lim: tuple[float, float] | None = None,
 ) -> go.Figure:
-    """Values over the learning rate on a log axis: the points, and their moving average where `sma` > 1.
+    """Draw values over the learning rate on a log axis: the points, and their moving average if `sma` > 1.
 
     Args:
         rates: Learning rates.
-        values: One each.
-        of: What the values are: ``"return"``, ``"loss"``, ``"return change"``, ``"loss change"``, ``"normalized"``.
-        sma: Points of the moving average.
-        suggestion: Marked, where it has a rate.
+        values: The value at each rate.
+        of: The kind of the values: ``"return"``, ``"loss"``, ``"return change"``, ``"loss change"``, ``"normalized"``.
+        sma: Points of the moving average. Defaults to 1.
+        suggestion: A suggestion to mark, or None.
         y_lim: Limits of the vertical axis.
     """
     title = _TITLES[of]

@@ -1,8 +1,8 @@
-"""The learning-rate range test (Smith 2015, arXiv 1506.01186), made for reinforcement learning.
+"""The learning-rate range test (Smith 2015, arXiv 1506.01186) for reinforcement learning.
 
-One run whose learning rate grows from step to step, with what its loss or its episodes did at each rate. It
-answers in the time of one short run, but it mixes the effect of the rate with the progress of training, which
-the grid of `LRFinder.grid` does not; so it is for a first look, and for finding where training diverges.
+One run whose learning rate grows, with the loss or the returns at each rate. The test takes the time of one short run,
+but mixes the effect of the rate with the progress of training, unlike the grid of `LRFinder.grid`. Use it for a first
+impression, and to find where training diverges.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_RATES, MOST_INCREASES = 1_000, 100_000
-"""The most rates of a grid, and increases of a range test: beyond, a number was mistyped."""
+"""Largest numbers of rates of a grid, and of increases of a range test."""
 
 _SMOOTHING = 0.1
-"""Share of the points over which a curve is averaged to read a suggestion from it."""
+"""Length of the moving average for suggestions, as a share of the points."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,21 +42,20 @@ class RangeTestResult:
     """Outcome of a range test.
 
     Attributes:
-        metric: What a point is: ``"return"`` (the return of an episode) or ``"loss"`` (of a gradient step).
-        optimizer: Whose rate was swept.
-        rewards: Return of each episode, at the rate that was in force when it ended.
+        metric: The metric of the curve: ``"return"`` (of an episode) or ``"loss"`` (of a gradient step).
+        optimizer: Name of the optimizer whose rate was swept, or ``"all"``.
+        rewards: Return of each episode, at the rate at its end.
         losses: Loss of each gradient step (`metric="loss"`), or at each episode's end.
         normalized: The returns as distances from the mean of the last `window_size` episodes, in their standard
             deviations.
-        suggestion: The rate that the curve suggests, or none, and why.
+        suggestion: The suggested rate or None, with the reason.
         reason: Why the test ended.
-        error: What the environment or the agent raised, where that ended the test; there is no suggestion then.
-        diverged: Whether it ended because the rate had become too high.
+        error: The error of the environment or the agent that ended the test, which then has no suggestion; else None.
+        diverged: Whether the test ended because the rate was too high.
         seeds: The seed of each run.
-        runs: The single runs, where there were several; then everything else is theirs together
-            (`finder.range_test.range_tests`).
-        low: Lower end of the interval of the suggestion, of 95%; NaN for a single run, which says nothing of it.
-        high: Its upper end.
+        runs: The single runs of a pooled result (`finder.range_test.range_tests`).
+        low: Lower end of the 95% interval of the suggestion; NaN for a single run.
+        high: Upper end of this interval.
     """
 
     metric: Metric
@@ -88,18 +87,19 @@ class RangeTestResult:
 
     @property
     def best(self) -> float | None:
-        """Return the suggested learning rate, or None where the curve does not suggest one (`suggestion.reason` says why)."""
+        """The suggested learning rate, or None (`suggestion.reason` has the reason)."""
         return self.suggestion.rate
 
     def curve(self, of: MetricName | None = None) -> tuple[list[float], list[float]]:
-        """Ascending rates and their values; of what was asked for, or of `of`.
+        """Return ascending rates and the mean value at each rate.
 
-        Where there are several values at one rate (episodes of one rollout), their mean.
+        Args:
+            of: The metric. Defaults to the metric of the test.
         """
         return self._sweep(of).curve()
 
     def read(self, n_skip_beginning: int = 0, n_skip_end: int = 0, sma: int | None = None) -> Suggestion:
-        """What the curve suggests without its first and last points; see `read_suggestion`."""
+        """Return the suggestion of the curve without its first and last points; see `read_suggestion`."""
         sweep = self._sweep()
         rates, values = sweep.curve()
         kept = slice(n_skip_beginning, len(rates) - n_skip_end)
@@ -110,7 +110,7 @@ class RangeTestResult:
         return self.rewards if metric_of(of or self.metric) == "return" else self.losses
 
     def table(self) -> pd.DataFrame:
-        """Return a row a point: learning_rate, value, env_steps, and for returns the normalised one."""
+        """Return a table of the points: learning_rate, value, env_steps, and the normalised value for returns."""
         import pandas as pd
 
         sweep = self._sweep()
@@ -118,7 +118,7 @@ class RangeTestResult:
         return frame.assign(normalized=self.normalized) if self.metric == "return" else frame
 
     def plot(self) -> Any:
-        """Return the curve, smoothed, with the suggestion marked."""
+        """Draw the smoothed curve, with the suggestion marked."""
         from finder.range_test.figures import plot_sweep
 
         rates, values = self.curve()
@@ -138,25 +138,24 @@ def range_test(
     env_steps: int | None = None,
     episodes: int | None = None,
 ) -> RangeTestResult:
-    """Train while the rate grows by the same factor `n_increases` times, from `start_lr` to exactly `end_lr`.
+    """Train an agent while the rate grows `n_increases` times by the same factor, from `start_lr` to exactly `end_lr`.
 
-    For ``metric="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"return"`` it stays until the
-    agent has made an update with it and an episode has ended after that: once an episode for an agent that learns at
-    every step, once a rollout for one whose rollouts are longer than episodes. Nothing counts before the first gradient
-    step (while a replay fills, no rate has any effect).
+    For ``metric="loss"`` the rate grows once a gradient step, as in Smith's test. For ``"return"`` it grows
+    when an episode has ended after an update with the present rate: once an episode if the agent learns at every step,
+    once a rollout if rollouts are longer than episodes. Episodes before the first gradient step do not count.
 
-    What the environment or the agent raises ends the test too, and is in the result with what was seen until then.
+    An error of the environment or the agent ends the test; the result has the error and the curve so far.
 
     Args:
-        trainer: What is trained; it is changed. `LRFinder` gives a copy.
+        trainer: The trainer, which is modified. `LRFinder` passes a copy.
         start_lr: First rate, > 0.
         end_lr: Last rate, > `start_lr`.
         n_increases: N, >= 1.
-        metric: What is watched.
-        optimizer: Whose rate is swept, by name; None for all.
-        window_size: Episodes that a return is normalised against.
-        env_steps: Ends the test earlier.
-        episodes: Ends the test earlier.
+        metric: The metric of the curve. Defaults to ``"return"``.
+        optimizer: Name of the optimizer whose rate is swept; None for all.
+        window_size: Number of episodes for the normalisation of returns. Defaults to 20.
+        env_steps: Limit of environment steps, or None.
+        episodes: Limit of episodes, or None.
 
     Raises:
         ConfigurationError: Rates or numbers out of range.
@@ -175,10 +174,10 @@ def range_test(
                 pass
     except ConfigurationError:
         raise
-    except Exception as raised:  # noqa: BLE001 - whatever the environment or the agent raises is told
+    except Exception as raised:  # noqa: BLE001 - any error of the environment or the agent is reported
         sweeper.reason = f"{type(raised).__name__}: {raised}"
         if isinstance(raised, FloatingPointError) and sweeper.learned:
-            sweeper.diverged = True  # it may well be the rate's doing
+            sweeper.diverged = True  # the rate may be the cause
         else:
             error = raised
     result = RangeTestResult(
@@ -200,14 +199,14 @@ def range_test(
 
 
 def _losses_after_steps(agent: Agent, metric: Metric) -> AbstractContextManager[None]:
-    """Record losses after steps, by which divergence is known, where losses are watched and the agent can."""
+    """Record losses after gradient steps, which show divergence, if the metric is the loss (Keras agents only)."""
     if metric == "loss" and isinstance(agent, KerasAgent):
         return agent.losses_after_steps()
     return nullcontext()
 
 
 def check_sweep(start_lr: float, end_lr: float, n_increases: int, window_size: int) -> None:
-    """Raise `ConfigurationError` unless a range test can be made with these."""
+    """Raise `ConfigurationError` if the arguments of a range test are out of range."""
     check_rates(start_lr, end_lr)
     for name, number in (("N", n_increases), ("window_size", window_size)):
         if not 1 <= number <= MOST_INCREASES:
@@ -226,7 +225,7 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
     """Return rates that are evenly spaced on a log axis, with four digits each.
 
     Raises:
-        ConfigurationError: The ends are no rates; or there are too few or too many between them.
+        ConfigurationError: The ends are not learning rates, or there are too few or too many rates.
     """
     check_rates(start_lr, end_lr)
     if not 2 <= n_rates <= MOST_RATES:
@@ -241,7 +240,7 @@ def evenly_spaced(start_lr: float, end_lr: float, n_rates: int) -> list[float]:
 
 
 def smoothing_window(n_points: int) -> int:
-    """Points that a curve of this length is smoothed over."""
+    """Return the number of points of the moving average for a curve."""
     return max(1, round(n_points * _SMOOTHING))
 
 
@@ -253,17 +252,17 @@ def read_suggestion(
     sma: int | None = None,
     sources: Sequence[int] | None = None,
 ) -> Suggestion:
-    """What the curve suggests, or that it suggests nothing because it improves no more than noise does.
+    """Return the suggestion of a curve; it is empty if noise could improve as much as the curve.
 
-    Of losses the rate at which they fall fastest. Of returns a tenth of the rate at which they are best: what all the
-    rates before have taught adds up in them, so that they rise fastest late, just before they collapse.
+    For losses, the rate at which they fall fastest. For returns, a tenth of the rate at which they are best: returns
+    accumulate the learning at all rates before, so that they rise fastest late, just before they collapse.
 
     Args:
         rates: Ascending rates.
         values: One each.
-        metric: What the values are.
-        sma: Values that are averaged; by default a tenth of the points.
-        sources: For each value, a number of the rollout that it was measured on; see `finder.range_test.evidence`.
+        metric: The metric of the values.
+        sma: Length of the moving average. Defaults to a tenth of the points.
+        sources: Number of the rollout that each value was measured on; see `finder.range_test.evidence`.
     """
     maximize = metric == "return"
     rule = "minimum" if maximize else "steepest"
@@ -282,7 +281,7 @@ def read_suggestion(
 
 
 def _tenth_of_best(rates: list[float], returns: list[float], sma: int) -> Suggestion:
-    """`minimum` of the smoothed returns, at the middle of the best stretch; none at the edges of what was tested."""
+    """Apply `minimum` to the smoothed returns, at the middle of the best window; suggest nothing at the edges."""
     smoothed = smooth(returns, sma)
     smoothed[: sma - 1] = np.nan  # means of fewer returns are noisier than the others
     found = minimum(rates, smoothed, maximize=True)
@@ -305,9 +304,9 @@ def _none(reason: str, rule: str) -> Suggestion:
 
 
 def normalized(returns: list[float], window_size: int) -> list[float]:
-    """Return each return as its distance from the mean of the last `window_size` returns, itself included, in their spreads.
+    """Normalise each return by the mean and standard deviation of the last `window_size` returns, itself included.
 
-    0 where they are all the same.
+    The result is 0 where the standard deviation is 0.
     """
     result = []
     for index, value in enumerate(returns):

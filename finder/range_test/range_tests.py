@@ -1,4 +1,4 @@
-"""Several range tests of one agent on several seeds, as one: their mean curve, and how far they agree."""
+"""Pools range tests of one agent on several seeds: their mean curve, and an interval of the suggestion."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from studies.analysis.learning_rate_estimate import WIDEST
 
 
 def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:
-    """Return what several tests over the same rates say together.
+    """Pool several range tests over the same rates.
 
-    Their curve is the mean over those that came to a rate, and ends where the first of them diverged: rates beyond are
-    not safe, and fewer runs would be noisier. The suggestion is read from that curve. Each test's own curve says where
-    it improves fastest (or is best) too, and how far these places lie apart says how sure the suggestion is: the
-    interval is that of their mean, from Student's distribution. Where it spans more than `WIDEST` decades, there is no
-    safe suggestion.
+    The pooled curve is the mean over the tests that reached a rate, up to the rate at which the first of them diverged.
+    The suggestion is read from this curve. The curve of each single test also has a rate at which it improves fastest
+    (or is best); the interval of the suggestion is the confidence interval of the mean of these rates, from Student's
+    distribution. If the interval spans more than `WIDEST` decades, there is no safe suggestion.
 
     Args:
-        runs: The tests, at least one; the last one may have been ended by an error.
+        runs: The tests, at least one. The last one may have ended with an error.
         seeds: The seed of each.
     """
     if len(runs) == 1:
@@ -67,7 +66,7 @@ def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestRe
 
 
 def _merged(sweeps: Sequence[Sweep], end: float) -> Sweep:
-    """Return all points up to a rate, in the order of their rates."""
+    """Merge the points up to a rate, in the order of their rates."""
     points = [
         point
         for sweep in sweeps
@@ -86,7 +85,7 @@ def _normalized_until(run: RangeTestResult, end: float) -> list[tuple[float, flo
 
 
 def _place(run: RangeTestResult, end: float) -> float:
-    """Decimal logarithm of the rate that one curve points to, however clearly; NaN if it points nowhere."""
+    """Return the decimal logarithm of the best rate of one curve, without a test for noise; NaN if there is none."""
     rates, values = run.curve()
     kept = [i for i, rate in enumerate(rates) if rate <= end]
     rates, values = [rates[i] for i in kept], [values[i] for i in kept]
@@ -99,7 +98,7 @@ def _place(run: RangeTestResult, end: float) -> float:
 
 
 def _reach(places: Sequence[float], rates: Sequence[float]) -> float:
-    """Half of the width of the 95% interval of the mean place, in decades; at least half the distance of two rates."""
+    """Return half the width of the 95% interval of the mean, in decades; at least half the distance of two rates."""
     quantile = float(stats.t.ppf(0.975, len(places) - 1))
     step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
     return max(quantile * float(np.std(places, ddof=1)) / math.sqrt(len(places)), step / 2)

@@ -1,4 +1,4 @@
-"""Writes a range test into a study: one trial, its curve kept with it."""
+"""Records a range test as a study of one trial."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _MAX_POINTS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class RangeTestRun:
-    """One run of a range test, as far as it is recorded.
+    """The recorded data of one run of a range test.
 
     Attributes:
-        seed: Its seed.
-        result: What came out.
-        agent: The agent as it was at the end.
-        vectorization: How its environments were stepped.
-        env_steps: Environment steps that it made.
-        episodes: Its episodes.
+        seed: Seed of the run.
+        result: Result of the run.
+        agent: The agent at the end.
+        vectorization: How the environments were stepped.
+        env_steps: Environment steps of the run.
+        episodes: Episodes of the run.
     """
 
     seed: int
@@ -50,7 +50,7 @@ class RangeTestRun:
 
     @classmethod
     def of(cls, trainer: Trainer, result: RangeTestResult) -> RangeTestRun:
-        """Return the run of a trainer."""
+        """Return the data of the run of a trainer."""
         seed = trainer.run.seed
         return cls(
             seed=seed,
@@ -71,21 +71,21 @@ def record_range_test(
     study_name: str | None,
     storage: str,
 ) -> str:
-    """Add a trial with the test's settings, its episodes, its curve and its suggestion.
+    """Create a study with one trial: the settings of a test, its episodes, its curve and its suggestion.
 
-    A test that was ended by an error is a trial that failed, with the traceback and what was seen until then.
+    A test that ended with an error becomes a failed trial with the traceback and the data so far.
 
     Args:
-        agent: What was tested.
-        runs: Its runs.
-        result: What came out of them together.
-        settings: What the test was told.
-        study_name: Name of the study; by default the question, the agent and the environment. A number is put behind
-            it where there is such a study already.
+        agent: The agent that was tested.
+        runs: The runs of the test.
+        result: The pooled result.
+        settings: The arguments of the test.
+        study_name: Name of the study. Defaults to the question, the agent and the environment. A number is appended if
+            a study of this name exists.
         storage: URL of the storage.
 
     Returns:
-        The study's name.
+        The name of the study.
     """
     with contextlib.closing(open_storage(storage)) as opened:
         spec = StudySpec(
@@ -118,8 +118,8 @@ def record_range_test(
             finite = [value for value in values if np.isfinite(value)]
             extra = {"range_test": _curve(result, rates, values), "settings": dict(settings), "ended": result.reason}
             if result.error is not None:
-                told = "".join(traceback.format_exception(result.error))
-                recorder.failed(ask.number, result.reason, told, extra=extra)
+                text = "".join(traceback.format_exception(result.error))
+                recorder.failed(ask.number, result.reason, text, extra=extra)
             elif finite:
                 recorder.completed(ask.number, float(np.mean(finite)), _seed_values(runs), extra)
             else:
@@ -128,14 +128,14 @@ def record_range_test(
 
 
 def _free_name(storage: StudyStorage, name: str) -> str:
-    """Return the name, with a number behind it where there is such a study already: every range test is its own study."""
+    """Return a name that no study has, with a number appended if needed: every range test is a study of its own."""
     taken = {summary.name for summary in list_studies(storage)}
     numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
     return next(candidate for candidate in numbered if candidate not in taken)
 
 
 def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
-    """Return the agent with the rate that is suggested, so that the study's pick has it."""
+    """Return the agent with the suggested rate, for the pick of the study."""
     if result.suggestion.rate is not None:
         name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"
         agent.set_hyperparameter(name, result.suggestion.rate)
@@ -143,7 +143,7 @@ def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
 
 
 def _seed_values(runs: Sequence[RangeTestRun]) -> dict[int, float]:
-    """Return the mean of each run's curve, where it has one."""
+    """Return the mean of the curve of each run that has points."""
     values = {run.seed: [value for value in run.result.curve()[1] if np.isfinite(value)] for run in runs}
     return {seed: float(np.mean(own)) for seed, own in values.items() if own}
 

@@ -1,13 +1,13 @@
-"""Which learning rate does a curve suggest? Pure functions over (rates, values).
+"""Rules that suggest a learning rate from a curve. Pure functions over (rates, values).
 
 The curve comes from a learning-rate range test (Smith, "Cyclical Learning Rates for Training Neural Networks", 2015,
-arXiv 1506.01186: train while the rate grows and watch where the loss begins to fall, and where it stops falling), or
-from a grid of separate runs. Values are losses (to be minimised) or returns (`maximize=True`); NaN and infinite values
-are where training diverged. The rules are ideas known from fastai's learning-rate finder, which has suggestions of
-the same four names; where ours differ, the rule says so.
+arXiv 1506.01186: train while the rate grows, and find where the loss starts and stops falling), or from a grid of
+separate runs. Values are losses (minimised) or returns (`maximize=True`); training has diverged at NaN and infinite
+values. The learning-rate finder of fastai has suggestions of the same four names; differences are documented at each
+rule.
 
-Noisy curves are to be smoothed first, with `smooth`. A rule that has nothing to go by suggests nothing and says why:
-a suggestion is worth having only where it can be refused.
+Smooth noisy curves first, with `smooth`. A rule that cannot be applied returns a suggestion without a rate and the
+reason.
 """
 
 import bisect
@@ -41,18 +41,18 @@ FLAT = 1e-9
 
 
 class Suggestion(NamedTuple):
-    """What a rule has to say about a curve.
+    """The suggestion of a rule for a curve.
 
     Attributes:
-        rate: The suggested learning rate, > 0, or None where there is nothing to suggest.
-        index: Index in `rates` of the point that the suggestion was taken from, or None. `rate` is that point's rate,
-            or a fixed part of it where the rule says so.
+        rate: The suggested learning rate, > 0, or None.
+        index: Index in `rates` of the point of the suggestion, or None. `rate` is the rate of this point, or a fixed
+            part of it for some rules.
         rule: Name of the rule.
-        reason: One sentence for people: why this rate, or why none.
+        reason: Why the rate is suggested, or why none is.
     """
 
     rate: float | None
-    index: int | None  # type: ignore[assignment]  # hides tuple.index, which a suggestion has no use for
+    index: int | None  # type: ignore[assignment]  # hides tuple.index
     rule: str
     reason: str
 
@@ -60,17 +60,17 @@ class Suggestion(NamedTuple):
 def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -> Suggestion:
     """Suggest the rate at which the values improve fastest on a log10 axis of the rate.
 
-    The mean of the `sma` values from a rate on is compared with the mean of as many before it; both must be there in
-    full, for a mean of fewer values would be noisier than the others. Looks no further than the best mean: after it the
-    curve is getting worse, and its steepest stretches there are recoveries from divergence. The first and the last
-    place are never suggested: the values may improve faster still beyond the rates that were tested. fastai's steepest
-    point divides by no distance; on evenly spaced logs that is the same.
+    The mean of `sma` values from a rate on is compared with the mean of the `sma` values before it; incomplete windows
+    are not used, because their means are noisier. Rates after the best mean are not considered, where steep segments
+    are recoveries from divergence. The first and the last place are never suggested, because the values may improve
+    faster beyond the tested rates. The rule of fastai does not divide by the distance of rates, which is equivalent for
+    evenly spaced logarithms.
 
     Args:
         rates: Learning rates, ascending and > 0, [M].
         values: Losses or returns, [M]; may hold NaN and infinities, which are left out.
         maximize: Whether larger values are better.
-        sma: Values that each mean is taken over, >= 1. Defaults to 1: from one value to the next.
+        sma: Number of values of each mean, >= 1. Defaults to 1.
 
     Returns:
         The suggestion, with one of the given rates.
@@ -140,17 +140,17 @@ def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
 def minimum(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
     """Suggest a tenth of the rate with the best value.
 
-    In a range test the best value comes late, when the rate is nearly too large and the training of all rates before
-    has added up; a decade below is safer. In a grid of separate runs nothing adds up, and the best rate itself is the
-    answer: do not use this rule there.
+    In a range test the best value comes late, when the rate is nearly too large and the training at all rates before
+    has accumulated; a rate a decade below is safer. Do not use this rule for a grid of separate runs, where the best
+    rate itself is the answer.
 
     Args:
         rates: Learning rates, ascending and > 0, [M].
         values: Losses or returns, [M]; may hold NaN and infinities.
-        maximize: Whether larger values are better: the maximum is looked for instead.
+        maximize: Whether larger values are better; then the maximum is used.
 
     Returns:
-        The suggestion; its rate may lie below the smallest given one, which the reason then says.
+        The suggestion. Its rate may be below the smallest given rate, which the reason then mentions.
 
     Raises:
         ValueError: Shapes differ, or rates do not ascend or are not > 0.
@@ -226,7 +226,7 @@ RULES: dict[str, Callable[..., Suggestion]] = {
 
 
 def unreadable(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
-    """What every rule says of a curve that it cannot read: one with too few finite values, or a flat one."""
+    """Return the empty suggestion for a curve with too few finite values or without changes, else None."""
     return _judged(rule, rates, values, maximize=True)[1]
 
 
@@ -254,7 +254,7 @@ class _Curve(NamedTuple):
 
 
 def _judged(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tuple[_Curve, Suggestion | None]:
-    """Check a curve, turns it so that larger is better, and says at once if no rule could suggest anything."""
+    """Check a curve, negate values to minimise, and return an empty suggestion if no rule can be applied."""
     checked, given = check_curve(rates, values)
     finite = np.isfinite(given)
     curve = _Curve(checked, np.where(finite, given if maximize else -given, np.nan))

@@ -1,4 +1,4 @@
-"""The sweep of a range test: a callback that raises the rate, notes what happens, and stops where training diverges."""
+"""The sweep of a range test: a callback that raises the rate, records the curve, and stops when training diverges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from finder.trials.metric import Metric
 
 @dataclass(repr=False)
 class Sweep:
-    """What was seen while the learning rate grew: parallel lists, a point an episode or a gradient step."""
+    """The points of a sweep as parallel lists: one point for each episode or gradient step."""
 
     rates: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
@@ -42,29 +42,29 @@ class Sweep:
         return list(at_rate), [float(np.mean(values)) for values in at_rate.values()]
 
     def sources(self) -> list[int]:
-        """For each rate of the curve, the environment steps that had been made: one number for each rollout."""
+        """Return the environment steps at each rate of the curve, which identify the rollout."""
         return list(dict(zip(self.rates, self.env_steps, strict=True)).values())
 
 
 class Sweeper(Callback):
-    """Raises the rate, notes what happens, and stops the training when the loss or the returns diverge.
+    """Raises the rate, records the curve, and stops the training when the loss or the returns diverge.
 
-    Only the losses of the swept optimizers are judged: the others keep their ordinary rates. A loss that is no finite
-    number ends the sweep, of whichever optimizer it is.
+    Only the losses of the swept optimizers are checked for divergence, because the others keep their rates. A loss of
+    any optimizer that is not finite ends the sweep.
 
     Args:
-        agent: Whose rate is raised.
+        agent: The agent.
         schedule: The rate after each increase.
-        n_increases: How many increases there are.
-        metric: Which of losses and returns decides when the rate is raised, and what divergence is.
-        optimizer: Whose rate it is, by name; None for all.
+        n_increases: Number of increases.
+        metric: The metric that determines when the rate is raised, and the rule for divergence.
+        optimizer: Name of the optimizer whose rate is swept; None for all.
 
     Attributes:
         rewards: Return of each episode.
         losses: Loss of each gradient step, or at each episode's end.
         learned: Rates at which an update was made.
-        reason: Why the sweep has ended; empty until then.
-        diverged: Whether it ended because the rate had become too high.
+        reason: Why the sweep has ended; empty before.
+        diverged: Whether the sweep ended because the rate was too high.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Sweeper(Callback):
             self._scale.see(trainer.newest_rewards)
 
     def on_update_begin(self, trainer: Trainer) -> None:
-        # Not sooner: the episodes up to the next update show what the update before them has done.
+        # The episodes up to the next update show the effect of the previous update.
         if not self._seen or self.reason:
             return
         if self._collapse.collapsed(float(np.mean(self._returns))):
@@ -124,7 +124,7 @@ class Sweeper(Callback):
         if not update.finite:
             if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
                 self._stop_diverged(trainer, f"{_broken(update)} at a learning rate of {self._rate:.3g}")
-            return  # at the very first gradient step it is not the rate's doing: the trainer raises, and says so
+            return  # at the first gradient step the rate is not the cause, and the trainer raises an error
         self.learned.add(self._rate)
         if self._metric == "loss":
             own = {name: float(values.mean()) for name, values in update.losses.items()}
@@ -159,7 +159,7 @@ class Sweeper(Callback):
 
 
 def _rise(update: UpdateMetrics, name: str) -> float:
-    """By how much gradient steps raised an optimizer's loss on their own minibatches, on average; NaN if not known."""
+    """Return the mean rise of the loss of an optimizer on the minibatch of each gradient step; NaN if unknown."""
     after = update.metrics.get(LOSS_AFTER + name)
     if after is None:
         return math.nan
@@ -169,7 +169,7 @@ def _rise(update: UpdateMetrics, name: str) -> float:
 
 
 def _broken(update: UpdateMetrics) -> str:
-    """Which loss is no finite number, in words."""
+    """Return the message for losses that are not finite."""
     values = {name: losses[~np.isfinite(losses)] for name, losses in update.losses.items()}
     name, broken = next((name, own) for name, own in values.items() if len(own))
     return f"the loss{'' if len(values) == 1 else f' of {name}'} became {broken[0]}"

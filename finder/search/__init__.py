@@ -1,4 +1,4 @@
-"""A search: its options, its loop from trial to trial, and its result.
+"""A search: its options, its loop over trials, and its result.
 
-What the finders have in common enters; what only one of them needs is in `finder.finders`.
+The room holds the code that all finders share; code of a single finder is in `finder.finders`.
 """

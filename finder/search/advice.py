@@ -1,4 +1,4 @@
-"""What would make a pick safe, in the words of the interface that began the study: flags, keys of a file, arguments."""
+"""Advice on how to make a pick safe, as flags, keys of a file or arguments, like the study was started."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _REPLACES = {
     "learning_rates": ("--rates", "--n-rates"),
     "optimizers": ("--optimizer", "--vary"),
 }
-"""Option -> flags that it replaces, where that is more than its own."""
+"""Option -> the flags that it replaces, if they are more than its own."""
 
 _KEYS = {"study_name": "name"}
-"""Option -> its key in a file, where that is called otherwise."""
+"""Option -> its key in a file, if that differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would make a pick safe.
+    """A step that would make a pick safe.
 
     Attributes:
-        text: What to do, in the words of the interface that began the study.
-        purpose: What that does, a few words.
-        command: The command to enter; "" where the study was begun from Python.
-        before: What to write into its file before; "" for nothing.
+        text: The step as a command, keys of a file or arguments of a call.
+        purpose: Its purpose in a few words.
+        command: The command to enter; "" if the study was started from Python.
+        before: The changes of the file before the command; "" for none.
     """
 
     text: str
@@ -62,31 +62,31 @@ class Advice:
 
 
 def advice(study: OpenStudy, found: Conclusion) -> list[Advice]:
-    """Return what would make the pick of a study safe, in the words of the interface that began it."""
-    begun = read_origin(study)
-    return [advice_of(begun, study.storage.label, remedy) for remedy in found.remedies]
+    """Return the steps that would make the pick of a study safe, in terms of the interface that started it."""
+    origin = read_origin(study)
+    return [advice_of(origin, study.storage.label, remedy) for remedy in found.remedies]
 
 
-def advice_of(begun: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice:
-    """Return a remedy in the words of an interface.
+def advice_of(origin: StudyOrigin | None, storage: str, remedy: Remedy) -> Advice:
+    """Return a remedy in terms of the interface that started the study.
 
     Args:
-        begun: How the study was begun; None where that is not known.
+        origin: How the study was started; None if unknown.
         storage: The label of its storage.
-        remedy: What would help.
+        remedy: The remedy.
     """
-    if begun is None:
+    if origin is None:
         return Advice(remedy_text(remedy), remedy.purpose)
-    if begun.by == "python":
+    if origin.by == "python":
         return Advice(call_text(remedy), remedy.purpose)
     place = "" if storage == "memory" else storage_flag(storage)
-    if begun.by == "command":
-        command = f"finder {shlex.join(changed_words(begun.words, remedy))}{place}"
+    if origin.by == "command":
+        command = f"finder {shlex.join(changed_words(origin.words, remedy))}{place}"
         return Advice(command, remedy.purpose, command)
     named = any(name == "study_name" for name, _ in remedy.changes)
-    words = without_flags(begun.words, ("--study-name",)) if named else begun.words
+    words = without_flags(origin.words, ("--study-name",)) if named else origin.words
     keys = ", ".join(file_keys(remedy))
-    command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {begun.words[1]}" if keys else ""
+    command, before = f"finder {shlex.join(words)}{place}", f"{keys} in {origin.words[1]}" if keys else ""
     return Advice(f"{before}, then {command}" if before else command, remedy.purpose, command, before)
 
 
@@ -116,14 +116,14 @@ def file_keys(remedy: Remedy) -> list[str]:
 
 
 def _rows(rates: Sequence[float], optimizers: Sequence[str]) -> str:
-    """Return the plan of trials that further rates are in a file, "" without any."""
+    """Return further rates as the plan of trials in a file; "" without rates."""
     optimizer = "".join(f"optimizer = {json.dumps(name)}, " for name in optimizers)
     rows = ", ".join(f"{{ {optimizer}learning_rate = {rate_text(rate)} }}" for rate in rates)
     return f"[{rows}]" if rows else ""
 
 
 def changed_words(words: Sequence[str], remedy: Remedy) -> list[str]:
-    """Return the words of a command with a remedy's options in the place of its own."""
+    """Return the words of a command with the options of a remedy in place of its own."""
     kept = list(words)
     added: list[str] = []
     for name, value in remedy.changes:
@@ -144,7 +144,7 @@ def _flag_text(value: Any) -> str:
 
 
 def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Sequence[str] = ()) -> list[str]:
-    """Return the words of a command without these flags and their values, and without these switches."""
+    """Return the words of a command without some flags and their values, and without some switches."""
     kept, value_follows = [], False
     for word in words:
         if value_follows:
@@ -157,7 +157,7 @@ def without_flags(words: Sequence[str], flags: Sequence[str], *, switches: Seque
 
 
 def _without_param(words: Sequence[str], name: str) -> list[str]:
-    """Return the words without the flags that say how a hyperparameter is searched."""
+    """Return the words without the flags that search a hyperparameter."""
     kept: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""Defaults as a study's trials had them: an algorithm whose defaults changed must not train two halves of a study."""
+"""Defaults that have changed since the first trials of a study, whose later trials keep the earlier values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHOUT_EFFECT = {"jit_compile"}
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedDefaults:
-    """Defaults of an agent that are not those of a study's earlier trials.
+    """Defaults of an agent that differ from those of the earlier trials of a study.
 
     Attributes:
         label: The agent's label.
@@ -34,7 +34,7 @@ class ChangedDefaults:
 
     @property
     def note(self) -> str:
-        """One sentence for people."""
+        """Description for the progress display."""
         values = ", ".join(
             f"{name}={value} (the default is {self.now[name]} now)" for name, value in self.recorded.items()
         )
@@ -42,13 +42,13 @@ class ChangedDefaults:
 
 
 def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[ChangedDefaults]:
-    """Compare the defaults of agents with the configurations that a study's trials recorded.
+    """Compare the defaults of agents with the recorded configurations of the trials of a study.
 
-    Hyperparameters that the study searches, or that were given another value than the default, are left out.
+    Hyperparameters that the study searches, and those that are set explicitly, are left out.
 
     Args:
         study: The open study.
-        agents: Label -> the agent as it would be trained now.
+        agents: Label -> the agent with its present defaults.
     """
     found = []
     for label, recorded in _recorded_configs(study).items():
@@ -65,7 +65,7 @@ def changed_defaults(study: OpenStudy, agents: Mapping[str, AgentSpec]) -> list[
 
 
 def _recorded_configs(study: OpenStudy) -> dict[str, dict[str, Any]]:
-    """Agent label -> configuration of its first trial that has one."""
+    """Return the first recorded configuration of each agent, by its label."""
     configs: dict[str, dict[str, Any]] = {}
     for trial in study.all_trials():
         recorded = trial.user_attrs.get("configuration", {})

@@ -1,4 +1,4 @@
-"""Who watches a search that was called from Python: the display of the command line, one for notebooks, or nobody."""
+"""The progress display of a search that is called from Python: in a terminal, in a notebook, or none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def open_display(progress: bool | Observer, observer: Observer | None = None) -> Iterator[Observer | None]:
-    """For as long as the block lasts, a search is shown.
+    """Show the progress of a search for the time of the block.
 
     Args:
-        progress: True for the display that suits where standard error goes, False for none, or an observer.
-        observer: An observer in place of that, or None.
+        progress: True for the display that suits standard error, False for none, or an observer.
+        observer: An observer in place of `progress`, or None.
 
     Yields:
-        Who watches, or None.
+        The observer, or None.
     """
     if observer is not None:
         yield observer
@@ -38,17 +38,17 @@ def open_display(progress: bool | Observer, observer: Observer | None = None) ->
 
 
 def uses_builtin_display(progress: bool | Observer, observer: Observer | None = None) -> bool:
-    """Return whether nobody but this package speaks to a person: a program with an observer of its own does."""
+    """Return whether the display is one of this package, instead of an observer of the caller."""
     return observer is None and isinstance(progress, bool)
 
 
 def progress_disabled() -> bool:
-    """Return whether the environment says that nothing is to be shown."""
+    """Return whether the environment variable ``FINDER_PROGRESS=0`` disables the display."""
     return os.environ.get(SWITCH) == "0"
 
 
 def make_display() -> Progress:
-    """Return the display that suits where this program runs: a notebook, a terminal, or a pipe."""
+    """Return the display for a notebook, a terminal or a pipe."""
     if notebook_shell() is not None:
         from finder.progress.notebook import NotebookProgress
 
@@ -59,7 +59,7 @@ def make_display() -> Progress:
 
 
 def notebook_shell() -> Any | None:
-    """Return IPython's shell where its output goes to a notebook, else None."""
+    """Return the shell of IPython if its output goes to a notebook, else None."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if hasattr(shell, "kernel") else None

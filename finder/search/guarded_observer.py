@@ -1,4 +1,4 @@
-"""Who watches a search cannot end it."""
+"""A guard around observers: their errors do not end a search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class GuardedObserver:
-    """An observer whose exceptions end nothing: the first is noted on stderr, all of them in the log.
+    """Calls an observer and catches its exceptions: the first is printed to stderr, all of them are logged.
 
     Args:
         observer: The observer.
@@ -49,7 +49,7 @@ class GuardedObserver:
         self._call(self._observer.trial_started, trial, params)
 
     def trial_built(self, number: int) -> None:
-        """See `Observer`; those of before do not have it."""
+        """See `Observer`; the method is optional."""
         if hasattr(self._observer, "trial_built"):
             self._call(self._observer.trial_built, number)
 
@@ -68,7 +68,7 @@ class GuardedObserver:
             log.debug("an observer failed", exc_info=True)
             if not self._noted:
                 self._noted = True
-                with contextlib.suppress(OSError, ValueError):  # there may be nobody to read it
+                with contextlib.suppress(OSError, ValueError):  # stderr may be closed
                     print(
                         f"Note: the progress display failed ({type(error).__name__}: {error}); the search continues.",
                         file=sys.stderr,

@@ -1,4 +1,4 @@
-"""What the words of a study stand for, and whether all of them can be built."""
+"""Resolves the names of a study to agents, optimizers and environments, and checks that all can be built."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from studies.spec.spec import StudySpec
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectResolver:
-    """What a study's words stand for where they are more than words.
+    """The objects that the names of a study stand for.
 
     Attributes:
-        agents: Label -> agent, for agents that are not names of the registry.
-        optimizers: Label -> optimizer, for optimizers whose label says too little.
-        environment: The environment, where it is not a Gymnasium id.
-        callbacks: What makes the callbacks of each run.
-        why_alone: Why runs with these cannot be members of a population; empty where they can.
+        agents: Label -> agent.
+        optimizers: Label -> optimizer, for optimizers whose label is not enough to build them.
+        environment: The environment.
+        callbacks: Factories of the callbacks of each run.
+        why_alone: Why runs with these callbacks cannot be members of a population; empty if they can.
     """
 
     agents: Mapping[str, AgentSpec]
@@ -38,7 +38,7 @@ class ObjectResolver:
 
     @classmethod
     def of(cls, spec: StudySpec, **given: Any) -> ObjectResolver:
-        """Look up every name in a study, and so finds unknown ones before anything runs."""
+        """Resolve every name of a study, which reports unknown names before any trial runs."""
         environment = given.get("environment") or EnvironmentSpec.of_described(spec)
         environment = replace(environment, vectorization=spec.vectorization)
         agents = dict(given.get("agents") or {})
@@ -50,14 +50,14 @@ class ObjectResolver:
             agents[label] = AgentSpec.of(label, environment, spec.agent_params.get(label))
         optimizers = dict(given.get("optimizers") or {})
         callbacks = tuple(given.get("callbacks") or spec.callbacks)
-        made = make_callbacks(callbacks)  # to look at, once
+        made = make_callbacks(callbacks)  # to check them once
         for agent in agents.values():
             check_callbacks(agent, made)
         alone = why_alone(made)
         return cls(agents=agents, optimizers=optimizers, environment=environment, callbacks=callbacks, why_alone=alone)
 
     def stepped_by(self, vectorization: str) -> ObjectResolver:
-        """Return the same with environments that are stepped in this way."""
+        """Return a copy with another vectorization of the environments."""
         if vectorization == self.environment.vectorization:
             return self
         environment = replace(self.environment, vectorization=vectorization)
@@ -68,12 +68,12 @@ class ObjectResolver:
         return replace(self, agents=agents, environment=environment)
 
     def with_recorded_defaults(self, changed: Sequence[ChangedDefaults]) -> ObjectResolver:
-        """Return the same with agents whose defaults are those of a study's earlier trials."""
+        """Return a copy whose agents have the defaults of earlier trials of the study."""
         agents = {each.label: self.agents[each.label].with_params(each.recorded) for each in changed}
         return replace(self, agents={**self.agents, **agents})
 
     def agent(self, params: Mapping[str, Any], default: str) -> AgentSpec:
-        """Return the agent that a trial's parameters describe."""
+        """Return the agent with the parameters of a trial."""
         rest = dict(params)
         agent = self.agents[rest.pop("agent", default)]
         if rest.get("optimizer") in self.optimizers:
@@ -84,7 +84,7 @@ class ObjectResolver:
 
 
 def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
-    """Build the configuration of every value that a study names, so that mistakes are found before it begins."""
+    """Build the configuration of every value of a study, to report mistakes before the study starts."""
     StrategySpec.of(spec.strategy)
     for label in spec.agents:
         _check_buildable(resolver.agent({**spec.fixed, "agent": label}, label), spec.strategy)
@@ -99,9 +99,9 @@ def check_plan(spec: StudySpec, resolver: ObjectResolver) -> None:
 
 
 def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
-    """Build an agent once: spaces that it cannot take, or an optimizer's wrong argument, are mistakes of the study.
+    """Build an agent once, to report unsupported spaces and wrong arguments of optimizers.
 
-    Whatever else a user's agent raises is left to its trials, which keep the traceback.
+    Other errors are ignored here, because the trials record their tracebacks.
     """
     try:
         agent.check(strategy)
@@ -109,15 +109,15 @@ def _check_buildable(agent: AgentSpec, strategy: str = "none") -> None:
         raise
     except Exception as error:
         if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-            told = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200]
             raise ConfigurationError(
-                f"The agent {agent.label!r} needs more memory than there is ({told}): make its networks or its replay "
+                f"The agent {agent.label!r} needs more memory than is free ({reason}): make its networks or its replay "
                 "smaller."
             ) from error
 
 
 def _check_value(name: str, value: Any, spec: StudySpec, resolver: ObjectResolver) -> None:
-    """A value must suit at least one of the agents that are compared."""
+    """Check that at least one agent of the study accepts a value."""
     owner = name.rpartition(".")[0]
     errors = []
     for label in spec.agents:
@@ -127,7 +127,7 @@ def _check_value(name: str, value: Any, spec: StudySpec, resolver: ObjectResolve
             if name == "optimizer" and isinstance(config, AgentConfig):
                 optimizer = OptimizerSpec(name=config.optimizer, arguments=config.optimizer_kwargs)
                 optimizer.build()
-            if owner not in ("", "optimizer"):  # only an agent that is built knows the names of its optimizers
+            if owner not in ("", "optimizer"):  # the names of the optimizers are known after building the agent
                 _check_buildable(resolver.agent(params, label))
         except ConfigurationError as error:
             errors.append(error)

@@ -1,4 +1,4 @@
-"""What a search reports while it runs, and the arguments by which a caller chooses who receives it."""
+"""Observers: the events that a search reports while it runs."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from studies.study.study import OpenStudy
 
 
 class Observer(Protocol):
-    """A progress display, say. It cannot change a search, and what it raises does not end one (`GuardedObserver`)."""
+    """Receives the progress of a search, such as a display. Its errors do not end the search (`GuardedObserver`)."""
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
-        """The study is open, and so many trials of it are left to run, on this executor."""
+        """Called when the study is open, with the number of remaining trials and the executor."""
 
     def plan_grows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The best learning rate was at the edge of those that were tried: these trials come on top."""
+        """Called when trials are added because the best learning rate was at the edge of the range."""
 
     def confirmation_begins(self, n_finalists: int) -> None:
-        """The search is done: so many of its best trials are run again, on further seeds."""
+        """Called when the search is done and its best trials are repeated on further seeds."""
 
     def others_run(self, n_trials: int) -> None:
-        """Nothing is left to begin here, while so many trials run in other processes."""
+        """Called when this process waits for trials of other processes."""
 
     def trial_started(self, trial: TrialSpec, params: Mapping[str, Any]) -> None:
-        """A trial was handed to the executor."""
+        """Called when a trial is passed to the executor."""
 
     def trial_built(self, number: int) -> None:
-        """A trial's agents are built; their first update compiles. Observers may be without this."""
+        """Called when the agents of a trial are built, before the compilation in their first update. Optional."""
 
     def trial_episodes(self, number: int, records: Sequence[EpisodeRecord]) -> None:
-        """Episodes of a trial have ended."""
+        """Called when episodes of a trial have ended."""
 
     def trial_ended(self, number: int, outcome: Outcome) -> None:
-        """A trial has ended."""
+        """Called when a trial has ended."""
 
 
 class ObserverOptions(TypedDict):
-    """Who watches a search, as `run_search` takes it."""
+    """The arguments of `run_search` about progress."""
 
     progress: bool | Observer
     observer: Observer | None

@@ -1,4 +1,4 @@
-"""What every finder can be told about its study: where it is kept, how long trials are, where they run."""
+"""The options that all finders share: the storage of the study, the budget of trials, the executor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWN_ARGUMENTS = {
     "agents": (),
     "tune": ("params", "n_trials", "sampler", "sampler_kwargs"),
 }
-"""Question -> what its finder takes beside the options that all share; only named where an option is unknown."""
+"""Question -> arguments of its finder beside the shared options, for errors about unknown options."""
 
 
 class StudyOptions(TypedDict, total=False):
@@ -37,39 +37,40 @@ class StudyOptions(TypedDict, total=False):
 
     Keys:
         study_name: Name of the study. Defaults to the question, the agents and the environment, such as
-            ``lr-ppo-CartPole-v1``. A study that exists under this name goes on.
-        storage: Where it is kept. Defaults to ``sqlite:///finder.db``; None records nothing.
-        seeds: How many seeds (0, 1, ...), or which. Defaults to 3.
-        horizon: Environment steps of the long run that the pick is for. Where `env_steps` is not given, the study
-            trains that far if it is affordable (`default_steps_for`); otherwise learning rates are corrected for the
-            difference, and how sure that is is told.
-        executor: ``"population"`` (many trials at a time), ``"process"`` (a process a trial), ``"inline"`` (one
-            after another, here), or ``"ray"`` (in a Ray cluster). Defaults to populations where the agents can be
-            trained in one, else processes.
-        trial_cpus: CPUs that a trial asks a Ray cluster for. Defaults to 1.
-        trial_memory_gb: Gigabytes that a trial asks a Ray cluster for. Defaults to not saying.
-        strategy: On how many devices or processes each run learns: ``"none"``, ``"one-device"``, ``"mirrored"`` (two
+            ``lr-ppo-CartPole-v1``. An existing study of this name is resumed.
+        storage: Storage of the study. Defaults to ``sqlite:///finder.db``; None records nothing.
+        seeds: Number of seeds (0, 1, ...), or a list of seeds. Defaults to 3.
+        horizon: Environment steps of the long run that the pick is for. If `env_steps` is not given, runs are as long
+            as affordable (`default_steps_for`); for longer runs the learning rate is corrected, and the result states
+            the uncertainty of the correction.
+        executor: ``"population"`` (many trials at a time), ``"process"`` (a process for each trial), ``"inline"``
+            (one trial after another in this process), or ``"ray"`` (in a Ray cluster). Defaults to populations if the
+            agents support them, else processes.
+        trial_cpus: CPUs of a trial in a Ray cluster. Defaults to 1.
+        trial_memory_gb: Memory of a trial in a Ray cluster, in gigabytes. Defaults to no request.
+        strategy: Distribution strategy of each run: ``"none"``, ``"one-device"``, ``"mirrored"`` (two
             replicas), ``"mirrored:4"``, ``"multi-worker-mirrored"``, ``"parameter-server"``, or a `tf.distribute`
-            strategy of these kinds. Runs with one have processes of their own. Defaults to ``"none"``.
-        n_jobs: Processes at the same time. Defaults to as many as there are cores and as pay.
-        population: Runs that a process trains at the same time. Defaults to what fits into memory, up to 64.
-        pruner: Name of a pruner; ``"none"`` lets every trial end.
-        pruner_kwargs: Its arguments.
-        n_reports: Intermediate values a trial.
-        confirm: How many of the best trials are run again on further seeds when the search is done. Defaults to 3.
-        confirm_seeds: How many further seeds. Defaults to 5.
-        callbacks: What makes the callbacks of each run when it is called without arguments: classes of
-            `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Custom metrics that they measure
-            become the trial's attribute `custom_metrics`: mean, min and max over the last part of its training.
+            strategy of these kinds. Runs with a strategy have processes of their own. Defaults to ``"none"``.
+        n_jobs: Number of processes. Defaults to as many as the cores, fewer for little work.
+        population: Runs that a process trains at the same time. Defaults to as many as fit into memory, up to 64.
+        pruner: Name of a pruner; ``"none"`` prunes no trial.
+        pruner_kwargs: Arguments of the pruner.
+        n_reports: Number of intermediate values of a trial.
+        confirm: Number of the best trials that are repeated on further seeds after the search. Defaults to 3.
+        confirm_seeds: Number of further seeds. Defaults to 5.
+        callbacks: Factories of the callbacks of each run, which are called without arguments: classes of
+            `agents.Callback`, functions, ``"module:Class"`` or ``"file.py:Class"``. Their custom metrics
+            become the attribute `custom_metrics` of the trial: mean, min and max over the last part of training.
         fixed: Hyperparameters that have the same value in every trial.
-        seed: Seed of the sampler, where there is one.
-        max_failures_in_a_row: Failures without a success between them that stop the study. Defaults to 3.
-        checkpoint_seconds: How often running trials are kept in checkpoints, from which they go on when their process
-            is killed; 0 for never. Defaults to 60.
-        hang_seconds: A run from which nothing comes back for so long has failed; 0 for never. Defaults to 600.
-        progress: What is shown while it runs: True for a live display on a terminal and in a notebook, and plain lines
-            on standard error elsewhere; False for nothing; or an observer (`finder.search.observer.Observer`) of your
-            own. Defaults to True, or with the environment variable ``FINDER_PROGRESS=0`` to False.
+        seed: Seed of the sampler.
+        max_failures_in_a_row: Number of consecutive failures that stop the study. Defaults to 3.
+        checkpoint_seconds: Seconds between checkpoints of running trials, from which they resume after their process
+            was killed; 0 for no checkpoints. Defaults to 60.
+        hang_seconds: Time limit of an environment step and of an update, after which the run fails; 0 for no limit.
+            Defaults to 600.
+        progress: True for a live display on a terminal and in a notebook, and plain lines on standard error elsewhere;
+            False for no display; or an observer (`finder.search.observer.Observer`). Defaults to True, or with the
+            environment variable ``FINDER_PROGRESS=0`` to False.
         observer: The same as an observer given as `progress`.
     """
 
@@ -99,11 +100,11 @@ class StudyOptions(TypedDict, total=False):
 
 
 _NOT_OF_THE_STUDY = {"fixed", "observer", "progress", "seeds", "study_name"}
-"""Options that become no field of the study, or one in other words."""
+"""Options that are not a field of the study, or have another name there."""
 
 
 def observer_options(options: StudyOptions) -> ObserverOptions:
-    """Return what `run_search` is told of who watches."""
+    """Return the arguments of `run_search` about progress."""
     return {"progress": options.get("progress", True), "observer": options.get("observer")}
 
 
@@ -119,11 +120,11 @@ def make_spec(
     labels: Sequence[str] = (),
     **fields: Any,
 ) -> StudySpec:
-    """Return the study of a finder, from its options and what the finder itself decides (`fields`).
+    """Return the study of a finder from its options and the fields that the finder sets (`fields`).
 
     Raises:
-        ConfigurationError: An option that does not exist, or a bad number of seeds.
-        StudyError: A value that a study refuses.
+        ConfigurationError: An option does not exist, or the number of seeds is out of range.
+        StudyError: A field of the study is invalid.
     """
     unknown = set(options) - set(StudyOptions.__annotations__)
     if unknown:
@@ -162,19 +163,21 @@ def make_spec(
 
 
 AFFORDABLE = 100_000
-"""Environment steps up to which every run of a study is as long as the run that it is for."""
+"""Environment steps up to which the runs of a study are as long as the long run."""
 
 
 def default_steps_for(horizon: int) -> int:
-    """Return how far a study trains for a run of so many environment steps, where nobody says: all of it up to
-    `AFFORDABLE`, then that many, and a quarter of what is more than four times as long."""
+    """Return the default budget of a study for a long run of `horizon` environment steps.
+
+    The budget is the horizon up to `AFFORDABLE`, then `AFFORDABLE`, and at least a quarter of the horizon.
+    """
     return max(min(horizon, AFFORDABLE), horizon // 4)
 
 
 def spread_order(values: Sequence[_T]) -> list[_T]:
-    """Return the same values in an order in which the first ones lie far apart (van der Corput 1935).
+    """Return values in the order of the van der Corput sequence (1935), whose first elements lie far apart.
 
-    Where trials run one after another, those that are compared with few others are not all from one end of the range.
+    When trials run one after another, the first ones then cover the whole range.
     """
     n_bits = max(1, (len(values) - 1).bit_length())
     order = sorted(range(2**n_bits), key=lambda i: int(f"{i:0{n_bits}b}"[::-1], 2))
@@ -182,9 +185,10 @@ def spread_order(values: Sequence[_T]) -> list[_T]:
 
 
 def default_pruner(metric: MetricName, episodes: int | None) -> str:
-    """Return how a plan of candidates is pruned where nobody says.
+    """Return the default pruner of a plan of candidates.
 
-    They race. But rungs are in environment steps, and losses of different rates say little before the end.
+    Candidates race, unless the budget is in episodes (rungs are in environment steps) or the metric is the loss (losses
+    of different learning rates are hard to compare before the end).
     """
     return "race" if metric_of(metric) == "return" and episodes is None else "median"
 
@@ -194,17 +198,17 @@ def _steps(horizon: int | None, default: int) -> int:
 
 
 def non_default_params(agent: AgentSpec, varied: set[str]) -> dict[str, Any]:
-    """Return what an agent sets otherwise than its class does by itself.
+    """Return the hyperparameters of an agent that differ from the defaults of its class.
 
-    It is part of what the study is: one of the same name for an agent with another discount is another study. Leaves
-    out what trials set anyway (`varied`) and how the update is compiled, which belongs to the machine.
+    They identify a study: a study of an agent with another discount is another study. Hyperparameters that trials set
+    (`varied`) and `jit_compile`, which depends on the machine, are left out.
     """
     ignored = varied | {"jit_compile"} | ({"optimizer_kwargs"} if "optimizer" in varied else set())
     own = agent.config.to_dict()
     try:
-        # The defaults of a function are what it was given: two partial ones of the same name are two functions.
+        # All parameters of a function count: two partial functions of one name are different functions.
         usual = {} if isinstance(agent, FunctionSpec) else type(agent.config)().to_dict()
-    except TypeError:  # a config of the user's that has no defaults
+    except TypeError:  # a config class without defaults
         usual = {}
     different = {k: value for k, value in own.items() if k not in ignored and (k not in usual or usual[k] != value)}
     return {name: _as_json(value) for name, value in different.items()}
@@ -219,7 +223,7 @@ def _as_json(value: Any) -> Any:
 
 
 def weights_digest(agent: AgentSpec) -> str | None:
-    """Return a text that is short and the same for the same weights; None for an agent that was given none."""
+    """Return a digest of the initial weights of an agent; None if it starts from new weights."""
     if agent.state is None:
         return None
     return hashlib.sha256(pickle.dumps(agent.state["networks"], protocol=5)).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What a search gives back: the pick, a table, a picture."""
+"""The result of a search: the pick, a table and a figure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def finder_repr(finder: str, result: object | None) -> str:
-    """Return how a finder shows itself: what it is for and, after a search, what that found."""
+    """Return the representation of a finder, with the result after a search."""
     return finder if result is None else f"{finder}\n{result!r}"
 
 
 class SearchResult:
-    """A study that was run.
+    """The result of a study.
 
     Args:
-        study: The open study; it stays open for as long as the result is used.
-        stopped: Why it ended early, or None.
+        study: The open study. It stays open while the result is used.
+        stopped: Reason of an early stop, or None.
     """
 
     def __init__(self, study: OpenStudy, stopped: str | None = None) -> None:
@@ -48,7 +48,7 @@ class SearchResult:
 
     @property
     def best(self) -> Recommendation | NoRecommendation:
-        """Return the best trial: its parameters, value, spread over seeds, and the configuration to reuse.
+        """The best trial: its parameters, value, spread over seeds, and the configuration to reuse.
 
         Where none can be called the best it is false and has a `reason` (`NoRecommendation`); whatever else is asked of
         that raises a `StudyError` with this reason.
@@ -66,25 +66,25 @@ class SearchResult:
         return best_optimizer(self.study.name, self.study.storage, name, allow_modules=allow_modules)
 
     def table(self) -> TrialTable:
-        """Return a row a trial: whether it is the pick, number, parameters, value, spread over seeds, state, steps, reason."""
+        """Return a table of the trials: the pick, number, parameters, value, spread, seeds, state, steps and reason."""
         from finder.search.table import trial_table
 
         return trial_table(self.study)
 
     def plot(self) -> go.Figure:
-        """Value of every trial: over the learning rate where one was searched, as a ranking otherwise."""
+        """Draw the value of every trial: over the learning rate if it was searched, else as a ranking."""
         from studies.reports import plot_learning_rate, plot_trials
 
         return plot_learning_rate(self.study) if self._has_rates() else plot_trials(self.study)
 
     def report(self, path: str) -> str:
-        """Write the report, one HTML file, and returns its path."""
+        """Write the report as one HTML file, and return its path."""
         from studies.reports import write_report
 
         return str(write_report(self.study, path))
 
     def close(self) -> None:
-        """Close the study's connections."""
+        """Close the connections of the study."""
         self.study.close()
 
     def _has_rates(self) -> bool:
@@ -95,7 +95,7 @@ class OptimizerResult(SearchResult):
     """The result of comparing optimizers."""
 
     def plot(self) -> go.Figure:
-        """Optimizers in order, each at its best learning rate, with the value of every seed."""
+        """Draw the optimizers in order, each at its best learning rate, with the value of every seed."""
         from studies.reports import plot_optimizers
 
         return plot_optimizers(self.study)

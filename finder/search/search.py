@@ -1,6 +1,6 @@
-"""A search: asks the study what to try, runs it on an executor, and records what comes back.
+"""The loop of a search: requests trials from the study, runs them on an executor, and records the results.
 
-Every finder ends here. What differs between them is the plan of trials and what is concluded from the results.
+All finders use this loop. They differ in the plan of trials and in the conclusion from the results.
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ from studies.study.checkpoint_folder import checkpoint_folder
 from studies.study.study import OpenStudy
 
 TIDY_SECONDS = 30.0
-"""How often the checkpoints of trials that have ended are removed."""
+"""Seconds between removals of the checkpoints of ended trials."""
 
 LOOK_SECONDS = 1.0
-"""How often is looked whether there is something to do, while other processes run trials."""
+"""Seconds between polls of the study while other processes run trials."""
 
 
 PlanExtension = Callable[[OpenStudy], Sequence[Mapping[str, Any]]]
-"""What else a study should try, now that all that was planned has ended; nothing when that is enough."""
+"""Called when all planned trials have ended; returns the parameters of further trials, or nothing."""
 
 
 class Search:
-    """Runs a study. It is the executors' listener, and writes what they tell.
+    """Runs a study. It listens to the executor and records the events.
 
     Args:
         study: The open study.
-        resolver: What its words stand for.
-        executor: Where trials run.
-        observer: Who watches.
-        extend_plan: What to try on top of the plan, asked when all of it has ended, until it says nothing.
-        report_interrupts: Whether it says what is kept when it is interrupted, since no program around it does.
+        resolver: Builds the agents of trials.
+        executor: Runs the trials.
+        observer: Receives the progress. Defaults to None.
+        extend_plan: Returns further trials when all planned ones have ended, until it returns none. Defaults to None.
+        report_interrupts: Whether an interrupt prints what is recorded, for calls without a program that does so.
+            Defaults to True.
     """
 
     def __init__(
@@ -82,23 +83,23 @@ class Search:
         self._extend_plan = extend_plan
         self._report_interrupts = report_interrupts
         self._tidied = time.monotonic()
-        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the trials that run
+        self._newest: dict[int, dict[int, EpisodeRecord]] = {}  # of each seed of the running trials
         folder = checkpoint_folder(study.storage.url, study.episodes_key)
         self._checkpoints = str(folder) if folder is not None and study.spec.checkpoint_seconds > 0 else None
 
     @property
     def spec(self) -> StudySpec:
-        """Return the study's, which grows when its plan does."""
+        """The spec of the study, which changes when the plan is extended."""
         return self.study.spec
 
     def run(self) -> str | None:
-        """Run every trial that is left; returns why it stopped early, or None.
+        """Run every remaining trial; return the reason of an early stop, or None.
 
         Raises:
-            KeyboardInterrupt: Goes through, after everything learned so far has been written.
+            KeyboardInterrupt: Raised again after all results so far have been written.
         """
-        # Recording makes many small objects, and each time enough have come together the collector would walk all of
-        # TensorFlow's, which costs more than the recording. What is there already is left out of that.
+        # Recording creates many small objects. Each collection would traverse all objects of TensorFlow, which costs
+        # more than the recording, so existing objects are excluded.
         gc.freeze()
         try:
             if self._observer:
@@ -123,7 +124,7 @@ class Search:
         return self.recorder.stop_reason
 
     def _continue(self) -> bool:
-        """Do what is to be done next, here or by waiting for others; returns whether there was anything."""
+        """Run the next phase of the study or wait for other processes; return whether there was a phase."""
         self.study = self.recorder.refresh()
         if self.recorder.n_left:
             self._executor.run(self._next_trial, self)
@@ -138,17 +139,17 @@ class Search:
         return self._confirm()
 
     def _further_rows(self) -> Sequence[Mapping[str, Any]]:
-        """None once finalists were run again: then the search was over."""
+        """Return further trials; none after the confirmation has begun, which ends the search."""
         if self._extend_plan is None or self.study.confirmation_trials():
             return ()
         return self._extend_plan(self.study)
 
     def _confirm(self) -> bool:
-        """Run finalists on further seeds, and who is better than what is left of them then."""
+        """Run the finalists on further seeds, and then candidates that are better than the remaining finalists."""
         if not self.spec.confirm or why_no_pick(self.study):
             return False
         if self.recorder.is_led_elsewhere and not self.study.confirmation_trials():
-            return self._wait()  # whoever leads the study may have something to add to the search
+            return self._wait()  # the leading process may extend the search
         if not (n := self.recorder.n_to_confirm()):
             return bool(self.recorder.n_elsewhere) and self._wait()
         if self._observer:
@@ -163,15 +164,17 @@ class Search:
         return True
 
     def _what_was_saved(self, error: StorageAwayError) -> str:
-        """What becomes of what its storage does not know of."""
+        """Return the message about results that are not in the storage."""
         path = self.recorder.spool_path
         if isinstance(error.__cause__, FileReplacedError):
-            meanwhile = "" if path is None else f"What ended meanwhile is in {path}. "
-            return f"{meanwhile}Put the file back in its place, and start the study again here."
-        kept = "Everything that had ended before is kept"
+            meanwhile = "" if path is None else f"Trials that have ended since are in {path}. "
+            return f"{meanwhile}Restore the file, and start the study again here."
+        kept = "All trials that had ended before are recorded"
         if path is None:
             return f"{kept}: start the study again when the storage is back."
-        return f"{kept}, what ended meanwhile is in {path}: start the study again here when the storage is back."
+        return (
+            f"{kept}, those that have ended since are in {path}: start the study again here when the storage is back."
+        )
 
     def _next_trial(self) -> TrialSpec | None:
         return self._next(self.recorder.ask)
@@ -181,7 +184,7 @@ class Search:
             try:
                 agent = self._resolver.agent(ask.params, self.spec.agents[0])
             except ConfigurationError as error:
-                # A combination that cannot be built is this trial's failure, not the study's.
+                # A combination that cannot be built fails its trial, not the study.
                 self.recorder.failed(ask.number, str(error), traceback.format_exc())
                 if self._observer:
                     self._observer.trial_ended(ask.number, Outcome(state="failed", reason=str(error)))
@@ -252,7 +255,7 @@ class Search:
         """See `StudyListener`."""
         env_steps, seconds = outcome.env_steps, outcome.wall_seconds
         newest = self._newest.pop(number, {}).values()
-        if newest and not env_steps:  # its process is gone, and left no more than its episodes
+        if newest and not env_steps:  # its process has died and reported episodes only
             env_steps = min(record.env_steps for record in newest)
             seconds = max(record.wall_seconds for record in newest)
         extra: dict[str, Any] = {"wall_seconds": round(seconds, 3), "env_steps": env_steps}
@@ -280,10 +283,12 @@ class Search:
 def _interrupt_message(study: OpenStudy) -> str:
     how_far = study_status(study)
     if study.storage.url == "memory":
-        return f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is kept without a storage."
+        return (
+            f"Interrupted after {how_far.n_ended} of {how_far.n_total} trials; nothing is recorded without a storage."
+        )
     done = f"{how_far.n_ended} of {how_far.n_total} trials"
     where = f"{study.storage.label} as {study.name}"
-    return f"Interrupted: {done} are kept in {where}; the same call goes on from there."
+    return f"Interrupted: {done} are recorded in {where}; the same call resumes the study."
 
 
 @renamed_arguments(ingredients="resolver", further="extend_plan")
@@ -297,24 +302,27 @@ def run_search(
     storage: StudyStorage | None = None,
     extend_plan: PlanExtension | None = None,
 ) -> tuple[OpenStudy, str | None]:
-    """Open a study (or continues it), runs what is left of it, and returns it with the reason of an early stop.
+    """Create or resume a study and run its remaining trials.
 
     Args:
         spec: The study.
-        resolver: What its words stand for; by default every word is a name.
-        executor: Where trials run; by default what the study says, or what suits it.
-        observer: Who watches, in place of `progress`.
-        progress: Whether the search is shown, or who watches; see `finder.search.options.StudyOptions`.
-        storage: An open storage; by default the study's own is opened.
+        resolver: Builds the agents of trials. Defaults to one that resolves all names of the study.
+        executor: Runs the trials. Defaults to the executor that the study names, or the best one for it.
+        observer: Receives the progress, in place of `progress`.
+        progress: Whether to show progress, or an observer; see `finder.search.options.StudyOptions`. Defaults to True.
+        storage: An open storage. Defaults to the storage that the study names.
         extend_plan: See `Search`.
 
+    Returns:
+        The study, and the reason of an early stop or None.
+
     Raises:
-        ConfigurationError: An agent, environment or optimizer that does not exist, before anything was written.
-        StudyError: A storage that cannot be opened, or a study of that name with another space.
+        ConfigurationError: An agent, environment or optimizer does not exist; nothing was written.
+        StudyError: The storage cannot be opened, or has another study of this name.
     """
     with open_display(progress, observer) as display:
         if executor is None:
-            prepare_for(spec)  # processes import TensorFlow while this one does, to look at the agents
+            prepare_for(spec)  # worker processes import TensorFlow while this one does to check the agents
         resolver = resolver or ObjectResolver.of(spec)
         check_plan(spec, resolver)
         executor = executor or choose_executor(

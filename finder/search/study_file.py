@@ -1,4 +1,4 @@
-"""A study from a file, checked against the agents and the environment that it names: all its mistakes at once."""
+"""Reads a study from a file, and checks it against its agents and environment; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_study(path: str | Path) -> StudySpec:
     """Read a study from a TOML file.
 
     Raises:
-        StudyError: The file cannot be read, or something in it is wrong: every mistake with its line, also those that
-            only the agents and the environment know of.
+        StudyError: The file cannot be read or has mistakes; the message lists every mistake with its line, including
+            hyperparameters that the agents do not accept.
     """
     file = read_file(path)
     spec, found = model_of(file, StudySpec)
@@ -31,7 +31,7 @@ def read_study(path: str | Path) -> StudySpec:
 
 
 def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
-    """What the agents and the environment say to a study, as far as it can be read at all."""
+    """Return the mistakes that the agents and the environment report, for the parts of a file that can be read."""
     from agents.callbacks.callback import find_maker
     from agents.contract.spec import config_class
     from agents.errors import ConfigurationError
@@ -54,14 +54,14 @@ def _mistakes_of_names(data: Mapping[str, Any]) -> list[Mistake]:
         for location, name, values in _settings(data):
             owner = location[1] if location[0] == "agent_params" else None
             suitable = [config for label, config in configs.items() if owner in (None, label)]
-            told = _mistake(suitable, name, values)
-            if told:
-                found.append((location, told))
+            mistake = _mistake(suitable, name, values)
+            if mistake:
+                found.append((location, mistake))
     return found
 
 
 def _mistakes_of_places(data: Mapping[str, Any]) -> list[Mistake]:
-    """What is wrong with the strategy, the environment and its wrappers."""
+    """Return the mistakes in the strategy, the environment and its wrappers."""
     from agents.distributed.strategies import StrategySpec
     from agents.environments import EnvironmentSpec
     from agents.environments.wrappers import checked_wrappers
@@ -83,16 +83,16 @@ def _mistakes_of_places(data: Mapping[str, Any]) -> list[Mistake]:
 
 
 def _as_list(named: Any) -> list[str]:
-    """What one text or a list of them names."""
+    """Return a string or a list of strings as a list."""
     return [named] if isinstance(named, str) else list(map(str, named)) if isinstance(named, list) else []
 
 
 def _mistake(configs: list[type[Config]], name: str, values: list[Json]) -> str:
-    """Why no agent takes a hyperparameter or a value of it, "" where one does."""
+    """Return why no agent accepts a hyperparameter or a value of it; "" if one does."""
     from agents.errors import ConfigurationError
 
     if not values and "." not in name and not any(name in config.describe() for config in configs):
-        values = [None]  # a name can be wrong where its space cannot be read
+        values = [None]  # the name may be wrong too if the space cannot be read
     for value in values:
         errors = []
         for config in configs:
@@ -101,13 +101,17 @@ def _mistake(configs: list[type[Config]], name: str, values: list[Json]) -> str:
             except ConfigurationError as error:
                 errors.append(str(error))
         if errors and len(errors) == len(configs):
-            told = min(errors, key=lambda error: error.startswith("Unknown"))  # of an agent that knows the name
-            return told + (" A range is written low:high." if isinstance(value, str) and "must be" in told else "")
+            message = min(
+                errors, key=lambda error: error.startswith("Unknown")
+            )  # prefer the error of an agent that has the hyperparameter
+            return message + (
+                " A range is written low:high." if isinstance(value, str) and "must be" in message else ""
+            )
     return ""
 
 
 def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, list[Json]]]:
-    """Every hyperparameter in a file: where it is written, its name, and values of it to try."""
+    """Yield every hyperparameter in a file: its location, its name, and values to check."""
     for name, value in _table(data.get("params")):
         yield ("params", name), name, _values(value)
     for name, value in _table(data.get("fixed")):
@@ -122,12 +126,12 @@ def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Location, str, list[Jso
 
 
 def _table(value: Any) -> list[tuple[str, Any]]:
-    """Return the entries of a table; `agent` is no hyperparameter."""
+    """Return the entries of a table without `agent`, which is not a hyperparameter."""
     return [(name, each) for name, each in value.items() if name != "agent"] if isinstance(value, Mapping) else []
 
 
 def _values(written: Any) -> list[Json]:
-    """Return the ends or choices of a space; none of one that cannot be read, which is a mistake that others tell."""
+    """Return the ends or choices of a space; none if it cannot be read, which is reported elsewhere."""
     try:
         space = parse_space(written)
     except StudyError:

@@ -1,4 +1,4 @@
-"""The trials of a study as a table that prints in full, for people."""
+"""The trials of a study as a table that prints in full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_ROWS = 60
 
 
 class TrialTable(pd.DataFrame):
-    """A data frame whose numbers print with the digits that matter, and whose columns are never left out."""
+    """A data frame that prints numbers with their significant digits, and all columns."""
 
     @property
     def _constructor(self) -> type[TrialTable]:
@@ -36,10 +36,10 @@ class TrialTable(pd.DataFrame):
 
 
 def trial_table(study: OpenStudy) -> TrialTable:
-    """Return a row a trial: whether it is the pick, number, parameters, value, spread over seeds, seeds, state, steps,
-    seconds, reason.
+    """Return a table of the trials of a study.
 
-    Custom metrics have a column each (`custom_metrics.NAME`), with their means over the last part of training.
+    Columns: the pick, number, parameters, value, spread over seeds, seeds, state, steps, seconds, reason, and the mean
+    of each custom metric over the last part of training (`custom_metrics.NAME`).
     """
     pick = None if why_no_pick(study) else best(study).trial
     rows = []
@@ -81,7 +81,7 @@ def _formatter(name: str) -> Callable[[Any], str]:
     known = _FORMATS.get(name)
 
     def text(value: Any) -> str:
-        if value is None or (isinstance(value, float) and math.isnan(value)):  # what is unknown is left empty
+        if value is None or (isinstance(value, float) and math.isnan(value)):  # unknown values are left empty
             return ""
         return known(value) if known else param_text(name, value)
 

@@ -1,4 +1,4 @@
-"""Which code a study may name: any, or where others may have written it, what the person names and allows."""
+"""Restricts the code that a study of other users may name to modules that the user allows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BY_ENVIRONMENT = "{1}={0}"
 def trusted_code_only(
     study: OpenStudy, allowed: Iterable[str], how: str = BY_FLAG
 ) -> contextlib.AbstractContextManager[None]:
-    """Return a block in which text of a study names what is allowed; anything where it is in a file of this user's.
+    """Return a context in which a study may name allowed modules only; no limits if the storage is a file of the user.
 
     Args:
         study: The study.
-        allowed: Modules and files that the person allows, and what the person's own command or call names
+        allowed: Modules and files that the user allows, and those that the command or call names
             (`agents.trust.allowed_modules.places_in`).
-        how: How another module is allowed, for errors; see `agents.trust.allowed_modules.only_modules`.
+        how: How to allow another module, for errors; see `agents.trust.allowed_modules.only_modules`.
     """
     if not study.storage.foreign:
         return contextlib.nullcontext()

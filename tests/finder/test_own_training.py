@@ -335,7 +335,7 @@ class TestWhatCannotBe:
     def test_what_needs_an_agent_says_so(self) -> None:
         with pytest.raises(ConfigurationError, match="Make it a parameter"):
             OptFinder(trainings.train, environment="CartPole-v1")
-        with pytest.raises(ConfigurationError, match="Train every rate afresh: grid"):
+        with pytest.raises(ConfigurationError, match="Train every rate by itself: grid"):
             LRFinder(trainings.train, "CartPole-v1").find(storage=None)
         with pytest.raises(ConfigurationError, match=r"the strategy mirrored:2 cannot be put on it"):
             tune(

@@ -221,7 +221,7 @@ def test_an_interrupted_study_keeps_what_it_learned_and_says_so(
     monkeypatch.setattr(Search, "ended", interrupt_after_two)
     with pytest.raises(KeyboardInterrupt):
         run_search(make_spec(storage=storage))
-    assert "Interrupted: 2 of 3 trials are kept in" in capsys.readouterr().err
+    assert "Interrupted: 2 of 3 trials are recorded in" in capsys.readouterr().err
     monkeypatch.undo()
     study, _ = run_search(make_spec(storage=storage))
     assert [trial.state.name for trial in study.trials()] == ["COMPLETE"] * 3

@@ -42,11 +42,11 @@ def test_an_environment_that_is_more_than_an_id_is_given(storage: str, agents: t
 
 @pytest.mark.parametrize("agents", [(), ("ppo",)])
 @pytest.mark.parametrize(
-    ("environment", "told"), [(another, "not about another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
+    ("environment", "told"), [(another, "not another"), (EnvironmentSpec(mine, {"gravity": 1.0}), "gravity")]
 )
 def test_another_one_is_refused(storage: str, agents: tuple[str, ...], environment: Any, told: str) -> None:
     begin(storage)
-    with pytest.raises(ConfigurationError, match=f"The study is about mine.*{told}"):
+    with pytest.raises(ConfigurationError, match=f"The study has the environment mine.*{told}"):
         work("theirs", storage, agents=agents, environment=environment)
 
 

@@ -125,5 +125,5 @@ def test_a_search_whose_database_is_deleted_ends_with_an_error(tmp_path: Path) -
     )
     assert done.returncode != 0
     assert "finder.db was deleted or replaced while the study ran" in done.stderr
-    assert "Put the file back in its place" in done.stderr
+    assert "Restore the file" in done.stderr
     assert (tmp_path / "finder-rescued-1.db").exists()

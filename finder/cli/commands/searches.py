@@ -128,7 +128,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
         print_error(f"{type(error).__name__}: {error}", "\n".join(notes))
         return 1
     if code == 1 and not options.quiet:
-        print_commands("Train every rate afresh", [(_grid(agent, options), "")])
+        print_commands("Train every rate by itself", [(_grid(agent, options), "")])
     return code
 
 

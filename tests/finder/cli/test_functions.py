@@ -81,7 +81,7 @@ def test_a_study_from_a_file(mine: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("tune", "mine.py:train"), "declares no ranges of its own: say what is to be searched"),
+        (("tune", "mine.py:train"), "declares no ranges: give the hyperparameters to search"),
         (("tune", "mine.py:trian"), "Training functions in it: train."),
         (("opt", "mine.py:train"), "its optimizer cannot be exchanged from outside"),
         (("lr", "mine.py:train", "--range-test"), "finder lr without --range-test"),

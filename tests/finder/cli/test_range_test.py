@@ -22,7 +22,7 @@ class TestRangeTest:
         ran = finder("lr", "dqn", *words, *SMALL)
         assert (ran.code, ran.out) == (1, "")
         assert "suggests no learning rate: nothing can be read from this curve" in ran.err
-        assert "Train every rate afresh" in ran.err
+        assert "Train every rate by itself" in ran.err
         assert "finder lr dqn --env CartPole-v1 --set jit_compile=false --storage it.db\n" in ran.err
         for name in ("grid()", "raise N", "smaller rates"):
             assert name not in ran.err
@@ -39,7 +39,7 @@ class TestRangeTest:
         assert (ran.code, ran.out) == (1, "")
         assert "Error: RuntimeError: the robot fell off the table" in ran.err
         assert "Traceback" not in ran.err
-        assert "it is kept as the study range-test-ppo-" in ran.err
+        assert "it is recorded as the study range-test-ppo-" in ran.err
         (name,) = (word.rstrip(".") for word in ran.err.split() if word.startswith("range-test-ppo-"))
         shown = finder("show", name, "--trial", "0")
         assert "the robot fell off the table" in shown.out
