@@ -1,4 +1,4 @@
-"""The long run: training in a folder, from a study's pick or from a config; histories of several runs.
+"""The long run: training in a folder, from the pick of a study or from a configuration; histories of several runs.
 
-Nothing here searches.
+The room does not import the finders.
 """

@@ -1,4 +1,4 @@
-"""Several long runs side by side: returns and losses over environment steps, from their histories."""
+"""Figures that compare long runs: returns and losses over environment steps, from their histories."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 MAX_POINTS = 500
-"""Points of a line; of longer histories, so many evenly in their order."""
+"""Largest number of points of a line; longer histories are thinned out evenly."""
 
 
 class RunHistory(NamedTuple):
-    """One run, as far as it is drawn.
+    """The data of one run in the figures.
 
     Attributes:
-        label: Its name in the legend.
+        label: Name of the run in the legend.
         steps: Environment steps at the ends of episodes, [n].
-        returns: Mean return of the last `window` episodes by then, [n].
+        returns: Mean return of the last `window` episodes, [n].
         loss_steps: Environment steps of the losses, [m].
-        losses: Mean loss of the last `window` episodes that had a finite one, [m].
+        losses: Mean loss of the last `window` episodes with a finite loss, [m].
         evaluation_steps: Environment steps of evaluations, [k].
-        evaluations: Their mean returns, [k].
-        n_episodes: How many episodes there are in all.
+        evaluations: Mean returns of evaluations, [k].
+        n_episodes: Total number of episodes.
     """
 
     label: str
@@ -51,11 +51,11 @@ class RunHistory(NamedTuple):
 
 
 class HistoriesData(NamedTuple):
-    """What the figures show.
+    """The data of the figures.
 
     Attributes:
-        runs: The runs, in the order in which they were given.
-        window: Episodes that each point is the mean of.
+        runs: The runs, in the given order.
+        window: Number of episodes of the moving average.
     """
 
     runs: tuple[RunHistory, ...]
@@ -63,11 +63,11 @@ class HistoriesData(NamedTuple):
 
 
 def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> HistoriesData:
-    """Return what `plot_returns` and `plot_losses` draw.
+    """Read the data for `plot_returns` and `plot_losses`.
 
     Args:
         places: Folders of runs, or files `history.parquet`.
-        window: Episodes that each point is the mean of, >= 1; at the beginning, of those that there are.
+        window: Number of episodes of the moving average, >= 1. Defaults to 100.
 
     Raises:
         ConfigurationError: A run has no history, is given twice, or the window is below 1.
@@ -83,15 +83,15 @@ def histories_data(places: Sequence[str | PathLike[str]], window: int = 100) -> 
 
 
 Runs = HistoriesData | str | PathLike[str] | Sequence[str | PathLike[str]]
-"""What can be drawn: one run, several, or what `histories_data` made of them."""
+"""Folders or files of one or several runs, or the result of `histories_data`."""
 
 
 def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
-    """Draw the returns of all runs, a line each, and their evaluations as points.
+    """Draw the returns of runs as lines, and their evaluations as points.
 
     Args:
-        runs: Folders of runs, or files `history.parquet`: one, or a list; or what `histories_data` returned.
-        window: Episodes that each point is the mean of, where folders or files are given. Defaults to 100.
+        runs: Folders of runs or files `history.parquet`, one or a list; or the result of `histories_data`.
+        window: Number of episodes of the moving average, for folders and files. Defaults to 100.
 
     Raises:
         ConfigurationError: See `histories_data`.
@@ -106,7 +106,7 @@ def plot_returns(runs: Runs, window: int = 100) -> go.Figure:
 
 
 def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
-    """Draw the losses of all runs, a line each. Losses of different algorithms are no measure of each other.
+    """Draw the losses of runs as lines. Losses of different algorithms cannot be compared.
 
     Args:
         runs: See `plot_returns`.
@@ -125,10 +125,7 @@ def plot_losses(runs: Runs, window: int = 100) -> go.Figure:
 
 
 def plot_runs(data: HistoriesData) -> go.Figure:
-    """Draw the returns of all runs and, below them over the same steps, their losses.
-
-    One figure of two parts, so that a step stands at the same place in both.
-    """
+    """Draw returns and losses of runs, one below the other, over a common axis of environment steps."""
     if not any(run.steps and run.losses for run in data.runs):
         return plot_returns(data)
     figure = new_figure("Returns and losses", _STEPS, _title("return", data.window), height=680)
@@ -141,7 +138,7 @@ def plot_runs(data: HistoriesData) -> go.Figure:
         yaxis={"domain": [0.54, 1.0]},
         yaxis2={**below, "domain": [0.0, 0.46], "anchor": "x"},
         xaxis={"anchor": "y2", "rangemode": "tozero", "tickformat": "~s"},
-        # One entry a line: names of runs are long, and side by side they would be cut on a phone.
+        # One entry in each line: names of runs are long, and would be cut on narrow screens.
         legend={"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"},
         height=680 + 20 * n_entries,
         margin={"b": 70 + 20 * n_entries},
@@ -150,7 +147,7 @@ def plot_runs(data: HistoriesData) -> go.Figure:
 
 
 def write_histories(data: HistoriesData, path: str | PathLike[str]) -> Path:
-    """Write returns and losses as one HTML file that needs nothing else, and returns its absolute path.
+    """Write returns and losses as one self-contained HTML file, and return its absolute path.
 
     Raises:
         StudyError: The file cannot be written.
@@ -175,7 +172,7 @@ def _run(path: Path, label: str, window: int) -> RunHistory:
     history = read_history(path)
     evaluations = read_evaluations(path)
     steps = history["env_steps"].to_numpy()
-    losses = history["loss"].to_numpy().astype(float)  # what is missing becomes NaN
+    losses = history["loss"].to_numpy().astype(float)  # missing values become NaN
     known = np.isfinite(losses)
     return RunHistory(
         label,
@@ -188,7 +185,7 @@ def _run(path: Path, label: str, window: int) -> RunHistory:
 
 
 def _line(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[list[int], list[float]]:
-    """Running means at the ends of episodes: of the last `window` values, or of as many as there are by then."""
+    """Return steps and moving averages at the ends of episodes, over at most `window` values."""
     n = len(values)
     if n == 0:
         return [], []

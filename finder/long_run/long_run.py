@@ -1,4 +1,4 @@
-"""The long run: an agent trained in a folder, where it goes on after whatever ends it."""
+"""The long run: an agent is trained in a folder, from which training can resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from agents.callbacks.history_file import HistoryFile
 from agents.callbacks.judging import JudgedBy
 from agents.callbacks.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
-from agents.checkpoints.file import NewEpisodesWarning, find, resume, why_new_episodes
+from agents.checkpoints.file import NewEpisodesWarning, find, why_new_episodes
+from agents.checkpoints.file import resume as resume_training
 from agents.checkpoints.header import CheckpointHeader, header_of
 from agents.config.agent_config import AgentConfig
 from agents.distributed.strategies import StrategySpec
@@ -29,21 +30,21 @@ from studies.spec.spaces import LARGEST
 from studies.spec.spec import MOST_PROCESSES
 
 LAST_EPISODES = 100
-"""Episodes that the result's mean return, and the target, are taken over."""
+"""Number of episodes of the mean return of the result and of the target."""
 
 
 class RunResult(NamedTuple):
-    """What a long run has come to.
+    """The result of a long run.
 
     Attributes:
-        reason: Why it ended.
+        reason: Why the run ended.
         env_steps: Environment steps so far.
         episodes: Episodes so far.
         wall_seconds: Seconds of training so far.
-        mean_return: Mean return of the last episodes, None before the first.
-        best_return: The greatest return of an episode, None before the first.
+        mean_return: Mean return of the last episodes, None without episodes.
+        best_return: Largest return of an episode, None without episodes.
         checkpoint: The newest checkpoint.
-        custom_metrics: What callbacks measured of the last episodes: mean, min, max and number of episodes by name.
+        custom_metrics: Custom metrics of the last episodes: mean, min, max and number of episodes by name.
     """
 
     reason: str
@@ -57,15 +58,15 @@ class RunResult(NamedTuple):
 
 
 class LongRun:
-    """A run in its folder, ready to be trained or to go on. A context manager, which closes its environments.
+    """A run in its folder, ready to start or resume. A context manager that closes the environments.
 
     Args:
-        folder: Its folder.
-        state: Weights that it starts from, of `agents.load_weights`. Defaults to None: those that its seed draws.
-        callbacks: Who else hears of it.
+        folder: Folder of the run.
+        state: Initial weights from `agents.load_weights`. Defaults to None: weights that the seed draws.
+        callbacks: Further callbacks. Defaults to none.
 
     Raises:
-        ConfigurationError: Its agent or environment cannot be made, or its checkpoint cannot be gone on from.
+        ConfigurationError: The agent or environment cannot be made, or the run cannot resume from its checkpoint.
     """
 
     def __init__(
@@ -81,51 +82,51 @@ class LongRun:
             weights_only=settings.weights_only,
             judged_by=_judge(settings),
         )
-        # Checkpoints refuse a training that is behind them, before the history is cut to it.
+        # Checkpoints refuse a trainer with fewer steps than the newest one, before the history is truncated.
         asked = [*make_callbacks(settings.callbacks), *_callbacks(folder)]
         self.watchdog = Watchdog(settings.hang_seconds)
         self._history = HistoryFile(folder.path)
         own = [*asked, WatchdogCallback(self.watchdog), self.checkpoints, self._history]
         agent = replace(settings.agent_spec(), state=state).build(settings.seed, settings.strategy)
         self.trainer = Trainer(agent, seed=settings.seed, callbacks=[*own, *callbacks], pool=settings.pool)
-        self.went_on_from: CheckpointHeader | None = None
-        """The checkpoint that it went on from, None for a run that begins."""
+        self.resumed_from: CheckpointHeader | None = None
+        """The checkpoint from which the run resumed; None for a new run."""
 
-    def go_on(self, *, trust: bool = False) -> CheckpointHeader:
-        """Take up what the newest checkpoint has; returns what that says about itself.
+    def resume(self, *, trust: bool = False) -> CheckpointHeader:
+        """Resume from the newest checkpoint; return its header.
 
         Args:
             trust: See `agents.resume`. Defaults to False.
 
         Raises:
-            UntrustedFileError: It was not written here by this user, and is not trusted.
+            UntrustedFileError: The checkpoint was not written by this user, and is not trusted.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NewEpisodesWarning)
-            self.went_on_from = resume(self.trainer, find(self.folder.path), trust=trust)
-        return self.went_on_from
+            self.resumed_from = resume_training(self.trainer, find(self.folder.path), trust=trust)
+        return self.resumed_from
 
     @property
     def why_new_episodes(self) -> str:
-        """Why it did not go on exactly where its checkpoint was written; empty where it did, or has only begun."""
-        header = self.went_on_from
+        """Why the run resumed with new episodes; empty if it resumed exactly, or is new."""
+        header = self.resumed_from
         return "" if header is None or header.in_episodes else why_new_episodes(self.trainer)
 
     def keep_beginning(self) -> None:
-        """Write a checkpoint of a run that has not begun, so that it goes on however early it is killed."""
+        """Write a checkpoint before training, so that a run can resume even if it is killed early."""
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         self.checkpoints.write(self.trainer)
 
     def train(self, *, further: bool = False, hangs: Callable[[str], None] = lambda reason: None) -> RunResult:
-        """Train to the end of its budget, or until it is stopped.
+        """Train to the end of the budget, or until the run is stopped.
 
         Args:
-            further: Whether there is more to train than there was, for a run that had come to its end.
-            hangs: Called by another thread where this one hangs in compiled code, when every episode has been written:
-                nothing but the end of the process ends it.
+            further: Whether the budget of a finished run has been increased. Defaults to False.
+            hangs: Called by another thread when this one hangs in compiled code, after all episodes have been written.
+                The process has to be ended then.
 
         Raises:
-            HungError: A step of the environment, or an update, did not come back for `hang_seconds`.
+            HungError: A step of the environment or an update did not return within `hang_seconds`.
         """
 
         def deaf(reason: str) -> None:
@@ -141,27 +142,27 @@ class LongRun:
         return result
 
     def _train(self, further: bool) -> str:
-        """Trains; returns why it has ended."""
+        """Train the agent; return why training ended."""
         settings, trainer = self.folder.settings, self.trainer
         reason = trainer.run.stop_reason
         if reason not in (None, INTERRUPTED) and not further:
-            return str(reason)  # it had stopped, and was killed before that was noted
+            return str(reason)  # the run was killed after it had stopped, before its result was written
         if not nothing_left(settings, trainer.env_steps, len(trainer.history.returns)):
             return trainer.train(
                 env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
                 episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
                 criterion=settings.target_reward,
                 trial_count=LAST_EPISODES,
-                progress=False,  # the command line has displays of its own
+                progress=False,  # the command line has its own displays
             ).reason
-        # It was killed before that was noted, perhaps before its last update, which is made now.
+        # The run was killed at its end, perhaps before the last update, which is made now.
         trainer.forget_stops()
         for _ in trainer.iterate(Budget(env_steps=trainer.env_steps)):
             pass
         return "budget reached"
 
     def result(self, reason: str) -> RunResult:
-        """What it has come to by now."""
+        """Return the present result."""
         history, trainer = self.trainer.history, self.trainer
         newest = self.checkpoints.newest
         return RunResult(
@@ -184,10 +185,10 @@ class LongRun:
 
 
 def check_settings(settings: RunSettings) -> None:
-    """Refuse settings of which one would have no effect, or that cannot be.
+    """Check settings before a run starts.
 
     Raises:
-        ConfigurationError: Names what to change.
+        ConfigurationError: A setting is invalid or has no effect; the message names it.
     """
     _check_numbers(settings)
     _callbacks(RunFolder(Path(), settings, None, ()))
@@ -202,13 +203,13 @@ def check_settings(settings: RunSettings) -> None:
     spec = settings.agent_spec()
     if settings.plateau is not None:
         config = spec.config
-        assert isinstance(config, AgentConfig)  # `agent_spec` refuses what is no agent
+        assert isinstance(config, AgentConfig)  # `agent_spec` refuses training functions
         refuse_schedules(config, ["default", *config.optimizers])
     spec.environment.interface().say_notes()
 
 
 def _check_numbers(settings: RunSettings) -> None:
-    """Refuse numbers that were mistyped: of more than 64 bits, or not finite, or of processes beyond reason."""
+    """Refuse numbers that are not finite or exceed 64 bits, and too many processes."""
     for name, value in vars(settings).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and not abs(value) <= LARGEST:
@@ -218,13 +219,13 @@ def _check_numbers(settings: RunSettings) -> None:
 
 
 def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
-    """Return whether a run has something left of a budget."""
+    """Return whether a run has not used all of a budget."""
     there = header_of(find(folder.path))
     return not nothing_left(settings, there.env_steps, there.episodes)
 
 
 def nothing_left(settings: RunSettings, env_steps: int, episodes: int) -> bool:
-    """Return whether so many environment steps and episodes are all of a budget."""
+    """Return whether a number of environment steps or episodes uses up a budget."""
     steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
     return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
 
@@ -234,7 +235,7 @@ def _judge(settings: RunSettings) -> JudgedBy:
 
 
 def _callbacks(folder: RunFolder) -> list[Callback]:
-    """Ours that the settings ask for, but for history and checkpoints, which every run has."""
+    """Return the callbacks for the settings, without history and checkpoints, which every run has."""
     settings = folder.settings
     looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
     callbacks: list[Callback] = []

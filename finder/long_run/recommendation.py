@@ -1,4 +1,4 @@
-"""The agent of a study's pick, exactly as the study had it, for the long run."""
+"""The agent and callbacks of the pick of a study, exactly as in the study, for the long run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def recommended_agent(
     agent: str | type[Agent] | None = None,
     weights: Mapping[str, Any] | None = None,
 ) -> AgentSpec:
-    """Return the agent of a pick: its class, environment, configuration and the weights that it started from.
+    """Return the agent of a pick: its class, environment, configuration and initial weights.
 
     Args:
         study: The study.
         pick: Its pick.
-        agent: Where the agent's class is, needed where the study was given a class of a script.
-        weights: What trials of the study started from (`agents.load_weights`), needed where they did not start from
-            weights that their seeds drew. A study keeps their digest only.
+        agent: The class of the agent or its place, needed if the study had a class that was defined in a script.
+        weights: Initial weights (`agents.load_weights`), needed if the trials did not start from new weights. A study
+            records their digest only.
 
     Raises:
-        ConfigurationError: Class or weights are missing, or not those of the study.
+        ConfigurationError: Class or weights are missing, or differ from those of the study.
     """
     label = pick.agent
     if agent is None and ":" not in label and label.lower() not in ALGORITHMS:
@@ -61,28 +61,29 @@ def recommended_agent(
 
 
 def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) -> Sequence[str]:
-    """Return the places of the callbacks that a study's pick was trained with.
+    """Return the places of the callbacks of the pick of a study.
 
     Args:
         study: The study.
-        given: Where they are, needed where the study was given classes of a script; and after these, further ones.
+        given: Their places, needed if the study had classes that were defined in a script, and further callbacks after
+            these.
 
     Raises:
-        ConfigurationError: One cannot be found any more, or those that are given are fewer.
+        ConfigurationError: A callback cannot be found, or too few are given.
     """
-    told = study.spec.callbacks
-    if given is not None and len(given) < len(told):
+    recorded = study.spec.callbacks
+    if given is not None and len(given) < len(recorded):
         raise ConfigurationError(
-            f"Trials of {study.name!r} had {len(told)} callbacks ({', '.join(told)}): give all of them again, in that "
-            f"order, and further ones after them; or none, for those alone."
+            f"Trials of {study.name!r} had {len(recorded)} callbacks ({', '.join(recorded)}): give all of them again, in "
+            f"that order, and further ones after them; or none, for those alone."
         )
-    places = told if given is None else given
+    places = recorded if given is None else given
     for place in places:
         try:
             find_maker(place)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{error} Trials of {study.name!r} had the callbacks {', '.join(told) or 'none'}: say where they are "
-                f"(--callback for each, in that order)."
+                f"{error} Trials of {study.name!r} had the callbacks {', '.join(recorded) or 'none'}: give their "
+                f"places (--callback for each, in that order)."
             ) from error
     return places

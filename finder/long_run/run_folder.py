@@ -1,4 +1,4 @@
-"""The folder of a long run: what was asked for, what it has come to, and where its files are."""
+"""The folder of a long run: its settings, its result and its files."""
 
 from __future__ import annotations
 
@@ -31,39 +31,38 @@ _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What a long run was asked for; it goes on with the same.
+    """The settings of a long run, with which the run also resumes.
 
     Attributes:
         agent: The agent: a name, module:Class or file.py:Class.
-        config: Its hyperparameters, complete.
-        env: The environment's id.
-        env_kwargs: Its arguments.
-        wrappers: What is put around it, as `agents.EnvironmentSpec` takes them.
-        max_episode_steps: Its step limit, None for the environment's own.
-        vectorization: How its copies are stepped.
+        config: All hyperparameters.
+        env: The id of the environment.
+        env_kwargs: Arguments of the environment.
+        wrappers: Wrappers of the environment, as `agents.EnvironmentSpec` takes them.
+        max_episode_steps: Step limit of episodes; None for the limit of the environment.
+        vectorization: How the environments are stepped.
         seed: Seed of everything.
         env_steps: Budget in environment steps, from the beginning; or None.
         episodes: Budget in episodes, from the beginning; or None.
-        target_reward: Mean return of the last 100 episodes at which it ends, or None.
+        target_reward: Mean return of the last 100 episodes that ends the run, or None.
         evaluate_every: Interval of evaluations (`agents.Every`), None for none.
-        evaluate_episodes: Episodes of each.
-        eval_max_steps: Steps after which these are cut (`agents.Evaluate`); None for its default.
-        checkpoint_every: Interval of checkpoints; None for every minute, or where only the best are kept and there are
-            evaluations, for each of these.
-        keep: Newest checkpoints that stay.
-        best_only: Whether only the best are written.
+        evaluate_episodes: Number of episodes of an evaluation.
+        eval_max_steps: Step limit of evaluation episodes (`agents.Evaluate`); None for its default.
+        checkpoint_every: Interval of checkpoints. None for every minute, or with `best_only` after every evaluation.
+        keep: Number of the newest checkpoints to keep.
+        best_only: Whether only the best checkpoints are written.
         weights_only: Whether checkpoints hold weights only.
-        plateau: Looks without improvement before the learning rate is lowered (`agents.ReduceOnPlateau`); or None.
-        plateau_factor: What it is multiplied by.
-        min_learning_rate: What it does not fall below.
-        early_stop: Looks without improvement before it ends (`agents.EarlyStop`); or None.
-        patience_from: Environment steps before which looks do not count.
-        tensorboard: Whether there is a log for TensorBoard.
-        callbacks: What makes its further callbacks: module:Class or file.py:Class.
-        strategy: On how many devices or processes it learns (`agents.distributed.strategies`).
-        pool: Processes that step its environments; None where its own does.
-        hang_seconds: How long a step of its environment, or an update, may take before it has failed; 0: forever.
-        study: Of which study's pick it is: name, storage, trial; or None.
+        plateau: Checks without improvement before the learning rate is lowered (`agents.ReduceOnPlateau`); or None.
+        plateau_factor: Factor of the learning rate at a plateau.
+        min_learning_rate: Lower limit of the learning rate.
+        early_stop: Checks without improvement before the run ends (`agents.EarlyStop`); or None.
+        patience_from: Environment steps before the first check.
+        tensorboard: Whether to write a log for TensorBoard.
+        callbacks: Factories of further callbacks: module:Class or file.py:Class.
+        strategy: Distribution strategy (`agents.distributed.strategies`).
+        pool: Number of processes that step the environments; None for the process of the run.
+        hang_seconds: Time limit of an environment step and of an update; 0 for no limit.
+        study: Name, storage and trial of the pick that is trained; or None.
     """
 
     agent: str
@@ -97,10 +96,10 @@ class RunSettings:
     study: dict[str, Any] | None = None
 
     def agent_spec(self) -> AgentSpec:
-        """Return the agent, as it is trained; without weights to start from.
+        """Return the agent, without initial weights.
 
         Raises:
-            ConfigurationError: Something in it is not there any more, or it is a training function.
+            ConfigurationError: The agent or environment cannot be found, or the agent is a training function.
         """
         from agents.contract.spec import AgentSpec
         from agents.environments import EnvironmentSpec
@@ -113,14 +112,14 @@ class RunSettings:
 
 
 class RunFolder:
-    """A folder that a run is trained in.
+    """The folder of a run.
 
     Args:
         path: The folder.
-        settings: What the run was asked for.
-        result: How it ended the last time, as JSON values; None where it has not.
-        command: The words that began it.
-        is_ours: Whether this user's Finder wrote here what it was asked for. Defaults to True.
+        settings: Settings of the run.
+        result: The last result as JSON values; None before the end of the run.
+        command: Words of the command that started the run.
+        is_ours: Whether the settings were written by Finder as this user. Defaults to True.
     """
 
     def __init__(
@@ -140,54 +139,56 @@ class RunFolder:
 
     @classmethod
     def new(cls, path: Path, settings: RunSettings, command: Sequence[str] = ()) -> RunFolder:
-        """Return a folder for a new run, which is not there before `create`.
+        """Return the folder of a new run, which `create` creates.
 
         Raises:
-            ConfigurationError: There is something in it already.
+            ConfigurationError: The folder exists and is not empty.
         """
         with _refused(path, "read"):
             there = next(each for each in (path, *path.absolute().parents) if each.exists())
             begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
         if not there.is_dir():
-            raise ConfigurationError(f"{str(path)!r} cannot be made: {str(there)!r} is no folder. Give another one.")
+            raise ConfigurationError(
+                f"{str(path)!r} cannot be created: {str(there)!r} is not a folder. Give another one."
+            )
         if begun:
             raise ConfigurationError(
-                f"{str(path)!r} has a run already: go on with it (--resume {path}), or give another folder."
+                f"{str(path)!r} has a run already: resume it (--resume {path}), or give another folder."
             )
         if not free:
             raise ConfigurationError(f"{str(path)!r} is not empty: give a folder of the run's own.")
         return cls(path, settings, None, [redacted(word) for word in command])
 
     def create(self) -> None:
-        """Make the folder, with what was asked for in it.
+        """Create the folder.
 
         Raises:
-            ConfigurationError: It cannot be made.
+            ConfigurationError: The folder cannot be created.
         """
         with _refused(self.path, "written to"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     def begin(self, keep: Callable[[], Any]) -> None:
-        """Write what it is about, where it is held.
+        """Write the settings; call it within `held`.
 
         Args:
-            keep: Writes its first checkpoint, before there is a run that anybody could go on with.
+            keep: Writes the first checkpoint, before the settings make the run resumable.
 
         Raises:
-            ConfigurationError: Another run began in it meanwhile, or it cannot be written to.
+            ConfigurationError: Another run has started in the folder, or the folder cannot be written to.
         """
         if (self.path / _FILE).exists():
-            raise ConfigurationError(f"Another run has just begun in {str(self.path)!r}: give a folder (--folder).")
+            raise ConfigurationError(f"Another run has just started in {str(self.path)!r}: give a folder (--folder).")
         with _refused(self.path, "written to"):
             keep()
             self._write()
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Return the folder of a run that was begun.
+        """Return the folder of an existing run.
 
         Raises:
-            ConfigurationError: There is none, or another version wrote it.
+            ConfigurationError: There is no run, its settings are damaged, or another version has written them.
         """
         try:
             told = json.loads((path / _FILE).read_text(encoding="utf-8"))
@@ -217,35 +218,35 @@ class RunFolder:
         return cls(path, settings, result, command, is_ours=is_signature_of(told.get("signature"), told["settings"]))
 
     def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
-        """Return a block in which its settings name these modules, or any where this user wrote them here.
+        """Return a context in which the settings may name allowed modules only; all modules if this user wrote them.
 
         Args:
             allowed: Modules and files.
-            trust: Whether it is trusted, whoever wrote it.
+            trust: Whether to trust settings of other users.
         """
         return named_by_file(self.path / _FILE, allowed, trusted=self._is_ours or trust or trusts_all())
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints are."""
+        """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def tensorboard(self) -> Path:
-        """Where its log for TensorBoard is."""
+        """Folder of the log for TensorBoard."""
         return self.path / "tensorboard"
 
     def ended(self, result: Mapping[str, Any] | None) -> None:
-        """Note how it has ended, or that it goes on; and its settings as they are by now."""
+        """Write the result (None while the run continues) and the present settings."""
         self.result = result
         self._write()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from training in it at the same time.
+        """Lock the folder against other processes.
 
         Raises:
-            ConfigurationError: One does.
+            ConfigurationError: Another process has locked the folder.
         """
         with _refused(self.path, "written to"):
             lock = (self.path / ".lock").open("w")
@@ -274,14 +275,14 @@ class RunFolder:
 def _damaged(folder: Path, why: str) -> ConfigurationError:
     """Return the error for a folder whose settings cannot be read."""
     return ConfigurationError(
-        f"{folder / _FILE} is damaged ({why}), and what was asked for is only there. What was learned is in the "
+        f"{folder / _FILE} is damaged ({why}), and it is the only file with the settings. The weights are in the "
         f"checkpoints: finder train AGENT --env ID --start-from {folder}"
     )
 
 
 @contextlib.contextmanager
 def _refused(folder: Path, what: str) -> Iterator[None]:
-    """Say of a folder what cannot be done with it, where the system refuses it."""
+    """Convert an `OSError` to a `ConfigurationError` that names the folder and the operation."""
     try:
         yield
     except OSError as error:
@@ -289,7 +290,7 @@ def _refused(folder: Path, what: str) -> Iterator[None]:
 
 
 def free_folder(settings: RunSettings) -> Path:
-    """Return a folder for a run that was given none: `runs/ppo-CartPole-v1-seed0`, with a number where it is taken."""
+    """Return an unused default folder such as `runs/ppo-CartPole-v1-seed0`, with a number appended if needed."""
     agent = settings.agent.rpartition(":")[2]
     name = re.sub(r"[^\w.-]+", "-", f"{agent}-{class_or_id(settings.env)}-seed{settings.seed}")
     path, number = Path("runs") / name, 2

@@ -1,4 +1,4 @@
-"""Progress: what a person sees of long work, on a terminal, in a log, in a notebook.
+"""Progress displays and console output: on a terminal, in a log, in a notebook.
 
-Nothing in this room can end the work that it shows.
+Errors in this room never end the work that it displays.
 """

@@ -1,4 +1,4 @@
-"""A stream for words that nobody may be there to read."""
+"""A stream that ignores write errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, TextIO
 
 
 class BestEffortStream:
-    """Writes to a stream for as long as that can be written to, and drops everything after that.
+    """Writes to a stream while it is writable, and drops the output afterwards.
 
-    A closed terminal, or the end of a program that read from a pipe, must not end a search of hours.
+    A closed terminal or the end of the reader of a pipe must not end a long search.
 
     Args:
         stream: The stream.
@@ -21,7 +21,7 @@ class BestEffortStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text, with question marks for characters that the stream's encoding does not have."""
+        """Write a text, with question marks for characters that the encoding does not support."""
         with self._lasting():
             try:
                 self._stream.write(text)
@@ -31,24 +31,24 @@ class BestEffortStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written."""
+        """Flush the stream."""
         with self._lasting():
             self._stream.flush()
 
     @contextlib.contextmanager
     def _lasting(self) -> Iterator[None]:
-        """Let nothing out that a stream raises which cannot be written to any more."""
+        """Ignore the errors of a stream that is not writable any more."""
         try:
             yield
         except BlockingIOError:
-            pass  # full for now
-        except (OSError, ValueError):  # Python's word for a stream that is closed is ValueError
-            with contextlib.suppress(OSError, ValueError):  # what it still holds is not an error at exit either
+            pass  # full at present
+        except (OSError, ValueError):  # a closed stream raises ValueError
+            with contextlib.suppress(OSError, ValueError):  # the buffer must not raise at exit either
                 devnull = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(devnull, self._stream.fileno())
                 os.close(devnull)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "rich_proxied_file":  # writing past a live display would be drawn over
+        if name == "rich_proxied_file":  # output of this kind would be overwritten by a live display
             raise AttributeError(name)
         return getattr(self._stream, name)

@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, everything else to stderr."""
+"""Console output: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from studies.spec.spec import StudySpec
 
 _UNCUT = 10_000
-"""Columns of a file or a pipe: nothing is cut or wrapped there."""
+"""Width of a file or a pipe, where nothing is truncated or wrapped."""
 
 
 def results() -> Console:
-    """Return the console for results."""
+    """Return the console for results (stdout)."""
     return _console(sys.stdout)
 
 
 def errors() -> Console:
-    """Return the console for everything else, which nobody has to read: see `BestEffortStream`."""
+    """Return the console for messages (stderr); write errors are ignored, see `BestEffortStream`."""
     return _console(cast(TextIO, BestEffortStream(sys.stderr)))
 
 
@@ -46,28 +46,28 @@ def _console(file: TextIO) -> Console:
 
 
 def display() -> DisplayConsole:
-    """Return the console of a live display, which stays one while stderr is diverted: see `agents.backend.silence`."""
+    """Return the console of a live display, which also works while stderr is redirected (`agents.backend.silence`)."""
     stream = sys.stderr
-    with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor cannot be diverted that way
+    with contextlib.suppress(OSError, ValueError):  # a stream without a file descriptor cannot be redirected
         stream = open(os.dup(stream.fileno()), "w", encoding=stream.encoding)  # noqa: SIM115 - lasts as the console
     return DisplayConsole(file=cast(TextIO, BestEffortStream(stream)), highlight=False, markup=False, emoji=False)
 
 
 def print_json(data: Any) -> None:
-    """Print one JSON document as a result; what JSON does not know (NaN) becomes null."""
+    """Print one JSON document as a result; NaN and infinities become null."""
     sys.stdout.write(plain_json(json.dumps(_finite(data), indent=2, ensure_ascii=False)) + "\n")
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """Print a mistake, without a traceback."""
+    """Print an error message without a traceback."""
     text = Text.assemble(("Error: ", "bold red"), truncate_long_words(message))
     errors().print(text.append(f"\n{hint}", "dim") if hint else text)
 
 
 def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
-    """Print commands to copy, each with what it is for. They are never wrapped, so that they can be copied.
+    """Print commands to copy, each with its purpose. Commands are never wrapped.
 
-    What they are for stands beside them, or below where one would not fit beside its command.
+    Purposes are beside the commands if all of them fit, else below.
     """
     console = errors()
     rows = list(commands)
@@ -85,16 +85,16 @@ def print_commands(lead: str, commands: Iterable[tuple[str, str]]) -> None:
 
 
 def print_note(message: str) -> None:
-    """Print something that a careful person should know before they use the result."""
+    """Print a note about a result."""
     errors().print(HangingIndent(Text("Note  ", "yellow"), Text(message)))
 
 
 def table(*columns: str, numbers: Collection[str] = ()) -> Table:
-    """Return an empty table without lines, which wraps what does not fit.
+    """Return an empty table without lines, whose cells are wrapped.
 
     Args:
-        columns: Their names.
-        numbers: Names of those that are set to the right.
+        columns: Names of the columns.
+        numbers: Names of right-aligned columns.
     """
     listed = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
@@ -104,30 +104,30 @@ def table(*columns: str, numbers: Collection[str] = ()) -> Table:
 
 
 def budget_of(spec: StudySpec) -> str:
-    """Return each seed's budget, such as `50,000 environment steps`."""
+    """Return the budget of a run as text, such as `50,000 environment steps`."""
     return counted(spec.budget, "environment step" if spec.env_steps is not None else "episode")
 
 
 def storage_for_file(named: str | None, flag: str | None) -> str | None:
-    """Return the storage that a file's study gets instead of the one that the file names; None for that one.
+    """Return the storage that overrides the one of a study file; None for the storage of the file.
 
     Args:
-        named: What the file names, or None.
-        flag: What `--storage` says, or None.
+        named: The storage of the file, or None.
+        flag: The value of `--storage`, or None.
     """
     exported = os.environ.get("OPTUNA_STORAGE")
     if flag is not None or named is None:
         return flag or exported or DEFAULT_STORAGE
     if exported and exported != named:
         errors().print(
-            f"The study goes to {redacted(named)}, which its file names, not to OPTUNA_STORAGE; --storage overrides.",
+            f"The study is written to {redacted(named)} of its file, not to OPTUNA_STORAGE; --storage overrides.",
             style="yellow",
         )
     return None
 
 
 def environment_flags(environment: EnvironmentSpec) -> str:
-    """Return the flags that name an environment, for a command that a person may copy."""
+    """Return the flags of an environment, for commands to copy."""
     words = ["--env", environment.label]
     if environment.kwargs:
         words += ["--env-kwargs", json.dumps(dict(environment.kwargs), default=repr)]

@@ -1,4 +1,4 @@
-"""A live display that cannot end, delay or spoil the work that it shows."""
+"""A live display whose errors do not affect the work that it displays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from finder.progress.plain_text import PlainConsole
 
 
 class DisplayConsole(PlainConsole):
-    """A terminal on which a line and a drawing are written one after the other, never into each other.
+    """A terminal console that serialises lines and redraws.
 
-    rich works out how many rows to go up in one thread while another may be about to write other rows.
+    rich computes the number of rows to move up in one thread while another thread may write further rows.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -37,16 +37,16 @@ class DisplayConsole(PlainConsole):
 
 
 class GuardedLive(Live):
-    """Redraws on a terminal; the first error of a drawing ends the display, and nothing else.
+    """A live display that ends at the first error of a redraw, without raising it.
 
-    rich draws in a thread, when a line is printed above the display and when the display stops. An exception would
-    end that thread in the first case, and whatever prints or stops in the others.
+    rich redraws in a thread, when a line is printed above the display, and when the display stops. An exception would
+    end the thread, the print or the stop.
 
     Args:
-        draw: Makes what is shown.
+        draw: Returns the content.
         console: The terminal.
-        on_error: Called once, after the display has ended because of an exception, with this.
-        per_second: Drawings a second. Defaults to 4.
+        on_error: Called once with the exception, after the display has ended because of it.
+        per_second: Redraws a second. Defaults to 4.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GuardedLive(Live):
         self._on_error = on_error
         self._error: Exception | None = None
         self._reported = False
-        self._started_once = False  # rich asks for a first drawing before anything is ready to be drawn
+        self._started_once = False  # rich requests a first redraw before the content is ready
         super().__init__(console=console, refresh_per_second=per_second, transient=True)
         if isinstance(console, DisplayConsole):
             self._lock = console.lock
@@ -71,11 +71,11 @@ class GuardedLive(Live):
         return self._error is not None
 
     def get_renderable(self) -> RenderableType:
-        """Return what is shown now, rendered already, so that all that can fail fails here."""
+        """Return the rendered content, so that errors of rendering are raised here."""
         if self._error is None and self._started_once:
             try:
                 return Segments(list(self.console.render(self._draw(), self.console.options)))
-            except Exception as error:  # noqa: BLE001 - whatever drawing raises
+            except Exception as error:  # noqa: BLE001 - any error of drawing
                 self._error = error
         return ""
 
@@ -83,12 +83,12 @@ class GuardedLive(Live):
         self._started_once = True
         try:
             super().start(refresh)
-        except Exception as error:  # noqa: BLE001 - the terminal is gone, say
+        except Exception as error:  # noqa: BLE001 - such as a closed terminal
             self._error = self._error or error
         self._report()
 
     def stop(self) -> None:
-        with contextlib.suppress(Exception):  # it is over in any case
+        with contextlib.suppress(Exception):  # errors at the end are ignored
             super().stop()
 
     def refresh(self) -> None:
@@ -99,7 +99,7 @@ class GuardedLive(Live):
         self._report()
 
     def _report(self) -> None:
-        """End the display once it has failed, and say so."""
+        """Stop a display that has failed, and report the error."""
         if self._error is not None and not self._reported:
             self._reported = True
             self.stop()

@@ -1,4 +1,4 @@
-"""Text whose further lines begin below its first word."""
+"""Text with a hanging indent."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.text import Text
 
 @dataclass(frozen=True)
 class HangingIndent:
-    """A lead, and a text beside it that is wrapped between words.
+    """A lead and a text beside it, whose further lines are aligned with the first one.
 
     Attributes:
-        lead: Stands before the first line.
-        text: Is wrapped in what is left of the width.
+        lead: Text before the first line.
+        text: Text that is wrapped to the remaining width.
     """
 
     lead: Text

@@ -1,4 +1,4 @@
-"""Showing a search in a notebook: one output of the cell, which is replaced as the search proceeds."""
+"""The progress display of a search in a notebook: one output of the cell, which is updated."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from finder.progress.search_progress import LiveProgress
 
 _COLUMNS = 110
 _SECONDS = 0.5
-"""Between two drawings."""
+"""Seconds between two redraws."""
 
 _PAGE = '<pre style="white-space:pre;overflow-x:auto;line-height:1.35;margin:0">{}</pre>'
 
 
 def recording_console() -> Console:
-    """Return a console that prints nowhere and keeps what it was given."""
+    """Return a console that records its output instead of printing it."""
     plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
     return Console(file=io.StringIO(), record=True, width=_COLUMNS, force_jupyter=False, **plain)
 
 
 def as_html(console: Console) -> str:
-    """Return what a recording console was given so far, with its colours."""
+    """Return the recorded output of a console as HTML."""
     return console.export_html(clear=False, inline_styles=True, code_format="{code}").rstrip()
 
 
 class NotebookOutput:
-    """An output of a cell, which shows the lines of a console and below them what is drawn again and again.
+    """An output of a cell with the lines of a console, and redrawn content below.
 
-    A drawing that fails ends the redrawing, and nothing else.
+    An error of a redraw only ends the redraws.
 
     Args:
-        draw: Makes what is shown below the lines.
-        lines: The console whose lines stay.
-        show: Is called with each HTML page. Defaults to IPython's display, which it replaces.
+        draw: Returns the content below the lines.
+        lines: The console of the lines.
+        show: Called with each HTML page. Defaults to the display of IPython, which updates the output.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class NotebookOutput:
         self._shown = ""
 
     def start(self, refresh: bool = False) -> None:
-        """Begin to redraw."""
+        """Start the redraws."""
         self._refresh(live=True)
-        # The kernel knows by the context which cell an output belongs to.
+        # The context determines the cell of an output.
         self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run,), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the lines, without what was redrawn."""
+        """Show the lines without the redrawn content."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -91,10 +91,10 @@ class NotebookOutput:
 
 
 class NotebookProgress(LiveProgress):
-    """The display of a terminal in the output of a notebook's cell.
+    """The display of a terminal in the output of a notebook cell.
 
     Args:
-        clock: Tells the time in seconds.
+        clock: Returns the time in seconds.
         show: See `NotebookOutput`.
     """
 
@@ -111,7 +111,7 @@ class NotebookProgress(LiveProgress):
 
 
 def _shown_by_ipython() -> Callable[[str], None]:
-    """Return what shows a page in the cell that runs, in the place of the one before."""
+    """Return a function that shows a page in the running cell, in place of the previous one."""
     from IPython.display import HTML, display
 
     handle = display(HTML(""), display_id=True)

@@ -1,4 +1,4 @@
-"""Showing a search while it runs: a live display on a terminal, plain lines elsewhere. All of it on stderr."""
+"""The progress display of a search on stderr: live on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 _ROWS = 16
-"""Running trials that a terminal shows in a row each."""
+"""Largest number of running trials with a row each."""
 
 _NARROW = 100
-"""Columns below which there is no room for a long bar, and for steps beside parameters."""
+"""Width below which the bar is short and steps are left out."""
 
 _BAR = 24
-"""Columns of the bar, half as many on a narrow terminal."""
+"""Width of the bar; half on a narrow terminal."""
 
 _LEAST = 20
-"""Columns that a trial's parameters have on any terminal."""
+"""Least width of the parameters of a trial."""
 
 _FEW = 4
-"""Trials at the same time that are shown one by one."""
+"""Largest number of trials that plain lines list one by one."""
 
 _LINE_SECONDS = 5.0
 _MARKS = {
@@ -51,7 +51,7 @@ _MARKS = {
 
 
 class Progress(Tracker):
-    """Shows nothing (`--quiet`), and is the base of the displays that do. A context manager around the search."""
+    """Base class for displays; a display of its own for `--quiet`. A context manager around the search."""
 
     def __enter__(self) -> Self:
         return self
@@ -61,18 +61,18 @@ class Progress(Tracker):
 
 
 class PlainProgress(Progress):
-    """A line when a trial starts or ends, and one every few seconds between.
+    """Prints a line when a trial starts or ends, and every few seconds in between.
 
     Args:
-        console: Where lines go. Defaults to stderr.
-        clock: Tells the time in seconds.
+        console: Console of the lines. Defaults to stderr.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self.console = console or errors()
         self._told_at = clock()
-        self._lines_between = True  # whether lines say how far running trials are
+        self._lines_between = True  # whether to print lines about running trials
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         super().study_opened(study, n_left, executor)
@@ -124,7 +124,7 @@ class PlainProgress(Progress):
         self._told_at = self._clock()
 
     def summary(self) -> list[str]:
-        """Return the phase, trials, speed and time, as far as they are known."""
+        """Return the known ones of phase, trials, speed and time."""
         parts = [self.phase] if self.phase else []
         if self.study is not None:
             parts.append(f"{self.n_before + self.n_done}/{counted(self.n_total, 'trial')}")
@@ -139,9 +139,9 @@ class PlainProgress(Progress):
 
 
 class LiveProgress(PlainProgress):
-    """The same on a terminal: ended trials stay as lines, and what runs is redrawn below them.
+    """The live display of a terminal: ended trials are lines, and running trials are redrawn below.
 
-    Plain lines follow where drawing fails.
+    If a redraw fails, plain lines follow.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -174,7 +174,7 @@ class LiveProgress(PlainProgress):
         return Group(*parts)
 
     def _rows(self, width: int) -> list[Text]:
-        """Return a line for each trial that runs, or one for all where they are many."""
+        """Return a line for each running trial, or one for all if there are many."""
         running = list(self.running.values())
         if len(running) > _ROWS:
             return [Text("  " + line, no_wrap=True) for line in join_parts(running_texts(running), width - 2)]
@@ -192,24 +192,24 @@ class LiveProgress(PlainProgress):
 
 
 def extension_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Which rates are tried beyond the range, of one optimizer or of several."""
+    """Return the message about rates beyond the range, of one optimizer or of several."""
     [name] = {name for row in rows for name in row if name.endswith("learning_rate")}
     rates: dict[str, list[float]] = {}
     for row in rows:
         others = {key: value for key, value in row.items() if key != name}
         rates.setdefault(params_text(others) if others else "", []).append(float(row[name]))
-    told = [f"{', '.join(map(rate_text, sorted(own)))}{f' ({kind})' if kind else ''}" for kind, own in rates.items()]
-    return f"the best rate is at the edge of the range: {'; '.join(told)} too"
+    by_kind = [f"{', '.join(map(rate_text, sorted(own)))}{f' ({kind})' if kind else ''}" for kind, own in rates.items()]
+    return f"the best rate is at the edge of the range: {'; '.join(by_kind)} too"
 
 
 def failure_note(error: Exception) -> HangingIndent:
-    """Say why a live display has become plain lines."""
+    """Return the message that plain lines replace a live display."""
     why = f"the live display failed ({type(error).__name__}: {error}); plain lines follow."
     return HangingIndent(Text("Note  "), Text(why))
 
 
 def make_progress(quiet: bool) -> Progress:
-    """Return the display that suits where stderr goes."""
+    """Return the display for stderr: a terminal or another stream."""
     if quiet:
         return Progress()
     console = errors()
@@ -217,7 +217,7 @@ def make_progress(quiet: bool) -> Progress:
 
 
 def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_again: int = 0) -> list[RenderableType]:
-    """What is going to be run, in words: the study, its trials, seeds and budget, and what was done for it before."""
+    """Return the description of a search: its study, trials, seeds, budget, and earlier progress."""
     from studies.analysis.status import study_status
 
     spec = study.spec
@@ -248,7 +248,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
 
 
 def _then(study: OpenStudy) -> str:
-    """What follows the search."""
+    """Return the description of the confirmation."""
     spec = study.spec
     if not spec.confirm or spec.n_trials < 2:
         return ""
@@ -256,7 +256,7 @@ def _then(study: OpenStudy) -> str:
 
 
 def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: int) -> Text:
-    """How a trial ended, in one line of such a width; its reason is shortened to what is left."""
+    """Return the outcome of a trial as one line, with a truncated reason."""
     mark, style = _MARKS[outcome.state]
     again = f"again #{trial.confirms} " if trial is not None and trial.confirms is not None else ""
     line = Text.assemble((f"{mark} ", style), f"#{number} ", again, _params(trial.params if trial else {}), "  ")
@@ -273,7 +273,7 @@ def end_line(number: int, trial: RunningTrial | None, outcome: Outcome, width: i
         line.append("interrupted", "dim")
     wrapped = line.wrap(Console(width=width), width)
     if took and wrapped[-1].cell_len + len(took) > width:
-        took = f"\n{took.strip()}"  # a number stays with its unit
+        took = f"\n{took.strip()}"  # keeps a number and its unit together
     return line.append(took, "dim")
 
 
@@ -286,7 +286,7 @@ def best_line(best: Best) -> Text:
 
 
 def running_texts(trials: Sequence[RunningTrial]) -> list[str]:
-    """How far the running trials are, and how they do: each, or all together where they are many."""
+    """Return the progress and latest values of the running trials, one by one or of all together."""
     if len(trials) <= _FEW:
         return [f"#{trial.number} {trial_text(trial)}" for trial in trials]
     steps = sum(trial.mean_steps for trial in trials) // len(trials)
@@ -297,12 +297,12 @@ def running_texts(trials: Sequence[RunningTrial]) -> list[str]:
 
 
 def trial_text(trial: RunningTrial) -> str:
-    """How far a running trial is, and how it does."""
+    """Return the progress and latest value of a running trial."""
     return ", ".join(word for word in _trial_words(trial) if word)
 
 
 def headline(reason: str) -> str:
-    """Return the line of a reason that says what happened: TensorFlow's first one says only "in user code:"."""
+    """Return the informative line of a reason; the first line of TensorFlow is only "in user code:"."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
     return lines[-1] if lines[0].endswith(":") else lines[0]
 
@@ -333,7 +333,7 @@ def _value(value: float, spread: float = float("nan")) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a time as people read it: `12 s`, `1:05 min`, `2:30 h`."""
+    """Return a duration such as `12 s`, `1:05 min` or `2:30 h`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

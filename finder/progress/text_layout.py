@@ -1,4 +1,4 @@
-"""Words that fit a terminal's width: broken between parts, truncate_words between words."""
+"""Fits text to the width of a terminal: wraps between parts, and truncates between words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DOT = " · "
 
 
 def join_parts(parts: Sequence[str], width: int) -> list[str]:
-    """Return the parts on as few lines as hold them, none of them broken: a part wider than the line has its own."""
+    """Join parts to as few lines as possible without breaking a part; a part wider than a line has its own line."""
     lines: list[str] = []
     for part in parts:
         if lines and cell_len(f"{lines[-1]}{DOT}{part}") <= width:
@@ -21,12 +21,12 @@ def join_parts(parts: Sequence[str], width: int) -> list[str]:
 
 
 def truncate_words(text: str, width: int, separator: str = " ") -> str:
-    """Return a text that is no wider than that, of whole words, with an ellipsis where words are left out.
+    """Truncate a text to a width after a whole word, with an ellipsis.
 
     Args:
         text: The text.
-        width: Columns, at least one.
-        separator: Where it is cut: between words, or between the items of a list if one of these fits.
+        width: Largest number of columns, >= 1.
+        separator: Where to truncate: between words, or between the items of a list if one of them fits.
     """
     if cell_len(text) <= width:
         return text

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 _RECENT = 20
-"""Episodes of each seed that the latest mean is taken over."""
+"""Number of episodes of each seed in the latest mean."""
 
 _SHARE_TO_JUDGE = 0.05
-"""Share of its budget that a trial has to use before its speed is taken for what it is."""
+"""Share of the budget that a trial has to use before its speed is meaningful."""
 
 
 _BEFORE_STEPS = ("starting", "compiling")
@@ -32,21 +32,21 @@ _BEFORE_STEPS = ("starting", "compiling")
 
 @dataclass
 class RunningTrial:
-    """A trial that runs.
+    """A running trial.
 
     Attributes:
-        number: Its number.
-        params: What it tries.
-        seeds: Its seeds.
-        budget: Of each seed, in environment steps or episodes.
+        number: Number of the trial.
+        params: Parameters of the trial.
+        seeds: Seeds of the trial.
+        budget: Budget of each seed, in environment steps or episodes.
         by_steps: Whether the budget is in environment steps.
         env_steps: Seed -> environment steps so far.
         episodes: Seed -> episodes so far.
         recent: Returns (or losses) of the last episodes.
-        began: When it was started, by the tracker's clock.
-        confirms: The trial that it runs again on further seeds, or None.
-        first: When its first episodes came in, and its share of the budget then.
-        last: When its newest episodes came in, and its share then.
+        began: Time of its start.
+        confirms: Number of the trial that is repeated on further seeds, or None.
+        first: Time of its first episodes, and its share of the budget then.
+        last: Time of its newest episodes, and its share of the budget then.
     """
 
     number: int
@@ -64,17 +64,17 @@ class RunningTrial:
 
     @property
     def share(self) -> float:
-        """How much of its budget it has used, from 0 to 1."""
+        """Used share of the budget, from 0 to 1."""
         used = self.env_steps if self.by_steps else self.episodes
         return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
 
     def mark(self, now: float) -> None:
-        """Note how far it is at this time."""
+        """Record the progress at a time."""
         self.last = (now, self.share)
         self.first = self.first or self.last
 
     def seconds_left(self, now: float) -> float | None:
-        """Return a guess from its speed since its first episodes; None before there is a speed."""
+        """Estimate of the remaining seconds from the speed since the first episodes; None before that."""
         if self.first is None or self.last is None:
             return None
         (first_at, first), (last_at, last) = self.first, self.last
@@ -84,12 +84,12 @@ class RunningTrial:
 
     @property
     def mean_steps(self) -> int:
-        """Environment steps so far, the mean over its seeds."""
+        """Mean environment steps over the seeds."""
         return round(sum(self.env_steps.values()) / len(self.seeds))
 
     @property
     def latest(self) -> float | None:
-        """Mean over the last episodes, None before the first."""
+        """Mean over the last episodes, None without episodes."""
         recent = list(self.recent)  # a copy: the display reads while the search writes
         return statistics.fmean(recent) if recent else None
 
@@ -105,22 +105,22 @@ class Best:
 
 
 class Tracker:
-    """Follows a search. It is an `Observer` that shows nothing.
+    """Tracks the state of a search. An `Observer` without a display.
 
     Args:
-        clock: Tells the time in seconds.
+        clock: Returns the time in seconds.
 
     Attributes:
         study: The study, once it is open.
-        states: How many trials of this run ended in which way.
-        running: Trials that run, by number.
-        best: The best complete trial so far, of earlier runs too.
-        n_before: Trials that had ended for good before this run.
-        n_again: Trials that failed before and are tried again.
-        n_total: Trials that the study will have when it is done.
-        n_places: Trials that run at the same time, about.
-        n_elsewhere: Trials of other processes that are waited for.
-        phase: What is done before, between and after trials; empty while trials are searched among.
+        states: Number of trials of this process by their final state.
+        running: Running trials by number.
+        best: The best complete trial so far, including earlier processes.
+        n_before: Number of trials that had ended before.
+        n_again: Number of failed trials that are retried.
+        n_total: Number of trials of the complete study.
+        n_places: Approximate number of trials that run at the same time.
+        n_elsewhere: Number of running trials of other processes.
+        phase: The phase before, between and after trials; empty during the search.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -139,38 +139,37 @@ class Tracker:
         self._finished_steps = 0
         self._durations: list[float] = []
 
-    # What is asked of it --------------------------------------------------------------------------------------
+    # State --------------------------------------------------------------------------------------
 
     @property
     def n_done(self) -> int:
-        """Trials of this run that have ended for good."""
+        """Number of trials of this process that have ended."""
         states = dict(self.states)  # a copy: the display reads while the search writes
         return sum(count for state, count in states.items() if state != "interrupted")
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the first trial could start."""
+        """Seconds since the start of the search."""
         return self._clock() - self._began
 
     @property
     def share(self) -> float:
-        """How much of this run's work is done, from 0 to 1."""
+        """Share of the work of this process that is done, from 0 to 1."""
         left = self.n_total - self.n_before
         return (self.n_done + sum(trial.share for trial in list(self.running.values()))) / left if left else 1.0
 
     @property
     def steps_per_second(self) -> float:
-        """Environment steps of all seeds of all trials, a second."""
+        """Environment steps a second over all seeds of all trials."""
         steps = self._finished_steps + sum(sum(trial.env_steps.values()) for trial in list(self.running.values()))
         return steps / self.elapsed if self.elapsed > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Return a guess; None while too little is done to make one, and while trials have started of which none has moved.
+        """Estimate of the remaining seconds; None if there is too little progress.
 
-        Every running trial goes on at its own speed, what it took to start left out, or takes as long as trials usually
-        take; one that has outlasted both goes on at the pace since it began. Those that wait take the place of the
-        first that ends.
+        A running trial is assumed to continue at its speed without its start-up time, or to take the usual time; a
+        trial that has taken longer continues at its mean speed. Each waiting trial starts when a running one ends.
         """
         now = self._clock()
         running = list(self.running.values())
@@ -187,14 +186,14 @@ class Tracker:
             return None
         n_waiting = max(0, self.n_total - self.n_before - self.n_done - len(running))
         if not places and not n_waiting:
-            return None  # between the search and what follows it
+            return None  # between the search and the confirmation
         places += [0.0] * min(n_waiting, max(1, self.n_places) - len(places))
         heapq.heapify(places)
         for _ in range(n_waiting):
             heapq.heapreplace(places, places[0] + usual)
         return max(places)
 
-    # What it hears --------------------------------------------------------------------------------------------
+    # Events --------------------------------------------------------------------------------------------
 
     def study_opened(self, study: OpenStudy, n_left: int, executor: Executor) -> None:
         """See `Observer`."""
@@ -228,7 +227,7 @@ class Tracker:
         self._look_around()
 
     def _look_around(self) -> None:
-        """Count what other processes have done."""
+        """Count the trials of other processes."""
         from studies.analysis.status import status_of
 
         if self.study is not None and self.study.storage.shared:
@@ -288,14 +287,14 @@ class Tracker:
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
 
     def _left_of(self, trial: RunningTrial, now: float) -> float | None:
-        """Its own speed; where that is not known yet and no trial has ended, all of its time."""
+        """Return the remaining seconds by the speed of the trial, or by its total time if no trial has ended."""
         seconds = trial.seconds_left(now)
         if seconds is None and not self._durations and trial.share > _SHARE_TO_JUDGE:
             return (now - trial.began) * (1 - trial.share) / trial.share
         return seconds
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a trial's parameters without those that every trial has."""
+        """Return the parameters of a trial without those that all trials share."""
         fixed = self.study.spec.fixed if self.study is not None else {}
         return {name: value for name, value in params.items() if name not in fixed}
 
@@ -306,13 +305,13 @@ class Tracker:
 
 
 def _guess(trial: RunningTrial, seconds: float | None, usual: float, now: float) -> float | None:
-    """Seconds that a running trial still takes; None where it has outlasted the usual time and not moved.
+    """Estimate the remaining seconds of a running trial; None if it exceeds the usual time without progress.
 
     Args:
         trial: The trial.
-        seconds: By its speed since its first episodes, or None.
-        usual: What trials usually take.
-        now: The time.
+        seconds: Remaining seconds by its speed, or None.
+        usual: Usual seconds of a trial.
+        now: The present time.
     """
     lasted = now - trial.began
     left = usual - lasted if seconds is None else seconds
@@ -322,6 +321,6 @@ def _guess(trial: RunningTrial, seconds: float | None, usual: float, now: float)
 
 
 def spread_of(outcome: Outcome) -> float:
-    """Return the standard deviation over seeds, NaN with fewer than two."""
+    """Return the standard deviation over seeds; NaN with fewer than two seeds."""
     values = list(outcome.seed_values.values())
     return statistics.stdev(values) if len(values) > 1 else math.nan

@@ -130,7 +130,7 @@ def run(
         callbacks = [signals] if shown is None else [shown, signals]
         training = stack.enter_context(LongRun(folder, state, callbacks))
         if goes_on:
-            header = training.go_on(trust=trust)
+            header = training.resume(trust=trust)
             if not output.quiet:
                 print_went_on(header, training.why_new_episodes)
         else:

@@ -446,7 +446,7 @@ MISTAKES = {
     "no run": (("--resume", "nowhere"), "'nowhere' is no folder of a run: it has no run.json"),
     "a run and its agent": (("ppo", "--resume", "x"), "AGENT: the run goes on with what it was begun with"),
     "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: the run goes on"),
-    "a folder that cannot be made": (("ppo", "--env", "CartPole-v1", "--folder", "empty.db/x"), "cannot be made: "),
+    "a folder that cannot be made": (("ppo", "--env", "CartPole-v1", "--folder", "empty.db/x"), "cannot be created: "),
     "a folder that is not empty": (("ppo", "--env", "CartPole-v1", "--folder", "full"), "'full' is not empty"),
     "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "--evaluate-every: An interval is"),
     "another interval": (("ppo", "--env", "CartPole-v1", "--checkpoint-every", "0"), "--checkpoint-every: An interval"),
