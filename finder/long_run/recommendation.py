@@ -74,8 +74,8 @@ def recommended_callbacks(study: OpenStudy, given: Sequence[str] | None = None) 
     recorded = study.spec.callbacks
     if given is not None and len(given) < len(recorded):
         raise ConfigurationError(
-            f"Trials of {study.name!r} had {len(recorded)} callbacks ({', '.join(recorded)}): give all of them again, in "
-            f"that order, and further ones after them; or none, for those alone."
+            f"Trials of {study.name!r} had {len(recorded)} callbacks ({', '.join(recorded)}): give all of them again, "
+            f"in that order, and further ones after them; or none, for those alone."
         )
     places = recorded if given is None else given
     for place in places:

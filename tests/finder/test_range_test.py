@@ -116,7 +116,8 @@ class TestErrors:
         n_points = len(finder.result.curve()[0])
         assert n_points > 5
         assert error.value.__notes__ == [
-            f"The range test was ended by this after {n_points} points; it is recorded as the study {finder.study_name}."
+            f"The range test was ended by this after {n_points} points; it is recorded as the study "
+            f"{finder.study_name}."
         ]
         assert finder.result.best is None
         assert "ended by an error, RuntimeError: the arm fell off" in finder.result.suggestion.reason
