@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test install lint benchmarks speed resume tune-all recording kills clean
+.PHONY: demo test docs install lint benchmarks speed resume tune-all recording kills clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -38,6 +38,14 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The documentation, into site/. Warnings are errors.
+docs: $(VENV)/.installed-for-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(VENV)/.installed-for-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install $(QUIET) --editable ".[docs]"
+	@touch $@
+
 # Searches are killed in the middle of their trials more than a hundred times, and started again. An hour.
 kills: $(VENV)/.installed-for-tests
 	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
@@ -64,4 +72,4 @@ recording: install
 	$(BIN)/python benchmarks/recording.py
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

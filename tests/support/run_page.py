@@ -1,7 +1,9 @@
-"""Runs everything that a documentation page shows, in this process and in the current folder: `run_page.py PAGE`.
+"""Run everything that documentation pages show, in this process: `run_page.py PAGE FOLDER [PAGE FOLDER ...]`.
 
-Python blocks share one namespace, as in a notebook; one that begins with `# NAME.py` is written to that file too.
-Commands are called as `finder` calls them, in this process. Their text is that of the page but for `NUMBERS`.
+Each page is run in its folder. Python blocks share one namespace, as in a notebook; one that begins with `# NAME.py` is
+written to that file too. Commands are called as `finder` calls them, in this process. Their text is that of the page but
+for `NUMBERS`. A folder may have a `before.py`, which is run first, and an `after.py`, which is run last and finds the
+texts of the blocks in `shown`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,29 +21,32 @@ from typing import Any
 from doc_blocks import Block, blocks_of
 
 NUMBERS = {
-    # README.md
     "env_steps=20_000)": "env_steps=4_200)",
+    "env_steps=20_000,": "env_steps=4_200,",
     "env_steps=500_000": "env_steps=512",
     "env_steps=1_000_000": "env_steps=512",
+    "env_steps=100_000)": "env_steps=2_100)",
+    "100_000 - trainer": "1_200 - trainer",
+    "Evaluate(20_000": "Evaluate(500",
+    "--env-steps 20000": "--env-steps 4200",
+    "--n-rates 9": "--n-rates 3",
     "--horizon 1000000": "--horizon 2100",
     "--steps 500000": "--steps 600",
     "--evaluate-every 20000": "--evaluate-every 300",
-    "Evaluate(20_000": "Evaluate(500",
-    "100_000 - trainer": "1_200 - trainer",
-    # docs/agents.md
     "--steps 200000": "--steps 1200",
-    "--steps 1000000": "--steps 17000",
-    "--evaluate-every 50000": "--evaluate-every 17000",
     "--steps 50000": "--steps 1200",
     "--steps 20000": "--steps 1200",
-    "env_steps=100_000)": "env_steps=2_100)",
     # examples/study.toml
     "env_steps = 30000": "env_steps = 2100",
 }
-"""Numbers of steps that are replaced, so that a page is run in a minute. Nothing else of a page is changed."""
+"""Numbers of steps and of rates that are replaced, so that pages run in a minute. Nothing else of a page is changed."""
 
 DEFAULT_STEPS = 4_200
 """Environment steps of each run of a search that names no number: eight copies of Acrobot end an episode each."""
+
+
+DEFAULT_RATES, DEFAULT_SEEDS = 4, 2
+"""Learning rates of a grid, and seeds of a trial, where a search names no numbers: the defaults are 16 and 3."""
 
 
 def shortened(text: str) -> str:
@@ -98,13 +104,19 @@ def run(block: Block, page: str, names: dict[str, Any]) -> None:
 
 
 def shorten_defaults() -> None:
-    """Gives what names no number of steps a small one; servers take free ports and end at once."""
+    """Give what names no numbers small ones; servers take free ports and end at once."""
     from finder.cli.training import settings as train_settings
+    from finder.finders.lr import LRFinder
     from finder.search import options
     from studies.servers import dashboard, proxy
 
-    steps, make_dashboard, make_proxy = options._steps, dashboard.make_dashboard, proxy.make_proxy
+    steps, seeds = options._steps, options._seeds
+    make_dashboard, make_proxy = dashboard.make_dashboard, proxy.make_proxy
     options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)
+    options._seeds = lambda given: seeds(DEFAULT_SEEDS if given == 3 else given)
+    defaults = LRFinder.grid.__defaults__
+    assert defaults.count(16) == 1
+    LRFinder.grid.__defaults__ = tuple(DEFAULT_RATES if each == 16 else each for each in defaults)
     train_settings.DEFAULT_STEPS = 512
     dashboard.make_dashboard = lambda storage, host, port, *args, **named: make_dashboard(
         storage, host, 0, *args, **named
@@ -113,21 +125,34 @@ def shorten_defaults() -> None:
     dashboard._ThreadedServer.serve_forever = lambda *_, **__: None
 
 
-def main(page: Path) -> None:
-    """Runs a page."""
-    sys.path.insert(0, os.getcwd())
+def run_page(page: Path) -> int:
+    """Run a page in the current folder, and return how many blocks were run."""
+    blocks = [block for block in blocks_of(page) if block.is_code and block.not_run is None]
+    names: dict[str, Any] = {"__name__": "__main__", "shown": [shortened(block.text) for block in blocks]}
+    _run_file(Path("before.py"), names)
+    for block in blocks:
+        run(block, page.name, names)
+    _run_file(Path("after.py"), names)
+    return len(blocks)
+
+
+def _run_file(path: Path, names: dict[str, Any]) -> None:
+    if path.exists():
+        exec(compile(path.read_text(), str(path), "exec"), names)
+
+
+def main(arguments: list[str]) -> None:
+    """Run pages, each in its folder."""
     shorten_defaults()
-    names: dict[str, Any] = {"__name__": "__main__"}
-    before = Path("before.py")
-    if before.exists():  # what the page presupposes
-        exec(compile(before.read_text(), str(before), "exec"), names)
-    ran = 0
-    for block in blocks_of(page):
-        if block.is_code and block.not_run is None:
-            run(block, page.name, names)
-            ran += 1
-    print(f"{ran} blocks", flush=True)
+    for page, folder in zip(arguments[::2], arguments[1::2], strict=True):
+        began = time.process_time()
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        n_blocks = run_page(Path(page))
+        sys.path.remove(folder)
+        print(f"{Path(page).name}: {n_blocks} blocks", flush=True)
+        print(f"{Path(page).name}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])
