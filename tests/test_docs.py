@@ -47,7 +47,8 @@ assert Path("rates.html").exists()
 assert Path("finder.db").exists()
 """,
     "start.md": """
-assert agent.get_learning_rate() == studies.best(studies.load_study("finder.db", "lr-ppo-CartPole-v1")).learning_rate
+pick = studies.best(studies.load_study("finder.db", "lr-ppo-CartPole-v1"))
+assert abs(agent.get_learning_rate() / pick.config["learning_rate"] - 1) < 1e-6
 """,
     "long-run.md": """
 assert Path("kept/history.parquet").exists()
@@ -89,30 +90,68 @@ def test_the_words_of_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+GROUPS = {
+    "searches": (
+        "README",
+        "start",
+        "guides/learning-rate",
+        "guides/optimizers",
+        "guides/compare-agents",
+        "guides/tune",
+    ),
+    "training": ("agents", "guides/long-run", "guides/callbacks", "guides/speed"),
+    "own": ("guides/your-agent", "guides/your-environment", "guides/many-machines", "guides/storages"),
+}
+"""Pages that are run in one process. Searches are in one folder: pages that show the same search share its study."""
+
+
+def _page(name: str) -> Path:
+    return ROOT / "README.md" if name == "README" else ROOT / "docs" / f"{name}.md"
+
+
 def _due(page: Path) -> int:
     return sum(block.is_code and block.not_run is None for block in blocks_of(page))
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("page", [page for page in PAGES if _due(page)], ids=lambda page: page.name)
-def test_what_a_page_shows_runs(page: Path, tmp_path: Path) -> None:
-    for name, files in (("before.py", BEFORE), ("after.py", AFTER)):
-        if page.name in files:
-            (tmp_path / name).write_text(f"from pathlib import Path\n{files[page.name]}")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for example in (tmp_path / "examples").glob("*.*"):
+def test_every_page_with_blocks_is_run() -> None:
+    grouped = [_page(name) for group in GROUPS.values() for name in group]
+    assert sorted(grouped) == sorted(page for page in PAGES if _due(page))
+
+
+def _folder(path: Path) -> Path:
+    shutil.copytree(ROOT / "examples", path / "examples")
+    for example in (path / "examples").glob("*.*"):
         example.write_text(shortened(example.read_text()))
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "tables").symlink_to(ROOT / "benchmarks" / "tables")
+    (path / "benchmarks").mkdir()
+    (path / "benchmarks" / "tables").symlink_to(ROOT / "benchmarks" / "tables")
+    return path
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_pages_show_runs(group: str, tmp_path: Path) -> None:
+    pages = [_page(name) for name in GROUPS[group]]
+    shared = _folder(tmp_path / group) if group == "searches" else None
+    arguments = []
+    for page in pages:
+        folder = shared or _folder(tmp_path / page.stem)
+        for when, files in (("before", BEFORE), ("after", AFTER)):
+            if page.name in files:
+                (folder / f"{page.stem}.{when}.py").write_text(f"from pathlib import Path\n{files[page.name]}")
+        arguments += [str(page), str(folder)]
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "support" / "run_page.py"), str(page), str(tmp_path)],
+        [sys.executable, str(ROOT / "tests" / "support" / "run_page.py"), *arguments],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "SDL_VIDEODRIVER": "dummy", "FINDER_PROGRESS": "0"},
     )  # fmt: skip
     (tmp_path / "err").write_text(done.stderr)
     assert done.returncode == 0, done.stderr[-6_000:]
-    assert done.stdout.splitlines()[-1] == f"{page.name}: {_due(page)} blocks"
-    if page.name == "README.md":
-        assert re.search(r"^learning_rate \S+; the best rate lies between ", done.stdout, re.M)
-        assert re.search(r"^return .+ ± .+ confirmed over 5 further seeds; expected ", done.stdout, re.M)
-        assert re.search(r"^(safe|tie|not safe): ", done.stdout, re.M)
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.endswith(" blocks")] == [
+        f"{page.name}: {_due(page)} blocks" for page in pages
+    ]
+    if group == "searches":
+        readme = done.stdout.partition("README.md: ")[0]
+        assert re.search(r"^learning_rate \S+; the best rate lies between ", readme, re.M)
+        assert re.search(r"^return .+ ± .+ confirmed over 5 further seeds; expected ", readme, re.M)
+        assert re.search(r"^(safe|tie|not safe): ", readme, re.M)

@@ -13,34 +13,59 @@ from agents.errors import ConfigurationError
 
 
 class Episode(NamedTuple):
-    """One episode that has ended."""
+    """One episode that has ended.
 
-    # 0, 1, 2, ... in the order in which episodes of this run ended. (It hides tuple.index, which nobody misses.)
-    index: int  # type: ignore[assignment]
-    env_steps: int  # environment steps of the whole run when it ended
-    episode_return: float  # sum of the environment's rewards
-    length: int  # steps
-    loss: float | None  # loss of the newest update when it ended; None before the first
-    wall_seconds: float  # since training began
-    environment: int  # which of its copies of the environment
-    member: int  # which member of a population; 0 for an agent alone
-    custom_metrics: dict[str, float]  # what callbacks measured of it, by name
-    user_data: dict[str, Any]  # what callbacks noted while it ran; empty when all were told that it has ended
+    Attributes:
+        index: 0, 1, 2, ... in the order in which episodes of this run ended.
+        env_steps: Environment steps of the whole run when it ended.
+        episode_return: Sum of the environment's rewards.
+        length: Its steps.
+        loss: Loss of the newest update when it ended; None before the first.
+        wall_seconds: Seconds since training began.
+        environment: Which of the run's copies of the environment.
+        member: Which member of a population; 0 for a single agent.
+        custom_metrics: Numbers that callbacks measured of it, by name.
+        user_data: Notes of callbacks while it ran; empty when all callbacks have been called for its end.
+    """
+
+    index: int  # type: ignore[assignment]  # it hides tuple.index
+    env_steps: int
+    episode_return: float
+    length: int
+    loss: float | None
+    wall_seconds: float
+    environment: int
+    member: int
+    custom_metrics: dict[str, float]
+    user_data: dict[str, Any]
 
 
 class Evaluation(NamedTuple):
-    """How good the agent was at one moment of its training; see `agents.Evaluate`."""
+    """Returns of an agent at one moment of its training; see `agents.Evaluate`.
 
-    env_steps: int  # environment steps of training by then
-    n_training_episodes: int  # episodes of training that had ended by then
+    Attributes:
+        env_steps: Environment steps of training by then.
+        n_training_episodes: Episodes of training that had ended by then.
+        mean_return: Mean return of the episodes that were played.
+        std_return: Their sample standard deviation; NaN of a single episode.
+        min_return: Their lowest return.
+        max_return: Their highest return.
+        n_episodes: How many episodes were played.
+        is_best: Whether the mean is above those of all evaluations before it.
+        metrics: Further numbers of a user's evaluation function, by name.
+        n_cut: Episodes that were truncated at the evaluation's limit of steps; these are among `n_episodes`.
+    """
+
+    env_steps: int
+    n_training_episodes: int
     mean_return: float
-    std_return: float  # sample standard deviation; NaN of a single episode
+    std_return: float
     min_return: float
     max_return: float
-    n_episodes: int  # episodes that were played for it
-    is_best: bool  # its mean is above those of all evaluations before it
-    metrics: dict[str, float]  # what else a function of the user's told
-    n_cut: int = 0  # episodes that were cut after the evaluation's limit of steps; these are among `n_episodes`
+    n_episodes: int
+    is_best: bool
+    metrics: dict[str, float]
+    n_cut: int = 0
 
 
 class MetricSummary(NamedTuple):

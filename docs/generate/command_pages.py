@@ -52,7 +52,7 @@ def _index(commands: dict[str, Any]) -> str:
 
 def _command_page(name: str, command: Any) -> str:
     usage = " ".join(command.collect_usage_pieces(typer.Context(command)))
-    lines = [f"# finder {name}", "", _prose(command.help), "", "```text", f"finder {name} {usage}", "```", ""]
+    lines = [f"# finder {name}", "", "```text", f"finder {name} {usage}", "```", "", _prose(command.help), ""]
     panels: dict[str, list[Any]] = {}
     for parameter in command.params:
         if getattr(parameter, "hidden", False):
@@ -60,19 +60,14 @@ def _command_page(name: str, command: Any) -> str:
         default = "Arguments" if parameter.param_type_name == "argument" else "Options"
         panels.setdefault(parameter.rich_help_panel or default, []).append(parameter)
     for panel, parameters in panels.items():
-        lines += [
-            f"## {panel}",
-            "",
-            f"| {'argument' if panel == 'Arguments' else 'option'} | value | |",
-            "|---|---|---|",
-        ]
+        lines += [f"## {panel}", "", "| name | value | |", "|---|---|---|"]
         lines += [_row(parameter) for parameter in parameters] + [""]
     return "\n".join(lines)
 
 
 def _row(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        names, value = f"`{parameter.metavar or parameter.name.upper()}`", ""
+        names, value = f"`{parameter.metavar or parameter.name.upper()}`", "`text`"
     else:
         names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
         value = "" if parameter.is_flag else f"`{_value(parameter)}`"
@@ -96,7 +91,7 @@ def _value(parameter: Any) -> str:
 def _prose(text: str | None) -> str:
     """Return a command's help as Markdown: an example becomes a block, Rich's markup emphasis."""
     shown = re.sub(r"\[(?:bold|b)\](.*?)\[/(?:bold|b)?\]", r"**\1**", text or "")
-    return re.sub(r"^Examples?: (.*)$", r"```text\n\1\n```", shown, flags=re.M)
+    return re.sub(r"^Examples?: (.*)$", r"Example:\n\n```text\n\1\n```", shown, flags=re.M)
 
 
 def _cell(text: str) -> str:

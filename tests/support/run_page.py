@@ -1,9 +1,9 @@
 """Run everything that documentation pages show, in this process: `run_page.py PAGE FOLDER [PAGE FOLDER ...]`.
 
 Each page is run in its folder. Python blocks share one namespace, as in a notebook; one that begins with `# NAME.py` is
-written to that file too. Commands are called as `finder` calls them, in this process. Their text is that of the page but
-for `NUMBERS`. A folder may have a `before.py`, which is run first, and an `after.py`, which is run last and finds the
-texts of the blocks in `shown`.
+written to that file too. Commands are called as `finder` calls them, in this process. The text is that of the page but
+for `NUMBERS`. For `PAGE.md` a folder may have a `PAGE.before.py`, which is run first, and a `PAGE.after.py`, which is
+run last and finds the texts of the blocks in `shown`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ DEFAULT_STEPS = 4_200
 """Environment steps of each run of a search that names no number: eight copies of Acrobot end an episode each."""
 
 
-DEFAULT_RATES, DEFAULT_SEEDS = 4, 2
-"""Learning rates of a grid, and seeds of a trial, where a search names no numbers: the defaults are 16 and 3."""
+DEFAULT_RATES = {16: 4, 5: 3}
+"""Usual number of learning rates -> that where a search names none."""
+
+DEFAULT_SEEDS = 2
+"""Seeds of a trial where a search names none; they are 3 otherwise."""
 
 
 def shortened(text: str) -> str:
@@ -107,6 +110,7 @@ def shorten_defaults() -> None:
     """Give what names no numbers small ones; servers take free ports and end at once."""
     from finder.cli.training import settings as train_settings
     from finder.finders.lr import LRFinder
+    from finder.finders.optimizer import OptFinder
     from finder.search import options
     from studies.servers import dashboard, proxy
 
@@ -114,9 +118,13 @@ def shorten_defaults() -> None:
     make_dashboard, make_proxy = dashboard.make_dashboard, proxy.make_proxy
     options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)
     options._seeds = lambda given: seeds(DEFAULT_SEEDS if given == 3 else given)
-    defaults = LRFinder.grid.__defaults__
-    assert defaults.count(16) == 1
-    LRFinder.grid.__defaults__ = tuple(DEFAULT_RATES if each == 16 else each for each in defaults)
+    for function, usual in ((LRFinder.grid, 16), (OptFinder.find, 5)):
+        keywords, positional = function.__kwdefaults__ or {}, function.__defaults__ or ()
+        if "n_rates" in keywords:
+            keywords["n_rates"] = DEFAULT_RATES[usual]
+        else:
+            assert positional.count(usual) == 1
+            function.__defaults__ = tuple(DEFAULT_RATES[usual] if each == usual else each for each in positional)
     train_settings.DEFAULT_STEPS = 512
     dashboard.make_dashboard = lambda storage, host, port, *args, **named: make_dashboard(
         storage, host, 0, *args, **named
@@ -129,10 +137,10 @@ def run_page(page: Path) -> int:
     """Run a page in the current folder, and return how many blocks were run."""
     blocks = [block for block in blocks_of(page) if block.is_code and block.not_run is None]
     names: dict[str, Any] = {"__name__": "__main__", "shown": [shortened(block.text) for block in blocks]}
-    _run_file(Path("before.py"), names)
+    _run_file(Path(f"{page.stem}.before.py"), names)
     for block in blocks:
         run(block, page.name, names)
-    _run_file(Path("after.py"), names)
+    _run_file(Path(f"{page.stem}.after.py"), names)
     return len(blocks)
 
 
