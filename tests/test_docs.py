@@ -47,7 +47,7 @@ assert Path("rates.html").exists()
 assert Path("finder.db").exists()
 """,
     "start.md": """
-pick = studies.best(studies.load_study("finder.db", "lr-ppo-CartPole-v1"))
+pick = studies.best(studies.load_study("lr-ppo-CartPole-v1", "finder.db"))
 assert abs(agent.get_learning_rate() / pick.config["learning_rate"] - 1) < 1e-6
 """,
     "long-run.md": """
