@@ -9,6 +9,7 @@ run last and finds the texts of the blocks in `shown`.
 from __future__ import annotations
 
 import glob
+import inspect
 import os
 import re
 import shlex
@@ -30,6 +31,7 @@ NUMBERS = {
     "Evaluate(20_000": "Evaluate(500",
     "--env-steps 20000": "--env-steps 4200",
     "--n-rates 9": "--n-rates 3",
+    "--replays 200": "--replays 2",
     "--horizon 1000000": "--horizon 2100",
     "--steps 500000": "--steps 600",
     "--evaluate-every 20000": "--evaluate-every 300",
@@ -118,7 +120,8 @@ def shorten_defaults() -> None:
     make_dashboard, make_proxy = dashboard.make_dashboard, proxy.make_proxy
     options._steps = lambda horizon, default: steps(horizon, DEFAULT_STEPS)
     options._seeds = lambda given: seeds(DEFAULT_SEEDS if given == 3 else given)
-    for function, usual in ((LRFinder.grid, 16), (OptFinder.find, 5)):
+    for method, usual in ((LRFinder.grid, 16), (OptFinder.find, 5)):
+        function = inspect.unwrap(method)
         keywords, positional = function.__kwdefaults__ or {}, function.__defaults__ or ()
         if "n_rates" in keywords:
             keywords["n_rates"] = DEFAULT_RATES[usual]
