@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test docs install lint benchmarks speed resume tune-all recording kills clean
+.PHONY: demo test docs install lint benchmarks speed resume tune-all recording kills mutants clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -49,6 +49,10 @@ $(VENV)/.installed-for-docs: $(VENV)/.installed
 # Searches are killed in the middle of their trials more than a hundred times, and started again. An hour.
 kills: $(VENV)/.installed-for-tests
 	FINDER_KILLS=108 $(BIN)/python -m pytest --quiet tests/finder/test_kills.py
+
+# Forty faults are put into the code, one at a time: does a test catch each? Hours; results/mutants.md.
+mutants: $(VENV)/.installed-for-tests
+	$(BIN)/python benchmarks/mutants.py
 
 # Hours of training: greedy returns over seeds. Cases that are done are not run again.
 benchmarks: install

@@ -18,6 +18,8 @@ moved.install()
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 _RENAMED = {
+    "EarlyStop": "agents.callbacks.EarlyStopping",
+    "RolloutMemory": "agents.buffers.RolloutBuffer",
     "Counter": "agents.distributed.Counter",
     "serve_shared": "agents.distributed.serve_shared",
     "shared": "agents.distributed.shared",

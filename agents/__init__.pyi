@@ -12,7 +12,7 @@ from .algorithms.td3 import TD3 as TD3
 from .algorithms.trpo import TRPO as TRPO
 from .buffers import HindsightReplay as HindsightReplay
 from .buffers import PrioritizedReplay as PrioritizedReplay
-from .buffers import RolloutMemory as RolloutMemory
+from .buffers import RolloutBuffer as RolloutBuffer
 from .buffers import Trajectory as Trajectory
 from .buffers import TrajectoryReplay as TrajectoryReplay
 from .buffers import UniformReplay as UniformReplay
@@ -25,7 +25,7 @@ from .callbacks.history_file import HistoryFile as HistoryFile
 from .callbacks.history_file import read_evaluations as read_evaluations
 from .callbacks.history_file import read_history as read_history
 from .callbacks.intervals import Every as Every
-from .callbacks.plateaus import EarlyStop as EarlyStop
+from .callbacks.plateaus import EarlyStopping as EarlyStopping
 from .callbacks.plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .callbacks.progress import Progress as Progress
 from .callbacks.publish import Publish as Publish

@@ -76,7 +76,7 @@ MOVED = {
     "plain_spec": "checkpoints.plain_spec",
     "plain_state": "checkpoints.plain_state",
     "plateaus": "callbacks.plateaus",
-    "pool": "collection.pool",
+    "pool": "collection",
     "pool.child": "collection.child",
     "pool.collector": "collection.pool_collector",
     "pool.engine": "collection.engine",

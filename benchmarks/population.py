@@ -262,7 +262,13 @@ def halving(rounds: int, env_steps: int) -> None:
             whole = search("ppo", 64, 1, env_steps, env=env)
             halved = search("ppo", 64, 1, env_steps, env=env, pruner="successive-halving")
             measured.append((whole["seconds"], halved["seconds"]))
-            note(what="halving", env=env, whole=whole, halved=halved, share=halved["seconds"] / whole["seconds"])
+            note(
+                what="halving",
+                env=env,
+                preprocess_minibatch=whole,
+                halved=halved,
+                share=halved["seconds"] / whole["seconds"],
+            )
         all_of_them, some = (statistics.median(each) for each in zip(*measured, strict=True))
         share = statistics.median(halved / whole for whole, halved in measured)
         steps = halved["env_steps"] / whole["env_steps"]

@@ -62,7 +62,7 @@ def measure(name: str, env: EnvironmentSpec, **params: Any) -> str:
     with Trainer(agent) as trainer:
         trainer.train(env_steps=WARM_UP)  # compiles
         for method in ("take", "learned", "add"):
-            _time(trainer.memory, method, spent, taken)
+            _time(trainer.buffer, method, spent, taken)
         before, updates = time.process_time(), agent.gradient_steps
         trainer.train(env_steps=MEASURED)
         whole, n = time.process_time() - before, agent.gradient_steps - updates
@@ -72,8 +72,8 @@ def measure(name: str, env: EnvironmentSpec, **params: Any) -> str:
     return f"| {name} | {params['replay']} | {' | '.join(row)} | {drawn / (whole / n):.1%} |"
 
 
-def _time(memory: Any, method: str, spent: defaultdict[str, float], taken: list[dict[str, Any]]) -> None:
-    call = getattr(memory, method)
+def _time(buffer: Any, method: str, spent: defaultdict[str, float], taken: list[dict[str, Any]]) -> None:
+    call = getattr(buffer, method)
 
     def timed(*arguments: Any) -> Any:
         began = time.thread_time()
@@ -83,7 +83,7 @@ def _time(memory: Any, method: str, spent: defaultdict[str, float], taken: list[
             taken[:] = [result]
         return result
 
-    setattr(memory, method, timed)
+    setattr(buffer, method, timed)
 
 
 def _hand_over(batch: dict[str, Any], rounds: int = 2_000) -> float:

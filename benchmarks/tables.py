@@ -161,13 +161,13 @@ def scaled(agent: str, scale: float) -> Any:
     if scale == 1.0:
         return base
 
-    def prepare(self: Any, data: dict[str, Any]) -> dict[str, Any]:
-        prepared: dict[str, Any] = base.prepare(
+    def preprocess_batch(self: Any, data: dict[str, Any]) -> dict[str, Any]:
+        prepared: dict[str, Any] = base.preprocess_batch(
             self, {**data, "rewards": data["rewards"] * data["rewards"].dtype.type(scale)}
         )
         return prepared
 
-    return type(base.__name__, (base,), {"prepare": prepare, "rowwise": base.rowwise})
+    return type(base.__name__, (base,), {"preprocess_batch": preprocess_batch, "rowwise": base.rowwise})
 
 
 def merge(name: str) -> None:

@@ -9,7 +9,7 @@ REINFORCE (Williams 1992): the log-probability of each action, weighted by the r
 import numpy as np
 from keras import ops
 
-from agents import KerasAgent, RolloutMemory, network
+from agents import KerasAgent, RolloutBuffer, network
 from agents.exploration import Softmax, greedy
 from agents.functional.returns import discounted_returns
 
@@ -18,14 +18,14 @@ class Reinforce(KerasAgent):
     def build(self):
         return {"policy": network(self.observation_space, [64], int(self.action_space.n))}
 
-    def make_memory(self, n_envs, rng):
-        return RolloutMemory(n_steps=500, rng=rng)
+    def make_buffer(self, n_envs, rng):
+        return RolloutBuffer(n_steps=500, rng=rng)
 
     def act(self, observations, explore=False):
         logits = self.infer("policy", observations)
         return Softmax().select(logits, self.rng) if explore else greedy(logits)
 
-    def prepare(self, data):
+    def preprocess_batch(self, data):
         ended = data["terminated"] | data["truncated"]
         returns = discounted_returns(data["rewards"], ended, np.zeros(ended.shape[1]), gamma=0.99)
         data["returns"] = (returns - returns.mean()) / (returns.std() + 1e-8)

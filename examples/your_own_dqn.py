@@ -14,7 +14,7 @@ from keras import ops
 
 from agents import OffPolicyAgent, OffPolicyConfig, hyperparameter, network
 from agents.exploration import AdaptiveEpsilonGreedy, greedy
-from agents.networks.builders import of_actions
+from agents.networks.builders import gather_actions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class QLearner(OffPolicyAgent):
         self.policy.step(env_steps)
 
     def loss(self, batch):
-        values = of_actions(self.networks["q"](batch["observations"]), batch["actions"])  # [B]
+        values = gather_actions(self.networks["q"](batch["observations"]), batch["actions"])  # [B]
         best = ops.max(self.networks["target"](batch["next_observations"]), axis=1)  # [B]
         errors = values - self.bootstrapped(batch, best)  # no gradient goes through the target
         return {"default": self.mean(batch, ops.square(errors)), **self.priorities(ops.abs(errors))}

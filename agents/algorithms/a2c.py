@@ -10,9 +10,9 @@ import numpy as np
 
 from agents.algorithms.actor_critic import ActorCritic, OneLossConfig, approximate_kl
 from agents.backend.tensorflow import ops
-from agents.buffers import RolloutMemory
+from agents.buffers import RolloutBuffer
 from agents.config.agent_config import hyperparameter
-from agents.updates.gradient_steps import Turn
+from agents.updates.gradient_steps import OptimizerStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +41,11 @@ class A2C(ActorCritic):
     config_class = A2CConfig
     config: A2CConfig
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
-        return RolloutMemory(n_steps=self.config.n_steps, rng=rng)
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> RolloutBuffer:
+        return RolloutBuffer(n_steps=self.config.n_steps, rng=rng)
 
-    def turns(self) -> Sequence[Turn]:
-        return [Turn(list(self.optimizers), self.loss, after=self.divergence)]
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
+        return [OptimizerStep(list(self.optimizers), self.loss, after=self.divergence)]
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]

@@ -26,7 +26,7 @@ from agents.config.network_config import NetworkConfig
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
 from agents.functional.retrace import retrace
-from agents.networks.builders import network, of_actions
+from agents.networks.builders import gather_actions, network
 from agents.networks.distributions import Categorical
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +130,7 @@ class ACER(KerasAgent):
         logits = self.infer("actor", observations)  # [N, A]
         return Categorical.sample(logits, self.rng) if explore else Categorical.mode(logits)
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> TrajectoryReplay:
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> TrajectoryReplay:
         config = self.config
         return TrajectoryReplay(
             n_steps=config.n_steps,
@@ -142,7 +142,7 @@ class ACER(KerasAgent):
             rng=rng,
         )
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the probabilities of all actions under the policy that acted, [T, N, A]."""
         observations = data["observations"]
         logits = self.infer("actor", observations.reshape(-1, *observations.shape[2:]))  # [T * N, A]
@@ -150,15 +150,15 @@ class ACER(KerasAgent):
         probabilities = weights / weights.sum(axis=1, keepdims=True)
         return {**data, "probabilities": probabilities.reshape(*data["rewards"].shape, -1).astype(np.float32)}
 
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Adds what the actions were worth by Retrace, which looks along trajectories; each has `n_steps` rows."""
         observations = ops.concatenate([batch["observations"], batch["next_observations"]])  # [2 B, ...]
         policy = ops.softmax(self.networks["actor"](observations))  # [2 B, A]
         values = self.networks["critic"](observations)  # [2 B, A]
         next_values = ops.split(ops.sum(policy * values, axis=1), 2)[1]  # [B]
         actions = batch["actions"]
-        behaviour = ops.maximum(of_actions(batch["probabilities"], actions), _SMALLEST)  # [B]
-        now, taken = (of_actions(ops.split(each, 2)[0], actions) for each in (policy, values))  # [B] each
+        behaviour = ops.maximum(gather_actions(batch["probabilities"], actions), _SMALLEST)  # [B]
+        now, taken = (gather_actions(ops.split(each, 2)[0], actions) for each in (policy, values))  # [B] each
 
         def in_time(column: Any) -> Any:
             return ops.transpose(ops.reshape(column, (-1, self.config.n_steps)))  # [T, N]
@@ -180,7 +180,7 @@ class ACER(KerasAgent):
         bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.live.delta)
         # Linear in the probabilities, so that its gradient is the one that was bounded.
         policy_loss = -ops.mean(ops.sum(ops.stop_gradient(bounded) * policy, axis=1))
-        value_loss = 0.5 * ops.mean(ops.square(targets - of_actions(values, actions)))
+        value_loss = 0.5 * ops.mean(ops.square(targets - gather_actions(values, actions)))
         entropy = ops.mean(Categorical.entropy(logits))
         return {
             "default": policy_loss + self.live.vf_coef * value_loss - self.live.ent_coef * entropy,

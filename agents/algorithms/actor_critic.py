@@ -92,7 +92,7 @@ class OneLossConfig(ActorCriticConfig):
 class ActorCritic(KerasAgent):
     """Networks `actor` and `critic`, for discrete actions, several at a time, and continuous ones. See `Agent`.
 
-    A subclass writes `make_memory` (of rollouts) and `loss`.
+    A subclass writes `make_buffer` (of rollouts) and `loss`.
     """
 
     config_class = ActorCriticConfig
@@ -150,7 +150,7 @@ class ActorCritic(KerasAgent):
             self.normalizer.set_state({"mean": mean, "variance": variance, "count": count})
         super().set_acting_state(state)
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them.
 
         Where observations are normalised, a rollout enters the statistics before it is learned from, so that networks
@@ -193,7 +193,7 @@ class ActorCritic(KerasAgent):
             "returns": advantages + values,
         }
 
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         advantages = batch["advantages"]
         if not self.config.normalize_advantages:
             return batch

@@ -15,7 +15,7 @@ from agents.algorithms.continuous import ContinuousAgent, ContinuousConfig
 from agents.backend.tensorflow import keras
 from agents.config.agent_config import explores, hyperparameter
 from agents.networks.builders import network
-from agents.updates.gradient_steps import Turn
+from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
 
@@ -53,10 +53,10 @@ class DDPG(ContinuousAgent):
     def chosen(self, observations: Array, explore: bool) -> Array:
         return self.infer("actor", observations)
 
-    def turns(self) -> Sequence[Turn]:
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
         return [
-            Turn(["critic"], self.critic_loss),
-            Turn(["actor"], self.actor_loss, every=self.config.policy_delay),
+            OptimizerStep(["critic"], self.critic_loss),
+            OptimizerStep(["actor"], self.actor_loss, every=self.config.policy_delay),
         ]
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:

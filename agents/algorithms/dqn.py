@@ -22,7 +22,7 @@ from agents.config.agent_config import explores, hyperparameter
 from agents.errors import ConfigurationError
 from agents.exploration import AdaptiveEpsilonGreedy, Greedy, Policy, greedy, make_policy
 from agents.networks.action_values import ActionValues, ScalarValues
-from agents.networks.builders import network, noisy_network, of_actions
+from agents.networks.builders import gather_actions, network, noisy_network
 from agents.networks.categorical_values import CategoricalValues
 from agents.networks.dueling import Dueling, dueling_head, split_hidden
 from agents.networks.noisy import NoisyDense, draw_noise
@@ -195,7 +195,7 @@ class DQN(OffPolicyAgent):
 
     # Noise ----------------------------------------------------------------------------------------------------
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the noise of the networks in the loss.
 
         It is drawn here, since the generators of TensorFlow give other numbers where XLA compiles them. As in the paper
@@ -206,7 +206,7 @@ class DQN(OffPolicyAgent):
         share = -(-_PASSES * self.n_noise // self.config.batch_size)
         return {**data, "noise": draw_noise(self.rng, len(data["rewards"]), share)}
 
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         if not self.config.noisy:
             return batch
         together = ops.reshape(batch["noise"], (1, -1))  # the shares of all rows, which each of them gets
@@ -227,7 +227,7 @@ class DQN(OffPolicyAgent):
         successors = self.networks["target"](batch["next_observations"], **target)
         chooser = self.networks["q"](batch["next_observations"], **choosing) if self.config.double else successors
         rows = self.values.learn(
-            of_actions(outputs, batch["actions"]),
+            gather_actions(outputs, batch["actions"]),
             self.values.of_best(successors, chooser),
             batch["rewards"],
             self.discounts(batch),

@@ -42,7 +42,7 @@ class OffPolicyAgent(KerasAgent):
     config_class = OffPolicyConfig
     config: OffPolicyConfig
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> UniformReplay:
         if self.prioritized and self.strategy is not None:
             raise ConfigurationError(
                 "replay is 'prioritized', but a strategy does not bring errors back from where rows are learned from: "

@@ -15,7 +15,7 @@ import numpy as np
 
 from agents.algorithms.actor_critic import ActorCritic, OneLossConfig, approximate_kl
 from agents.backend.tensorflow import ops
-from agents.buffers import RolloutMemory
+from agents.buffers import RolloutBuffer
 from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
 
@@ -54,9 +54,9 @@ class PPO(ActorCritic):
     config_class = PPOConfig
     config: PPOConfig
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> RolloutBuffer:
         config = self.config
-        return RolloutMemory(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
+        return RolloutBuffer(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         parameters = self.networks["actor"](batch["observations"], training=True)  # [B, A]

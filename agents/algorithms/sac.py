@@ -15,7 +15,7 @@ from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.networks.builders import constant, network
 from agents.networks.distributions import SquashedGaussian
-from agents.updates.gradient_steps import Turn
+from agents.updates.gradient_steps import OptimizerStep
 
 Array = np.ndarray[Any, Any]
 
@@ -68,7 +68,7 @@ class SAC(ContinuousAgent):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of `chosen` and `prepare` below, too
+        return super().rowwise  # said of `chosen` and `preprocess_batch` below, too
 
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
@@ -99,14 +99,14 @@ class SAC(ContinuousAgent):
         parameters = self.infer("actor", observations)  # [N, 2 D]
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
         noise = self.rng.standard_normal((len(data["rewards"]), 2 * self.n_dimensions)).astype(np.float32)
         return {**data, "noise": noise[:, : self.n_dimensions], "next_noise": noise[:, self.n_dimensions :]}
 
-    def turns(self) -> Sequence[Turn]:
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
         policy = ["actor", "temperature"] if self.learns_temperature else ["actor"]
-        return [Turn(["critic"], self.critic_loss), Turn(policy, self.policy_loss)]
+        return [OptimizerStep(["critic"], self.critic_loss), OptimizerStep(policy, self.policy_loss)]
 
     @property
     def learns_temperature(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from agents.algorithms.actor_critic import ActorCritic, ActorCriticConfig
 from agents.backend.tensorflow import keras, ops, tf
-from agents.buffers import RolloutMemory
+from agents.buffers import RolloutBuffer
 from agents.config.agent_config import hyperparameter
 from agents.errors import ConfigurationError
 from agents.functional.trust_region import largest_step, line_search
@@ -89,11 +89,11 @@ class TRPO(ActorCritic):
     def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
         return {"critic": ("critic",)}
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> RolloutMemory:
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> RolloutBuffer:
         config = self.config
-        return RolloutMemory(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
+        return RolloutBuffer(n_steps=config.n_steps, n_epochs=config.n_epochs, batch_size=config.batch_size, rng=rng)
 
-    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         return self.policy_step
 
     def policy_step(self, rows: dict[str, Any]) -> Mapping[str, Any]:

@@ -1,21 +1,21 @@
-"""Memories: where transitions wait until an update wants them."""
+"""Buffers: rollouts and replays, from which updates sample."""
 
-from agents.buffers.buffer import Batches, Memory, Transition
+from agents.buffers.buffer import Batches, Buffer, Transition
 from agents.buffers.hindsight import HindsightReplay
 from agents.buffers.join import join
 from agents.buffers.prioritized import PrioritizedReplay
-from agents.buffers.rewriting import RewritingMemory, Trajectory
-from agents.buffers.rollout import RolloutMemory
+from agents.buffers.rewriting import RewritingBuffer, Trajectory
+from agents.buffers.rollout import RolloutBuffer
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 
 __all__ = [
     "Batches",
+    "Buffer",
     "HindsightReplay",
-    "Memory",
     "PrioritizedReplay",
-    "RewritingMemory",
-    "RolloutMemory",
+    "RewritingBuffer",
+    "RolloutBuffer",
     "Trajectory",
     "TrajectoryReplay",
     "Transition",

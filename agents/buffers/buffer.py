@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agents.renamed import keep_old_names
+
 Array = np.ndarray[Any, Any]
 
 
@@ -60,12 +62,27 @@ def in_order(n_steps: int, batch_size: int, members: tuple[int, ...] = ()) -> Ar
     return np.broadcast_to(indices, (*members, n_steps, batch_size))
 
 
-class Memory(ABC):
+_RENAMED = {
+    "take": "sample",
+    "due": "ready",
+    "until_due": "steps_until_ready",
+    "learned": "update_priorities",
+    "cut": "mark_truncated",
+    "keep": "select",
+}
+"""Old name of a method -> its name now."""
+
+
+class Buffer(ABC):
     """Takes transitions and gives minibatches. Owns its random generator.
 
     The memory of a population (`agents.buffers.join`) holds P members with N environments each: its transitions have
     P * N rows, member after member.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        keep_old_names(cls, _RENAMED)
 
     member_axis: ClassVar[int]
     """Which axis of the arrays that `take` gives has the rows of all members, one member's after the other's."""
@@ -76,11 +93,11 @@ class Memory(ABC):
 
     @property
     @abstractmethod
-    def due(self) -> bool:
+    def ready(self) -> bool:
         """Whether an update should happen now."""
 
     @abstractmethod
-    def take(self) -> dict[str, Array]:
+    def sample(self) -> dict[str, Array]:
         """The data of the update that is due; the memory then waits for the next one.
 
         Arrays are ``[T, N, ...]`` in time order for a rollout and ``[M, ...]`` rows for a replay; see `member_axis`
@@ -91,7 +108,7 @@ class Memory(ABC):
     def batches(self, data: dict[str, Array]) -> Batches:
         """Splits what `take` gave (and the agent prepared) into minibatches."""
 
-    def learned(self, priorities: Array) -> None:  # noqa: B027 - most memories draw without looking
+    def update_priorities(self, priorities: Array) -> None:  # noqa: B027 - most memories draw without looking
         """Is told what the gradient steps on the newest data found, where the agent's loss names priorities.
 
         Args:
@@ -126,14 +143,14 @@ class Memory(ABC):
         """Is told that the update is made, all that was to be `learned` included: the next one may be due."""
 
     @property
-    def until_due(self) -> int:
+    def steps_until_ready(self) -> int:
         """Steps of all environments that will be stored before an update is due, >= 1 where none is due now.
 
         1 by itself, which is always right: a pool's processes then collect one step at a time.
         """
         return 1
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:  # noqa: B027 - see below
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:  # noqa: B027 - see below
         """Ends what is stored here: environments have begun new episodes, and what comes is no next step of it.
 
         Does nothing by itself: a memory that puts steps together has to mark its newest ones as truncated.
@@ -142,6 +159,9 @@ class Memory(ABC):
             environments: Which of the N. Defaults to None: all.
         """
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these members only, in this order."""
         raise NotImplementedError(f"{type(self).__name__} is the memory of a single agent")
+
+
+keep_old_names(Buffer, _RENAMED)

@@ -100,7 +100,7 @@ class FrameRing:
             found[i, ..., :rest] = whole[..., age * size : age * size + rest]
         return found
 
-    def keep(self, columns: Array) -> None:
+    def select(self, columns: Array) -> None:
         """Goes on with these columns only, in this order."""
         places = {int(old): new for new, old in enumerate(columns)}
         self._frames, self._ages = self._frames.take(columns, axis=1), self._ages.take(columns, axis=1)

@@ -68,15 +68,15 @@ class HindsightReplay(UniformReplay):
         self._current[environments] += 1
         self._first[self._current[environments] % len(self._first), environments] = time
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         if self._added:
             slot = (self._added - 1) % self.capacity
             going = np.zeros(len(self._current), bool)
             going[slice(None) if environments is None else list(environments)] = True
             self._begin_next(np.flatnonzero(going & ~self._ended[slot]), self._added)
-        super().cut(environments)
+        super().mark_truncated(environments)
 
-    def sample(self, n: int) -> dict[str, Array]:
+    def draw(self, n: int) -> dict[str, Array]:
         slots, columns = self._draw(n)
         chances = np.concatenate([rng.random((n, 2)) for rng in self._rngs])  # of another goal, and of which
         data = self._transitions(slots, columns, n)
@@ -154,9 +154,9 @@ class HindsightReplay(UniformReplay):
         joined._make_room(joined.n_envs * len(memories))
         return joined
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         columns = self._columns(positions)
-        super().keep(positions)
+        super().select(positions)
         self._episodes, self._first, self._newest = (
             values.take(columns, axis=1) for values in (self._episodes, self._first, self._newest)
         )

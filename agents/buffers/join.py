@@ -7,100 +7,100 @@ from typing import Any
 
 import numpy as np
 
-from agents.buffers.buffer import Array, Batches, Memory, Transition
+from agents.buffers.buffer import Array, Batches, Buffer, Transition
 from agents.buffers.hindsight import HindsightReplay
 from agents.buffers.prioritized import PrioritizedReplay
-from agents.buffers.rollout import RolloutMemory
+from agents.buffers.rollout import RolloutBuffer
 from agents.buffers.trajectories import TrajectoryReplay
 from agents.buffers.uniform import UniformReplay
 
 
-def join(memories: Sequence[Memory]) -> Memory:
+def join(memories: Sequence[Buffer]) -> Buffer:
     """One memory for all members, from a new memory of each.
 
     The product's own are stored and sampled together; others are kept side by side.
     """
-    for kind in (RolloutMemory, TrajectoryReplay, UniformReplay, PrioritizedReplay, HindsightReplay):
-        if all(type(memory) is kind for memory in memories):
+    for kind in (RolloutBuffer, TrajectoryReplay, UniformReplay, PrioritizedReplay, HindsightReplay):
+        if all(type(buffer) is kind for buffer in memories):
             return kind.of_members(memories)  # type: ignore[arg-type]
     return SideBySide(memories)
 
 
-class SideBySide(Memory):
+class SideBySide(Buffer):
     """Memories that know nothing of populations, one a member.
 
     Args:
         memories: New ones, all of one class; an update must be due for all at the same time.
     """
 
-    def __init__(self, memories: Sequence[Memory]) -> None:
-        self._memories = list(memories)
+    def __init__(self, memories: Sequence[Buffer]) -> None:
+        self._buffers = list(memories)
 
     @property
     def member_axis(self) -> int:  # type: ignore[override]
         """As the memories have it; 0 for those that do not say."""
-        return getattr(self._memories[0], "member_axis", 0)
+        return getattr(self._buffers[0], "member_axis", 0)
 
     @property
     def off_policy(self) -> bool:  # type: ignore[override]
         """As the memories have it."""
-        return self._memories[0].off_policy
+        return self._buffers[0].off_policy
 
     @property
     def computes_rewards(self) -> bool:  # type: ignore[override]
         """As the memories have it."""
-        return self._memories[0].computes_rewards
+        return self._buffers[0].computes_rewards
 
     @property
-    def until_due(self) -> int:
-        return max(memory.until_due for memory in self._memories)
+    def steps_until_ready(self) -> int:
+        return max(buffer.steps_until_ready for buffer in self._buffers)
 
     def updated(self) -> None:
-        for memory in self._memories:
-            memory.updated()
+        for buffer in self._buffers:
+            buffer.updated()
 
     def add(self, transition: Transition) -> None:
-        split = [np.split(values, len(self._memories)) for values in transition]
-        for memory, parts in zip(self._memories, zip(*split, strict=True), strict=True):
-            memory.add(Transition(*parts))
+        split = [np.split(values, len(self._buffers)) for values in transition]
+        for buffer, parts in zip(self._buffers, zip(*split, strict=True), strict=True):
+            buffer.add(Transition(*parts))
 
     @property
-    def due(self) -> bool:
-        return all(memory.due for memory in self._memories)
+    def ready(self) -> bool:
+        return all(buffer.ready for buffer in self._buffers)
 
-    def take(self) -> dict[str, Array]:
-        return concatenate([memory.take() for memory in self._memories], self.member_axis)
+    def sample(self) -> dict[str, Array]:
+        return concatenate([buffer.sample() for buffer in self._buffers], self.member_axis)
 
     def batches(self, data: dict[str, Array]) -> Batches:
-        parts = split(data, len(self._memories), self.member_axis)
-        each = [memory.batches(part) for memory, part in zip(self._memories, parts, strict=True)]
+        parts = split(data, len(self._buffers), self.member_axis)
+        each = [buffer.batches(part) for buffer, part in zip(self._buffers, parts, strict=True)]
         columns = {name: np.stack([batches.data[name] for batches in each]) for name in each[0].data}
         indices = np.stack([batches.indices for batches in each])
         return Batches(columns, indices, contiguous=all(batches.contiguous for batches in each))
 
-    def learned(self, priorities: Array) -> None:
-        for memory, own in zip(self._memories, priorities, strict=True):
-            memory.learned(own)
+    def update_priorities(self, priorities: Array) -> None:
+        for buffer, own in zip(self._buffers, priorities, strict=True):
+            buffer.update_priorities(own)
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        for memory in self._memories if position is None else [self._memories[position]]:
-            memory.set_hyperparameter(name, value)
+        for buffer in self._buffers if position is None else [self._buffers[position]]:
+            buffer.set_hyperparameter(name, value)
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         if environments is not None:
             raise ValueError("members have no pool: their environments begin anew together")
-        for memory in self._memories:
-            memory.cut()
+        for buffer in self._buffers:
+            buffer.mark_truncated()
 
-    def keep(self, positions: Sequence[int]) -> None:
-        self._memories = [self._memories[i] for i in positions]
+    def select(self, positions: Sequence[int]) -> None:
+        self._buffers = [self._buffers[i] for i in positions]
 
     def get_state(self) -> dict[str, Any]:
-        return {"memories": [memory.get_state() for memory in self._memories]}
+        return {"memories": [buffer.get_state() for buffer in self._buffers]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for memory, own in zip(self._memories, state["memories"], strict=True):
-            memory.set_state(own)
+        for buffer, own in zip(self._buffers, state["memories"], strict=True):
+            buffer.set_state(own)
 
 
 def concatenate(parts: Sequence[dict[str, Array]], axis: int) -> dict[str, Array]:

@@ -97,12 +97,12 @@ class Observations:
             found[i] = self._apart[int(slots[i]), int(columns[i])]
         return found
 
-    def keep(self, columns: Array) -> None:
+    def select(self, columns: Array) -> None:
         """Goes on with these columns only, in this order."""
         places = {int(old): new for new, old in enumerate(columns)}
         self._seen = self._seen.take(columns, axis=1)
         if self._frames is not None:
-            self._frames.keep(columns)
+            self._frames.select(columns)
         self._is_apart = self._is_apart.take(columns, axis=1)
         self._last = self._last[columns]
         self._apart = {(slot, places[at]): one for (slot, at), one in self._apart.items() if at in places}

@@ -89,9 +89,9 @@ class PrioritizedReplay(UniformReplay):
         shape = (len(values), self.n_envs)
         self._tree.set(np.broadcast_to(leaves, shape), np.broadcast_to(values[:, None], shape))
 
-    def sample(self, n: int) -> dict[str, Array]:
+    def draw(self, n: int) -> dict[str, Array]:
         """Draws `n` transitions of each member, as `UniformReplay.sample` does, and their importance weights."""
-        data = super().sample(n)
+        data = super().draw(n)
         chances = self._tree.get(self._drawn)  # [P, n] times the total
         parts = chances.reshape(len(chances), -1, self._part_of(n))
         # The number of transitions, the total and the largest weight all cancel out.
@@ -110,7 +110,7 @@ class PrioritizedReplay(UniformReplay):
         """Rows over which draws are spread evenly: those of a minibatch."""
         return self.batch_size if n % self.batch_size == 0 else n
 
-    def learned(self, priorities: Array) -> None:
+    def update_priorities(self, priorities: Array) -> None:
         found = priorities.reshape(len(self._drawn), -1) + self._numbers["eps"][:, None]  # [P, rows]
         leaves, self._drawn = np.split(self._drawn, [found.shape[1]], axis=1)
         self._tree.set(leaves, found ** self._numbers["alpha"][:, None])
@@ -120,8 +120,8 @@ class PrioritizedReplay(UniformReplay):
     def of_members(cls, memories: Sequence[Self]) -> Self:
         joined = super().of_members(memories)
         first = memories[0]._numbers
-        joined._numbers = {name: np.concatenate([memory._numbers[name] for memory in memories]) for name in first}
-        joined._largest = np.concatenate([memory._largest for memory in memories])
+        joined._numbers = {name: np.concatenate([buffer._numbers[name] for buffer in memories]) for name in first}
+        joined._largest = np.concatenate([buffer._largest for buffer in memories])
         joined._tree = SumTree(joined.capacity * joined.n_envs, len(memories))
         joined._drawn = np.zeros((len(memories), 0), np.int64)
         return joined
@@ -129,12 +129,12 @@ class PrioritizedReplay(UniformReplay):
     def bytes_when_full(self, transition: Transition) -> int:
         return super().bytes_when_full(transition) + self._tree.n_bytes
 
-    def keep(self, positions: Sequence[int]) -> None:
-        super().keep(positions)
+    def select(self, positions: Sequence[int]) -> None:
+        super().select(positions)
         kept = list(positions)
         self._numbers = {name: values[kept] for name, values in self._numbers.items()}
         self._largest, self._drawn = self._largest[kept], self._drawn[kept]
-        self._tree.keep(kept)
+        self._tree.select(kept)
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         """`priority_alpha`, `priority_beta` and `priority_eps` count for priorities and draws from now on."""

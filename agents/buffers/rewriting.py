@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from agents.buffers.buffer import Array, Batches, Memory, Transition
+from agents.buffers.buffer import Array, Batches, Buffer, Transition
 from agents.errors import ConfigurationError, NonFiniteError
 from agents.short_repr import short_repr
 from agents.trust.signatures import from_own_bytes
@@ -96,7 +96,7 @@ class _Slot:
     infos: Infos
 
 
-class RewritingMemory(Memory):
+class RewritingBuffer(Buffer):
     """Holds steps back from another memory until they were handed out, as parts of trajectories.
 
     For a memory that is `off_policy` a trajectory is a whole episode: its steps wait until it has ended, those of the
@@ -117,13 +117,13 @@ class RewritingMemory(Memory):
         ConfigurationError: The memory computes rewards itself.
     """
 
-    def __init__(self, memory: Memory, n_members: int, n_envs: int, hand_out: Callable[[Trajectory], None]) -> None:
-        if memory.computes_rewards:
+    def __init__(self, buffer: Buffer, n_members: int, n_envs: int, hand_out: Callable[[Trajectory], None]) -> None:
+        if buffer.computes_rewards:
             raise ConfigurationError(
-                f"{type(memory).__name__} computes the rewards of other goals itself, where on_trajectory cannot "
+                f"{type(buffer).__name__} computes the rewards of other goals itself, where on_trajectory cannot "
                 f"rewrite them: use another replay, or write the rewards into a goal_function."
             )
-        self.memory = memory
+        self.buffer = buffer
         self._n_envs = n_envs
         self._hand_out = hand_out
         self._slots: deque[_Slot] = deque()
@@ -139,16 +139,16 @@ class RewritingMemory(Memory):
         self._pass_on()
 
     def updated(self) -> None:
-        self.memory.updated()
+        self.buffer.updated()
         self._pass_on()
 
     def _pass_on(self) -> None:
         """Gives the other memory what it may have, until an update is due."""
-        memory, slots = self.memory, self._slots
-        if not memory.off_policy and not memory.due and len(slots) >= memory.until_due:
+        buffer, slots = self.buffer, self._slots
+        if not buffer.off_policy and not buffer.ready and len(slots) >= buffer.steps_until_ready:
             self._hand_out_columns(np.flatnonzero(self._handed < len(slots)))
-        while slots and self._handed.all() and not memory.due:
-            memory.add(slots.popleft().transition)
+        while slots and self._handed.all() and not buffer.ready:
+            buffer.add(slots.popleft().transition)
             self._handed -= 1
 
     def _hand_out_ended(self) -> None:
@@ -187,50 +187,50 @@ class RewritingMemory(Memory):
     @property
     def member_axis(self) -> int:  # type: ignore[override]
         """As the other memory has it."""
-        return self.memory.member_axis
+        return self.buffer.member_axis
 
     @property
     def off_policy(self) -> bool:  # type: ignore[override]
         """As the other memory has it."""
-        return self.memory.off_policy
+        return self.buffer.off_policy
 
     @property
-    def due(self) -> bool:
-        return self.memory.due
+    def ready(self) -> bool:
+        return self.buffer.ready
 
     @property
-    def until_due(self) -> int:
-        return 1 if self.off_policy else max(1, self.memory.until_due - len(self._slots))
+    def steps_until_ready(self) -> int:
+        return 1 if self.off_policy else max(1, self.buffer.steps_until_ready - len(self._slots))
 
-    def take(self) -> dict[str, Array]:
-        return self.memory.take()
+    def sample(self) -> dict[str, Array]:
+        return self.buffer.sample()
 
     def batches(self, data: dict[str, Array]) -> Batches:
-        return self.memory.batches(data)
+        return self.buffer.batches(data)
 
-    def learned(self, priorities: Array) -> None:
-        self.memory.learned(priorities)
+    def update_priorities(self, priorities: Array) -> None:
+        self.buffer.update_priorities(priorities)
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        self.memory.set_hyperparameter(name, value, position)
+        self.buffer.set_hyperparameter(name, value, position)
 
     def bytes_when_full(self, transition: Transition) -> int:
         """The other memory's, and what waits now: how much will wait is up to the length of episodes."""
-        return self.memory.bytes_when_full(transition) + len(self._slots) * super().bytes_when_full(transition)
+        return self.buffer.bytes_when_full(transition) + len(self._slots) * super().bytes_when_full(transition)
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         """As `Memory.cut`; what is cut off here is handed out with the next step."""
         columns = np.arange(len(self._handed)) if environments is None else np.array(environments, np.int64)
         if self._slots:
             newest = self._slots[-1].transition
             newest.truncated[columns] |= ~newest.terminated[columns]
         else:
-            self.memory.cut(environments)
+            self.buffer.mark_truncated(environments)
         self._begins[columns[self._handed[columns] == len(self._slots)]] = True
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         columns = (np.asarray(positions)[:, None] * self._n_envs + np.arange(self._n_envs)).ravel()
-        self.memory.keep(positions)
+        self.buffer.select(positions)
         self._handed, self._begins = self._handed[columns], self._begins[columns]
         for slot in self._slots:
             slot.transition = Transition(*(values[columns] for values in slot.transition))
@@ -251,12 +251,12 @@ class RewritingMemory(Memory):
             ) from error
         steps = [tuple(np.copy(values) for values in slot.transition) for slot in self._slots]
         waiting = {"steps": steps, "infos": infos, "handed": self._handed.copy(), "begins": self._begins.copy()}
-        return {**self.memory.get_state(), _KEY: waiting}
+        return {**self.buffer.get_state(), _KEY: waiting}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on where `get_state` was called; from the state of the other memory alone, nothing waits."""
         own = {name: value for name, value in state.items() if name != _KEY}
-        self.memory.set_state(own)
+        self.buffer.set_state(own)
         self._slots.clear()
         self._handed[:], self._begins[:] = 0, False
         if (waiting := state.get(_KEY)) is not None:
@@ -265,13 +265,13 @@ class RewritingMemory(Memory):
                 self._slots.append(_Slot(Transition(*(np.copy(values) for values in step)), infos))
 
 
-def check_goes_on(memory: Memory, state: Mapping[str, Any]) -> None:
+def check_goes_on(buffer: Buffer, state: Mapping[str, Any]) -> None:
     """Refuses to lose steps that wait.
 
     Raises:
         ConfigurationError: The state is of a memory that rewrites, and this one does not.
     """
-    if _KEY in state and not isinstance(memory, RewritingMemory):
+    if _KEY in state and not isinstance(buffer, RewritingBuffer):
         raise ConfigurationError(
             "This training was rewriting trajectories, and steps wait for that: give the trainer a callback with "
             "on_trajectory again."

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.buffers.buffer import Array, Batches, Memory, Transition
+from agents.buffers.buffer import Array, Batches, Buffer, Transition
 
 _COPIES = 4
 """Of a rollout while it is learned from: as it was collected, stacked, by member, and packed."""
 
 
-class RolloutMemory(Memory):
+class RolloutBuffer(Buffer):
     """Holds `n_steps` steps of all environments.
 
     Args:
@@ -47,14 +47,14 @@ class RolloutMemory(Memory):
         self._steps.append(Transition(*map(np.array, transition)))  # copies: an agent may reuse its arrays
 
     @property
-    def due(self) -> bool:
+    def ready(self) -> bool:
         return len(self._steps) >= self.n_steps
 
     @property
-    def until_due(self) -> int:
+    def steps_until_ready(self) -> int:
         return max(1, self.n_steps - len(self._steps))
 
-    def take(self) -> dict[str, Array]:
+    def sample(self) -> dict[str, Array]:
         fields = zip(Transition._fields, zip(*self._steps, strict=True), strict=True)
         data = {name: np.stack(values) for name, values in fields}  # each [T, N, ...]
         self._steps = []
@@ -81,18 +81,18 @@ class RolloutMemory(Memory):
         """One memory for the members of a population, from a new one of each; they differ in their generators only."""
         joined = copy.copy(memories[0])
         joined._steps, joined._joined = [], True
-        joined._rngs = [memory._rngs[0] for memory in memories]
+        joined._rngs = [buffer._rngs[0] for buffer in memories]
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
         return _COPIES * self.n_steps * super().bytes_when_full(transition)
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         if self._steps:
             truncated, where = self._steps[-1].truncated, slice(None) if environments is None else list(environments)
             truncated[where] |= ~self._steps[-1].terminated[where]
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         n_members = len(self._rngs)
         self._rngs = [self._rngs[i] for i in positions]
         self._steps = [Transition(*(_kept(values, n_members, positions) for values in step)) for step in self._steps]

@@ -102,6 +102,6 @@ class SumTree:
             sums = np.add.reduce(below.reshape(len(below), -1, _CHILDREN), axis=-1)
             above[:, : sums.shape[1]] = sums
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these trees only, in this order."""
         self._hold([level.take(positions, axis=0) for level in self._levels])

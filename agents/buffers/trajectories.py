@@ -8,16 +8,16 @@ from typing import Any, Self
 import numpy as np
 
 from agents.buffers.buffer import Array, Batches, Transition, in_order
-from agents.buffers.rollout import RolloutMemory
+from agents.buffers.rollout import RolloutBuffer
 from agents.errors import ConfigurationError
 
 
-class TrajectoryReplay(RolloutMemory):
+class TrajectoryReplay(RolloutBuffer):
     """Gives every rollout once, and after it minibatches of trajectories that are drawn from the newest rollouts.
 
     A minibatch has as many rows as a rollout: N trajectories of `n_steps` rows each, one trajectory after the other.
-    What is kept is what the agent's `prepare` made of a rollout: with the probabilities of the policy that acted, say.
-    So the rollout itself must come from the agent's newest weights, though what is replayed does not.
+    What is kept is what the agent's `preprocess_batch` made of a rollout: with the probabilities of the policy that
+    acted, say. So the rollout itself must come from the agent's newest weights, though what is replayed does not.
 
     The paper draws the number of replays from a Poisson distribution whose mean is `replay_ratio`. Here it is that
     number: an update has one shape then and is compiled once, and members of a population go in step.
@@ -29,7 +29,7 @@ class TrajectoryReplay(RolloutMemory):
         n_envs: Environments that are stepped together.
         rng: Draws the trajectories.
         learning_starts: Environment steps (over all environments) before the first are replayed.
-        n_actions: Probabilities that `prepare` adds to each row, for `bytes_when_full` only.
+        n_actions: Probabilities that `preprocess_batch` adds to each row, for `bytes_when_full` only.
 
     Raises:
         ConfigurationError: The transitions that are kept are fewer than a rollout has.
@@ -63,10 +63,10 @@ class TrajectoryReplay(RolloutMemory):
         """Rollouts that are kept."""
         return min(self._stored, self.capacity)
 
-    def take(self) -> dict[str, Array]:
+    def sample(self) -> dict[str, Array]:
         later = self._steps[self.n_steps :]  # a trajectory has `n_steps` rows, however many wait
         self._steps = self._steps[: self.n_steps]
-        data = super().take()
+        data = super().sample()
         self._steps = later
         return data
 
@@ -115,8 +115,8 @@ class TrajectoryReplay(RolloutMemory):
         kept = self.capacity if self.replay_ratio else 0
         return super().bytes_when_full(transition) + (kept + 2 * (1 + self.replay_ratio)) * self.n_steps * a_step
 
-    def keep(self, positions: Sequence[int]) -> None:
-        super().keep(positions)
+    def select(self, positions: Sequence[int]) -> None:
+        super().select(positions)
         columns = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
         self._ring = {name: values.take(columns, axis=2) for name, values in self._ring.items()}
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.buffers.buffer import Array, Batches, Memory, Transition, in_order
+from agents.buffers.buffer import Array, Batches, Buffer, Transition, in_order
 from agents.buffers.n_step import n_step_returns
 from agents.buffers.observations import Observations, pays
 from agents.errors import ConfigurationError
@@ -16,7 +16,7 @@ from agents.errors import ConfigurationError
 _SEEN = ("observations", "next_observations")
 
 
-class UniformReplay(Memory):
+class UniformReplay(Buffer):
     """A ring of the newest transitions, sampled uniformly with replacement.
 
     Args:
@@ -91,7 +91,7 @@ class UniformReplay(Memory):
         self._since_update += 1
 
     @property
-    def due(self) -> bool:
+    def ready(self) -> bool:
         return (
             self._since_update >= self.train_freq
             and self._added * self.n_envs > self.learning_starts
@@ -99,15 +99,15 @@ class UniformReplay(Memory):
         )
 
     @property
-    def until_due(self) -> int:
+    def steps_until_ready(self) -> int:
         first = self.learning_starts // self.n_envs + 1
         return max(1, self.train_freq - self._since_update, first - self._added, self.n_step - self._added)
 
-    def take(self) -> dict[str, Array]:
+    def sample(self) -> dict[str, Array]:
         self._since_update = 0
-        return self.sample(self.batch_size * self.gradient_steps)
+        return self.draw(self.batch_size * self.gradient_steps)
 
-    def sample(self, n: int) -> dict[str, Array]:
+    def draw(self, n: int) -> dict[str, Array]:
         """Draws `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
         return self._transitions(*self._draw(n), n)
 
@@ -167,27 +167,27 @@ class UniformReplay(Memory):
         joined = copy.copy(memories[0])
         joined._arrays, joined._images, joined._joined = {}, None, True
         joined._ended = np.zeros((joined.capacity, joined.n_envs * len(memories)), bool)
-        joined._rngs = [memory._rngs[0] for memory in memories]
-        joined.gammas = np.concatenate([memory.gammas for memory in memories])
+        joined._rngs = [buffer._rngs[0] for buffer in memories]
+        joined.gammas = np.concatenate([buffer.gammas for buffer in memories])
         return joined
 
     def bytes_when_full(self, transition: Transition) -> int:
         twice = transition.next_observations.nbytes if pays(transition.observations) else 0
         return self.capacity * (super().bytes_when_full(transition) - twice + self.n_envs)
 
-    def cut(self, environments: Sequence[int] | None = None) -> None:
+    def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
         if self._added:
             slot, where = (self._added - 1) % self.capacity, slice(None) if environments is None else list(environments)
             self._arrays["truncated"][slot, where] |= ~self._arrays["terminated"][slot, where]
             self._ended[slot, where] = True
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         columns = self._columns(positions)
         # `take` gives arrays in C order, of which rows are taken without a copy of all; indexing would not.
         for name in self._arrays:
             self._arrays[name] = self._arrays[name].take(columns, axis=1)
         if self._images is not None:
-            self._images.keep(columns)
+            self._images.select(columns)
         self._ended = self._ended.take(columns, axis=1)
         self._rngs = [self._rngs[i] for i in positions]
         self.gammas = self.gammas[list(positions)]

@@ -7,7 +7,7 @@ from .curriculum import Curriculum as Curriculum
 from .evaluate import Evaluate as Evaluate
 from .history_file import HistoryFile as HistoryFile
 from .intervals import Every as Every
-from .plateaus import EarlyStop as EarlyStop
+from .plateaus import EarlyStopping as EarlyStopping
 from .plateaus import ReduceOnPlateau as ReduceOnPlateau
 from .progress import Progress as Progress
 from .publish import Publish as Publish

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.callbacks.callback import Callback
-from agents.callbacks.intervals import Beat, Every
+from agents.callbacks.intervals import Every, IntervalTimer
 from agents.callbacks.judging import JudgedBy, check_judge
 from agents.checkpoints.file import all_in, write
 from agents.checkpoints.state_file import SUFFIX
@@ -79,7 +79,7 @@ class Checkpoints(Callback):
         self.window = window
         self.newest: Path | None = None
         """The newest checkpoint."""
-        self._beat: Beat | None = None
+        self._beat: IntervalTimer | None = None
         self._ended = False
         self._best = float("-inf")
         # Environment and gradient steps of the newest checkpoint of this process, and of the newest evaluation.
@@ -105,7 +105,7 @@ class Checkpoints(Callback):
                     self._evaluated_at = self._at
         remove_unfinished(self.folder)
         self._best = max((header.value for header in found.values() if header.value is not None), default=self._best)
-        self._beat = None if self.every is None else Beat(self.every, trainer)
+        self._beat = None if self.every is None else IntervalTimer(self.every, trainer)
         self._ended = False
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.callbacks.callback import Callback
-from agents.callbacks.intervals import Beat, Every
+from agents.callbacks.intervals import Every, IntervalTimer
 from agents.contract.agent import Agent
 from agents.environments import EnvironmentSpec
 from agents.environments.spec import canonical_vectorization
@@ -90,13 +90,13 @@ class Evaluate(Callback):
         self.function = function
         self.stop_at = stop_at
         self.on_best = on_best
-        self._beat: Beat | None = None
+        self._beat: IntervalTimer | None = None
         self._has_time_limit: bool | None = None
         self._pending = False
 
     def on_train_begin(self, trainer: Trainer) -> None:
         require_alone(trainer, "Evaluate")
-        self._beat = Beat(self.every, trainer)
+        self._beat = IntervalTimer(self.every, trainer)
         self._has_time_limit = None
 
     def on_rollout_begin(self, trainer: Trainer) -> None:

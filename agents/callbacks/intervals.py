@@ -71,7 +71,7 @@ class Every:
         return f"{self.episodes}episodes" if self.episodes is not None else f"{self.seconds:g}s"
 
 
-class Beat:
+class IntervalTimer:
     """Tells when an interval has passed again.
 
     It is told by the counters of the training, so that one that goes on in another process keeps its beats; but for

@@ -134,13 +134,17 @@ class ReduceOnPlateau(Patient):
                 trainer.set_hyperparameter("learning_rate" if alone else f"{name}.learning_rate", lower)
 
 
-class EarlyStop(Patient):
+class EarlyStopping(Patient):
     """Stops a training that gets no better.
 
     Args:
         patience: Looks without improvement. Defaults to 3.
         **looks: See `Patient`.
     """
+
+    @property
+    def state_name(self) -> str:
+        return "EarlyStop"  # as checkpoints of earlier versions have it
 
     def __init__(self, patience: int = 3, **looks: Any) -> None:
         super().__init__(patience, **looks)

@@ -14,7 +14,7 @@ import numpy as np
 
 from agents.backend.tensorflow import tf
 from agents.callbacks.callback import Callback
-from agents.callbacks.intervals import Beat, Every
+from agents.callbacks.intervals import Every, IntervalTimer
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.contract.agent import UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
@@ -56,7 +56,7 @@ class TensorBoard(Callback):
         self.folder = Path(folder)
         self.every = Every.of(every)
         self.gradient_norms = gradient_norms
-        self._beat: Beat | None = None
+        self._beat: IntervalTimer | None = None
         self._events: Any = None
         self._flushed = 0.0
         self._sums: dict[str, tuple[float, int]] = {}  # name -> sum and number of values since the last interval
@@ -68,7 +68,7 @@ class TensorBoard(Callback):
             if agent.team is not None:
                 raise ConfigurationError("No gradient norms are told by processes that share updates: leave them out.")
             agent.tell_gradient_norms()
-        self._beat = Beat(self.every, trainer)
+        self._beat = IntervalTimer(self.every, trainer)
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / name))

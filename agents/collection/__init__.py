@@ -2,3 +2,7 @@
 
 Only this room sums the rewards of an episode.
 """
+
+from agents.collection.pool import Pool
+
+__all__ = ["Pool"]

@@ -145,10 +145,10 @@ class Collector:
                 raise answer.error
         return [answer.result for answer in answers]
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with the environments of these members only, in this order."""
         rows = [position * self.n_envs + i for position in positions for i in range(self.n_envs)]
-        self.environments.keep(rows)
+        self.environments.select(rows)
         self._seeds = [self._seeds[position] for position in positions]
         self._returns, self._lengths = self._returns[rows], self._lengths[rows]
         if self._observations is not None:

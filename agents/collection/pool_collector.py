@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.buffers import Memory, Transition
+from agents.buffers import Buffer, Transition
 from agents.collection.collector import Actor, Collected, EndedEpisode
 from agents.collection.engine import N_SLOTS, Engine, Gone
 from agents.collection.pool import Pool
@@ -61,7 +61,7 @@ class _Chunk:
 
 
 def pool_collector(
-    pool: Pool, agent: Any, environment: EnvironmentSpec, seeds: Sequence[int], memory: Memory
+    pool: Pool, agent: Any, environment: EnvironmentSpec, seeds: Sequence[int], buffer: Buffer
 ) -> PoolCollector:
     """Start the processes of a pool.
 
@@ -83,7 +83,7 @@ def pool_collector(
             f"{pool.processes} processes need at least as many copies of the environment: give the agent n_envs="
             f"{pool.processes} (it has {agent.config.n_envs})."
         )
-    if pool.updates == "async" and not memory.off_policy:
+    if pool.updates == "async" and not buffer.off_policy:
         raise ConfigurationError(
             f"{type(agent).__name__} learns from what its newest weights did, and collectors that go on while it "
             f"learns act with older ones: use updates='sync', or an agent with a replay."
@@ -274,7 +274,7 @@ class PoolCollector:
 
     # As the other collector -----------------------------------------------------------------------------------
 
-    def keep(self, _positions: Sequence[int]) -> None:
+    def select(self, _positions: Sequence[int]) -> None:
         """An agent alone stays."""
 
     def close(self) -> None:

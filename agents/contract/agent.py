@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents import seeding
-from agents.buffers import Batches, Memory
+from agents.buffers import Batches, Buffer
 from agents.config.agent_config import AgentConfig
 from agents.config.optimizers import OptimizerSpec
 from agents.environments import EnvironmentSpec
@@ -22,6 +22,7 @@ from agents.environments.interface import Interface
 from agents.environments.spec import AgentActions
 from agents.environments.transforms import space_text, takers_of
 from agents.errors import ConfigurationError, NonFiniteError
+from agents.renamed import keep_old_names
 from agents.short_repr import short_repr
 
 Array = np.ndarray[Any, Any]
@@ -81,6 +82,18 @@ class UpdateMetrics(NamedTuple):
         return UpdateMetrics(losses, metrics, member, None if self.priorities is None else self.priorities[position])
 
 
+_RENAMED = {
+    "prepare": "preprocess_batch",
+    "whole": "preprocess_minibatch",
+    "opening": "pre_update",
+    "turns": "optimizer_steps",
+    "make_memory": "make_buffer",
+    "new_memory": "new_buffer",
+    "keep": "select",
+}
+"""Old name of a method -> its name now."""
+
+
 class Agent(ABC):
     """An agent, whatever library its networks are written in.
 
@@ -94,6 +107,10 @@ class Agent(ABC):
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
     members_fail_alone: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        keep_old_names(cls, _RENAMED)
 
     def __init__(
         self,
@@ -196,7 +213,7 @@ class Agent(ABC):
         )
 
     @abstractmethod
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> Memory:
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
         """The memory that this agent learns from, empty."""
 
     @property
@@ -204,14 +221,14 @@ class Agent(ABC):
         """The seed, as the trainer wants it."""
         return (self.seed,)
 
-    def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:
+    def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
         """The memory of a run with this seed."""
-        return self.make_memory(n_envs, seeding.generator(seeds[0], "memory"))
+        return self.make_buffer(n_envs, seeding.generator(seeds[0], "memory"))
 
-    def keep(self, positions: Sequence[int]) -> None:  # noqa: B027 - there is nobody to leave
+    def select(self, positions: Sequence[int]) -> None:  # noqa: B027 - there is nobody to leave
         """An agent alone stays."""
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds what the loss needs to the data of an update (advantages, say), before it is cut into minibatches."""
         return data
 
@@ -284,3 +301,6 @@ class Agent(ABC):
     @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on exactly where `get_state` was called."""
+
+
+keep_old_names(Agent, _RENAMED)

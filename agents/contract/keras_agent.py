@@ -1,6 +1,6 @@
 """Agents whose networks are Keras models: say what the networks are, how to act, and what the loss is.
 
-A subclass writes `build`, `act`, `make_memory` and `loss` (or `turns`); about 30 lines make a complete agent
+A subclass writes `build`, `act`, `make_buffer` and `loss` (or `optimizer_steps`); about 30 lines make a complete agent
 (`examples/your_own_agent.py`). Compilation, optimizers, target networks, seeds, resets and the saving of state
 are done here, once for all.
 """
@@ -26,7 +26,7 @@ from agents.config.agent_config import AgentConfig
 from agents.config.network_config import check_described
 from agents.config.optimizers import variables_of
 from agents.contract.agent import ActionSpace, UpdateMetrics
-from agents.contract.mutable_agent import LiveAgent
+from agents.contract.mutable_agent import MutableAgent
 from agents.distributed.replicas import DistributedSteps
 from agents.distributed.team import Team, Update
 from agents.environments import EnvironmentSpec
@@ -34,13 +34,13 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.networks.forwards import Forwards
 from agents.networks.inference import is_dense
 from agents.updates.compiled import CompiledUpdate, xla_pays
-from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, Turn
+from agents.updates.gradient_steps import PRIORITIES, GradientSteps, Learnable, OptimizerStep
 from agents.updates.mutable import Live, OptimizerNumbers, guarded
 
 Array = np.ndarray[Any, Any]
 
 
-class KerasAgent(LiveAgent):
+class KerasAgent(MutableAgent):
     """An agent made of Keras networks. See `Agent` for the arguments.
 
     Class attributes:
@@ -93,7 +93,7 @@ class KerasAgent(LiveAgent):
     def rowwise(self) -> bool:
         """Whether a population may act and prepare for all its members in one call.
 
-        For that, `act` and `prepare` must treat every row by itself, draw from `self.rng` with rows first
+        For that, `act` and `preprocess_batch` must treat every row by itself, draw from `self.rng` with rows first
         (``random``, ``standard_normal``, ``integers``), read live numbers with `number`, and keep nothing that differs
         between members. Otherwise a population calls them for one member after another, which is always right.
         """
@@ -112,7 +112,7 @@ class KerasAgent(LiveAgent):
         XLA compiles it where that pays (`jit_compile`). It leaves out checks such as those of ``tf.debugging``.
 
         Args:
-            batch: Name -> tensor [B, ...]: what the memory gave and `prepare` added.
+            batch: Name -> tensor [B, ...]: what the memory gave and `preprocess_batch` added.
 
         Returns:
             A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded; also
@@ -120,26 +120,26 @@ class KerasAgent(LiveAgent):
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
 
-    def turns(self) -> Sequence[Turn]:
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
         """Which optimizers step on which losses in a gradient step, in this order; each is in one turn.
 
         One turn of all, on `loss`, unless overridden: for an actor that learns from the critic as it is after the
         critic's step, say, or every second step only.
         """
-        return [Turn(list(self._optimizers), self.loss)]
+        return [OptimizerStep(list(self._optimizers), self.loss)]
 
-    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
+    def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
         """A step on all rows of an update at once, before its gradient steps; none unless overridden.
 
         For what no optimizer does: the step of a policy within a trust region, say. It is traced into the compiled
         update, as losses are, and assigns what it moves.
 
         Returns:
-            All rows of the update, after `whole` -> scalars to be recorded, by name; or None.
+            All rows of the update, after `preprocess_minibatch` -> scalars to be recorded, by name; or None.
         """
         return None
 
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
 
         With a strategy, each replica computes the loss of some of the rows only. A loss that is a mean over rows of
@@ -232,11 +232,11 @@ class KerasAgent(LiveAgent):
     def learnable(self) -> Learnable:
         """What the compiled update needs to know."""
         config: Any = self.config
-        opening = guarded(self, self.opening)()
+        opening = guarded(self, self.pre_update)()
         return Learnable(
-            turns=[
+            optimizer_steps=[
                 replace(turn, loss=guarded(self, turn.loss), after=turn.after and guarded(self, turn.after))
-                for turn in guarded(self, self.turns)()
+                for turn in guarded(self, self.optimizer_steps)()
             ],
             variables=self._variables,
             optimizers=self._optimizers,
@@ -251,8 +251,8 @@ class KerasAgent(LiveAgent):
             target_update_interval=config.target_update_interval if self.target_networks else 1,
             gradient_steps=self._gradient_steps,
             max_grad_norm=self.live.max_grad_norm if "max_grad_norm" in config.live_values() else config.max_grad_norm,
-            whole=guarded(self, self.whole),
-            opening=None if opening is None else guarded(self, opening),
+            preprocess_minibatch=guarded(self, self.preprocess_minibatch),
+            pre_update=None if opening is None else guarded(self, opening),
             gradient_norms=self._gradient_norms,
             losses_after=self._losses_after,
         )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from agents.buffers import Batches, Memory
+from agents.buffers import Batches, Buffer
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import UpdateMetrics
 from agents.environments import EnvironmentSpec
@@ -53,10 +53,10 @@ class Learner(Protocol):
     def act(self, observations: Array, explore: bool = False) -> Array:
         """An action for each row."""
 
-    def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:
+    def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
         """An empty memory for all members, with `n_envs` environments each."""
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Adds what the loss needs."""
 
     def update(self, batches: Batches) -> UpdateMetrics:
@@ -71,7 +71,7 @@ class Learner(Protocol):
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         """Changes a live hyperparameter of one member, or of all."""
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these members only, in this order."""
 
     def get_state(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from agents.errors import ConfigurationError, unknown_name
 from agents.updates.mutable import Live, OptimizerNumbers
 
 
-class LiveAgent(Agent):
+class MutableAgent(Agent):
     """An agent whose numbers are variables.
 
     Attributes:

@@ -77,7 +77,7 @@ class ServedUpdate(GradientSteps):
         self._servers, self._watched = servers, watched
         turn = self._parts.only_turn()
         self._gradients_of_part = _traced(functools.partial(self._gradients, turn))
-        self._whole = _traced(self._parts.whole)
+        self._whole = _traced(self._parts.preprocess_minibatch)
         self._move = _traced(self._with_sum)
         self._after_step = _traced(functools.partial(self._after, turn))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.backend.tensorflow import keras, ops
-from agents.networks.builders import of_actions
+from agents.networks.builders import gather_actions
 
 Array = np.ndarray[Any, Any]
 Number = Callable[[str], Any]
@@ -68,7 +68,7 @@ class ScalarValues(ActionValues):
     def of_best(self, outputs: Any, chooser: Any) -> Any:
         if chooser is outputs:
             return ops.max(outputs, axis=1)
-        return of_actions(outputs, ops.argmax(chooser, axis=1))
+        return gather_actions(outputs, ops.argmax(chooser, axis=1))
 
     def learn(self, outputs: Any, successors: Any, rewards: Any, discounts: Any, number: Number) -> Learned:
         errors = ops.stop_gradient(rewards + discounts * successors) - outputs  # [B]

@@ -201,7 +201,7 @@ def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: 
     return hidden_sizes
 
 
-def of_actions(values: Any, actions: Any) -> Any:
+def gather_actions(values: Any, actions: Any) -> Any:
     """What each row's action has: [B, A] or [B, A, Z], and [B] -> [B] or [B, Z].
 
     A masked sum, whose gradient is another mask; that of a gather is a scatter, which XLA makes a loop of on a CPU.
@@ -211,6 +211,10 @@ def of_actions(values: Any, actions: Any) -> Any:
     if len(values.shape) == 3:
         chosen = ops.expand_dims(chosen, 2)
     return ops.sum(ops.where(chosen, values, 0.0), axis=1)
+
+
+of_actions = gather_actions
+"""The name that it had before, for one version."""
 
 
 def _of_image(shape: tuple[int, ...], convolutions: Convolutions, orthogonal: bool) -> list[keras.layers.Layer]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from agents.backend.tensorflow import keras, ops
 from agents.networks.action_values import ActionValues, Array, Learned, Number
-from agents.networks.builders import Atoms, of_actions
+from agents.networks.builders import Atoms, gather_actions
 
 _TINY = 1e-30
 _MARGIN = 1e-3
@@ -72,7 +72,7 @@ class CategoricalValues(ActionValues):
 
     def of_best(self, outputs: Any, chooser: Any) -> Any:
         means = ops.sum(ops.softmax(chooser) * self._steps, axis=2)  # [B, A] in [0, 1]
-        return of_actions(outputs, ops.argmax(means, axis=1))
+        return gather_actions(outputs, ops.argmax(means, axis=1))
 
     def learn(self, outputs: Any, successors: Any, rewards: Any, discounts: Any, number: Number) -> Learned:
         v_min, v_max = number("v_min"), number("v_max")

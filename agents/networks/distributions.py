@@ -11,7 +11,7 @@ import numpy as np
 from agents.backend.tensorflow import keras, ops
 from agents.errors import NonFiniteError
 from agents.exploration.sampling import gumbel
-from agents.networks.builders import of_actions
+from agents.networks.builders import gather_actions
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ class Categorical:
     def log_prob(logits: Any, actions: Any) -> Any:
         """[B] log-probabilities, differentiable in the logits."""
         log_probs = ops.log_softmax(logits)  # [B, A]
-        return of_actions(log_probs, actions)
+        return gather_actions(log_probs, actions)
 
     @staticmethod
     def entropy(logits: Any) -> Any:

@@ -2,6 +2,6 @@
 
 from agents.population.population import Population
 from agents.population.size import bytes_of_member
-from agents.population.workshop import Workshop
+from agents.population.template import CompiledTemplate
 
-__all__ = ["Population", "Workshop", "bytes_of_member"]
+__all__ = ["CompiledTemplate", "Population", "bytes_of_member"]

@@ -108,7 +108,7 @@ def _means_it(agent_class: type[KerasAgent]) -> bool:
     def distance(name: str) -> int:
         return next((i for i, base in enumerate(agent_class.__mro__) if name in vars(base)), len(agent_class.__mro__))
 
-    return distance("rowwise") <= min(map(distance, ("act", "chosen", "prepare")))
+    return distance("rowwise") <= min(map(distance, ("act", "chosen", "preprocess_batch")))
 
 
 class RowNumbers:

@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from agents import seeding
 from agents.backend.variables import assign_all, values_of
-from agents.buffers import Batches, Memory, join
+from agents.buffers import Batches, Buffer, join
 from agents.buffers.join import concatenate, split
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import Agent, UpdateMetrics
@@ -36,7 +36,7 @@ from agents.population.members import (
 )
 from agents.population.probes import action_at, agreement, probe_observations
 from agents.population.stacks import Values
-from agents.population.workshop import Workshop
+from agents.population.template import CompiledTemplate
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +50,7 @@ class Population:
     Args:
         spec: The agent, with the hyperparameters that members have where they do not say otherwise.
         members: Hyperparameters of each member by name, and its `seed` (0 where it is not said).
-        workshop: A compiled agent of the same structure to train in, from an earlier population.
+        template: A compiled agent of the same structure to train in, from an earlier population.
 
     Raises:
         ConfigurationError: No members, or members of different structure; the message says in what they differ.
@@ -60,7 +60,7 @@ class Population:
     members_fail_alone = True
 
     def __init__(
-        self, spec: AgentSpec, members: Sequence[Mapping[str, Any]], *, workshop: Workshop | None = None
+        self, spec: AgentSpec, members: Sequence[Mapping[str, Any]], *, template: CompiledTemplate | None = None
     ) -> None:
         if not members:
             raise ConfigurationError("A population needs at least one member.")
@@ -68,10 +68,10 @@ class Population:
         self._members = [_member(spec, values) for values in members]
         check_same_structure(self._members)
         own = AgentSpec(spec.agent, spec.environment, self.config)
-        self._workshop = workshop or Workshop(own, len(members))
+        self._workshop = template or CompiledTemplate(own, len(members))
         if len(members) > self._workshop.capacity:
             raise ConfigurationError(
-                f"{len(members)} members do not fit into a workshop for {self._workshop.capacity}."
+                f"{len(members)} members do not fit into a template for {self._workshop.capacity}."
             )
         self._extra = None if spec.state is None else spec.state["extra"]
         self._member_axis = 0
@@ -147,28 +147,28 @@ class Population:
         actions = self._one_by_one(lambda i: self._actors[i].act(rows[i], explore))
         return np.concatenate(actions)
 
-    def new_memory(self, n_envs: int, seeds: Sequence[int]) -> Memory:
+    def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
         """The members' memories as one."""
         generators = [seeding.generator(seed, "memory") for seed in seeds]
         each = zip(self._each(), generators, strict=True)
-        memory = join([actor.make_memory(n_envs, generator) for actor, generator in each])
-        self._member_axis = memory.member_axis
-        return memory
+        buffer = join([actor.make_buffer(n_envs, generator) for actor, generator in each])
+        self._member_axis = buffer.member_axis
+        return buffer
 
-    def prepare(self, data: dict[str, Array]) -> dict[str, Array]:
-        """See `Agent.prepare`."""
-        if type(self.agent).prepare is Agent.prepare:
+    def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
+        """See `Agent.preprocess_batch`."""
+        if type(self.agent).preprocess_batch is Agent.preprocess_batch:
             return data
         axis = self._member_axis
         if self._all is not None:
             if axis == 1:  # [T, P * N]: the rows that act
-                return self._all.prepare(data)
+                return self._all.preprocess_batch(data)
             with self._rows_of_members(len(next(iter(data.values()))) // len(self._members)):
-                return self._all.prepare(data)
+                return self._all.preprocess_batch(data)
         parts = split(data, len(self._actors), axis)
         before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self._actors]
         try:
-            return concatenate(self._one_by_one(lambda i: self._actors[i].prepare(parts[i])), axis)
+            return concatenate(self._one_by_one(lambda i: self._actors[i].preprocess_batch(parts[i])), axis)
         except MembersFailedError:  # the others prepare the same data once more, without these
             for actor, (extra, stream) in zip(self._actors, before, strict=True):
                 actor.set_extra_state(extra)
@@ -215,7 +215,7 @@ class Population:
         self._set_values(state)
         self._tell_actors()
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these members only, in this order."""
         kept = list(positions)
         state = self._values()

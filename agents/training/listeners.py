@@ -40,6 +40,11 @@ class Listener:
     shows_progress: bool = False
     """Whether it displays the progress of a training, so that `Trainer.train` prints none."""
 
+    @property
+    def state_name(self) -> str:
+        """Name of its state in checkpoints. Defaults to the name of its class."""
+        return type(self).__name__
+
     def listens_to(self, event: str) -> bool:
         """Return whether it receives an event."""
         return hasattr(self, event)
@@ -109,7 +114,7 @@ class CallbackList:
         seen: Counter[str] = Counter()
         named = []
         for callback in self.callbacks:
-            name = type(callback).__name__
+            name = callback.state_name
             seen[name] += 1
             named.append((name if seen[name] == 1 else f"{name}-{seen[name]}", callback))
         return named

@@ -96,7 +96,7 @@ class Trainer(Training):
         try:
             self._update_where_due(budget)  # where an earlier call was stopped, or a checkpoint written, before it
             while self._goes_on(budget):
-                if not self.memory.due:  # it is where members have left before the update
+                if not self.buffer.ready:  # it is where members have left before the update
                     with self._clock(), self._members_fail_alone():
                         self._collect(budget)
                 self._update_where_due(budget)
@@ -106,9 +106,9 @@ class Trainer(Training):
 
     def _update_where_due(self, budget: Budget) -> None:
         with self._clock(), self._members_fail_alone():
-            while self.memory.due and not any(map(budget.is_over, self._present)):
+            while self.buffer.ready and not any(map(budget.is_over, self._present)):
                 self._update()
-                self.memory.updated()
+                self.buffer.updated()
 
     def _goes_on(self, budget: Budget) -> bool:
         """Lets members leave whose runs are over; False when none is left, or the steps are done."""
@@ -119,7 +119,7 @@ class Trainer(Training):
                 if done or is_over:
                     self.callbacks.call("on_run_end", self, run)
         if not done and any(over):
-            self._keep([position for position, is_over in enumerate(over) if not is_over])
+            self._select([position for position, is_over in enumerate(over) if not is_over])
         return not done
 
     @contextlib.contextmanager
@@ -142,12 +142,12 @@ class Trainer(Training):
                     for environment in range(n_envs):
                         call("on_episode_begin", self, environment, run.member)
         call("on_rollout_begin", self)
-        self.collector.plan(budget.steps_ahead(self.env_steps, n_envs, self.memory.until_due))
+        self.collector.plan(budget.steps_ahead(self.env_steps, n_envs, self.buffer.steps_until_ready))
         while True:
             step = self.collector.step(self.agent, self.agent.config.explore)
             transition, ended, errors, renewed, infos = step
             for environment in renewed:  # of an agent alone: populations have no pool
-                self.memory.cut([environment])
+                self.buffer.mark_truncated([environment])
                 self.run.running.pop(environment, None)
                 call("on_episode_begin", self, environment, self.run.member)
             for run in self._present:
@@ -155,14 +155,14 @@ class Trainer(Training):
             self.agent.advance(n_envs)
             self.newest_rewards = transition.rewards
             try:
-                self.memory.add(transition, *(() if infos is None else (infos,)))
+                self.buffer.add(transition, *(() if infos is None else (infos,)))
             finally:  # who raises when rewards are to be rewritten shall cost no episode
                 if ended:
                     self._tell_episodes(ended, budget)
             if errors:
                 self._failed(errors)
             call("on_step_end", self)
-            if self.memory.due or budget.steps_reached(self.env_steps) or any(map(budget.is_over, self._present)):
+            if self.buffer.ready or budget.steps_reached(self.env_steps) or any(map(budget.is_over, self._present)):
                 break
         call("on_rollout_end", self)
 
@@ -196,10 +196,10 @@ class Trainer(Training):
 
     def _update(self) -> None:
         self.callbacks.call("on_update_begin", self)  # while the memory has its data: who raises here loses none
-        data = self._prepared(self.memory.take())
+        data = self._prepared(self.buffer.sample())
         if data is None:
             return
-        batches = self.memory.batches(data)
+        batches = self.buffer.batches(data)
         if not self.callbacks.every_gradient_step:
             self._apply(batches)
             return
@@ -214,23 +214,23 @@ class Trainer(Training):
         """The data as the agent prepares them. A member that fails at that leaves, and the others learn from theirs."""
         while True:
             try:
-                prepared: dict[str, Any] = self.agent.prepare(data)
+                prepared: dict[str, Any] = self.agent.preprocess_batch(data)
                 return prepared
             except MembersFailedError as failure:
                 self._failed(failure.errors)
                 staying = [i for i in range(len(self._present)) if i not in failure.errors]
                 if not staying:
                     return None
-                parts = split(data, len(self._present), self.memory.member_axis)
-                data = concatenate([parts[i] for i in staying], self.memory.member_axis)
+                parts = split(data, len(self._present), self.buffer.member_axis)
+                data = concatenate([parts[i] for i in staying], self.buffer.member_axis)
                 for position in failure.errors:
                     self.callbacks.call("on_run_end", self, self._present[position])
-                self._keep(staying)
+                self._select(staying)
 
     def _apply(self, batches: Batches) -> None:
         update = self.agent.update(batches)
         if update.priorities is not None:
-            self.memory.learned(update.priorities)
+            self.buffer.update_priorities(update.priorities)
         losses, finite = np.atleast_1d(update.loss).tolist(), np.atleast_1d(update.finite)
         tells = self.callbacks.wants("on_update_end")
         for position, (run, loss) in enumerate(zip(self._present, losses, strict=True)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, Self
 
 import numpy as np
 
-from agents.buffers import RewritingMemory, Trajectory
+from agents.buffers import Buffer, RewritingBuffer, Trajectory
 from agents.buffers.rewriting import check_goes_on
 from agents.collection.collector import Collector
 from agents.collection.pool import Pool
@@ -64,18 +65,18 @@ class Training:
         """The run of every member, also of those that have left; one for an agent alone."""
         self._present = list(self.runs)  # by position: those whose members are there
         n_envs = agent.config.n_envs
-        self.memory = agent.new_memory(n_envs, seeds)
+        self.buffer = agent.new_buffer(n_envs, seeds)
         rewrites = self.callbacks.wants("on_trajectory")
         if rewrites and pool is not None:
             raise ConfigurationError(
                 "on_trajectory needs what environments tell beside their steps: train without a pool."
             )
         if rewrites:
-            self.memory = RewritingMemory(self.memory, len(seeds), n_envs, self._rewrite)
+            self.buffer = RewritingBuffer(self.buffer, len(seeds), n_envs, self._rewrite)
         self.collector: Collector | PoolCollector = (
             Collector(spec, n_envs, seeds, infos=rewrites)
             if pool is None
-            else pool_collector(Pool.of(pool), agent, spec, seeds, self.memory)
+            else pool_collector(Pool.of(pool), agent, spec, seeds, self.buffer)
         )
         try:
             check_same_spaces(spec.label, self.collector.environments, agent)
@@ -90,6 +91,12 @@ class Training:
         self._working_since: float | None = None
         self.went_on = False
         """Whether it goes on from a state, be it of the very beginning."""
+
+    @property
+    def memory(self) -> Buffer:
+        """The buffer, under the name that it had before."""
+        warnings.warn("Trainer.memory is deprecated: use Trainer.buffer.", DeprecationWarning, stacklevel=2)
+        return self.buffer
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -127,7 +134,7 @@ class Training:
         """Further callbacks, after the trainer's own, for as long as the block lasts."""
         before = self.callbacks
         told = CallbackList([*before.callbacks, *callbacks])
-        if told.wants("on_trajectory") and not isinstance(self.memory, RewritingMemory):
+        if told.wants("on_trajectory") and not isinstance(self.buffer, RewritingBuffer):
             raise ConfigurationError("A callback with on_trajectory must be given to the trainer when that is made.")
         self.callbacks = told
         try:
@@ -157,7 +164,7 @@ class Training:
         """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
         position = None if member is None else self.position(member)
         self.agent.set_hyperparameter(name, value, position)
-        self.memory.set_hyperparameter(name, value, position)
+        self.buffer.set_hyperparameter(name, value, position)
 
     def fail(self, error: Exception, member: int) -> None:
         """Says that a member cannot go on. It leaves a population; of an agent alone the error is raised."""
@@ -205,11 +212,11 @@ class Training:
         finally:
             self._worked_seconds, self._working_since = self.wall_seconds, None
 
-    def _keep(self, positions: list[int]) -> None:
+    def _select(self, positions: list[int]) -> None:
         self._present = [self._present[position] for position in positions]
-        self.agent.keep(positions)
-        self.memory.keep(positions)
-        self.collector.keep(positions)
+        self.agent.select(positions)
+        self.buffer.select(positions)
+        self.collector.select(positions)
 
     def _failed(self, errors: dict[int, Exception]) -> None:
         """Notes which members cannot go on. An agent alone has nobody who goes on without it: its error is raised."""
@@ -240,7 +247,7 @@ class Training:
         """
         return {
             "agent": self.agent.get_state(),
-            "memory": self.memory.get_state(),
+            "memory": self.buffer.get_state(),
             "collector": self.collector.get_state(environments=environments),
             "runs": [run.get_state() for run in self.runs],
             "present": list(self.present),
@@ -257,14 +264,14 @@ class Training:
         if len(state["runs"]) != len(self.runs):
             raise ConfigurationError(f"{len(self.runs)} runs cannot go on from the state of {len(state['runs'])}.")
         if list(self.present) != state["present"]:
-            self._keep([self.position(member) for member in state["present"]])
-        check_goes_on(self.memory, state["memory"])
+            self._select([self.position(member) for member in state["present"]])
+        check_goes_on(self.buffer, state["memory"])
         self.went_on = True
         self.agent.set_state(state["agent"])
-        self.memory.set_state(state["memory"])
+        self.buffer.set_state(state["memory"])
         self.collector.set_state(state["collector"])
         if state["collector"]["started"] and state["collector"]["environments"] is None:
-            self.memory.cut()
+            self.buffer.mark_truncated()
         self.runs = [Run.of_state(run) for run in state["runs"]]
         if state["collector"]["environments"] is None:
             for run in self.runs:
@@ -272,4 +279,4 @@ class Training:
         self._present = [self.runs[member] for member in state["present"]]
         self._worked_seconds = state["wall_seconds"]
         if members is not None and not set(self.present) <= set(members):
-            self._keep([position for position, member in enumerate(self.present) if member in members])
+            self._select([position for position, member in enumerate(self.present) if member in members])

@@ -56,7 +56,7 @@ class CompiledCalls(ABC):
 
     @abstractmethod
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B], with or without the opening.
+        """The function for data of this layout and minibatches of this shape [K, B], with or without `pre_update`.
 
         XLA compiles it, or it is a plain graph (`by_xla`).
         """

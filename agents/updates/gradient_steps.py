@@ -26,7 +26,7 @@ LOSS_AFTER = "loss_after/"
 
 
 @dataclass(frozen=True)
-class Turn:
+class OptimizerStep:
     """A part of a gradient step: some optimizers step together, on losses of the weights as they are by then.
 
     Attributes:
@@ -43,6 +43,10 @@ class Turn:
     after: Callable[[dict[str, Any]], Losses] | None = None
 
 
+Turn = OptimizerStep
+"""The name that it had before, for one version."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learnable:
     """What an update needs to know of an agent.
@@ -57,13 +61,13 @@ class Learnable:
         target_update_interval: Gradient steps between target updates.
         gradient_steps: Counter of gradient steps, an int64 variable.
         max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
-        whole: minibatch -> minibatch: what concerns all of its rows together, before it is parted among replicas.
-        opening: A step on all rows of an update, before its gradient steps: rows -> {name: scalar} of metrics; or None.
+        preprocess_minibatch: minibatch -> minibatch; see `KerasAgent.preprocess_minibatch`.
+        pre_update: Rows of an update -> {name: scalar} of metrics, before its gradient steps; or None.
         gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are told as metrics.
         losses_after: Whether each optimizer's loss after its step, on the same minibatch, is recorded as a metric.
     """
 
-    turns: Sequence[Turn]
+    optimizer_steps: Sequence[OptimizerStep]
     variables: Mapping[str, Sequence[Any]]
     optimizers: Mapping[str, Any]
     numbers: Mapping[str, OptimizerNumbers]
@@ -72,37 +76,37 @@ class Learnable:
     target_update_interval: int
     gradient_steps: Any
     max_grad_norm: Any | None
-    whole: Callable[[dict[str, Any]], dict[str, Any]]
-    opening: Callable[[dict[str, Any]], Losses] | None = None
+    preprocess_minibatch: Callable[[dict[str, Any]], dict[str, Any]]
+    pre_update: Callable[[dict[str, Any]], Losses] | None = None
     gradient_norms: bool = False
     losses_after: bool = False
 
     def __post_init__(self) -> None:
         """Refuses turns in which an optimizer is missing, unknown, or there twice."""
-        if sorted(name for turn in self.turns for name in turn.optimizers) != sorted(self.optimizers):
-            told = [list(turn.optimizers) for turn in self.turns]
+        if sorted(name for turn in self.optimizer_steps for name in turn.optimizers) != sorted(self.optimizers):
+            told = [list(turn.optimizers) for turn in self.optimizer_steps]
             raise ConfigurationError(
                 f"turns() must have each of the optimizers {sorted(self.optimizers)} in one turn; it gave {told}."
             )
 
-    def only_turn(self) -> Turn:
+    def only_turn(self) -> OptimizerStep:
         """The turn of all optimizers, for what knows of one only.
 
         Raises:
-            ConfigurationError: They step in several, or the update has an opening.
+            ConfigurationError: They step in several, or the update has a `pre_update`.
         """
-        if self.opening is not None:
+        if self.pre_update is not None:
             raise ConfigurationError(
                 "A strategy parts minibatches among replicas, and an update of this agent opens with a step that needs "
                 "all of its rows together: leave the strategy out."
             )
-        if len(self.turns) != 1:
-            told = ", then ".join(" and ".join(turn.optimizers) for turn in self.turns)
+        if len(self.optimizer_steps) != 1:
+            told = ", then ".join(" and ".join(turn.optimizers) for turn in self.optimizer_steps)
             raise ConfigurationError(
                 f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c, acer); this one's "
                 f"step one after the other ({told}): leave the strategy out."
             )
-        return self.turns[0]
+        return self.optimizer_steps[0]
 
 
 class GradientSteps:
@@ -119,29 +123,29 @@ class GradientSteps:
 
     @property
     def opens(self) -> bool:
-        """Whether an update has an opening."""
-        return self._parts.opening is not None
+        """Whether an update has a `pre_update`."""
+        return self._parts.pre_update is not None
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
-        """Makes `n_steps` gradient steps, and the opening before them; gives what each gave, [K, W], for `told`.
+        """Makes `n_steps` gradient steps, and `pre_update` before them; gives what each gave, [K, W], for `told`.
 
         Args:
             n_steps: K.
             minibatch: k -> the columns of minibatch k.
-            rows: The columns of all rows, where there is an opening to be made.
+            rows: The columns of all rows, where there is a `pre_update`.
         """
         if rows is None:
             return self._steps(n_steps, minibatch)
-        opening = self._open(rows)
+        first = self._pre_update(rows)
         history = self._steps(n_steps, minibatch)
-        self.names = (*opening, *self.names)
-        once = tf.stack(list(opening.values()))[None]  # [1, names]: the same at every gradient step of the update
+        self.names = (*first, *self.names)
+        once = tf.stack(list(first.values()))[None]  # [1, names]: the same at every gradient step of the update
         return tf.concat([tf.tile(once, [n_steps, 1]), history], axis=1)
 
-    def _open(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Makes the opening; gives what it named."""
-        assert self._parts.opening is not None
-        told = _mapping(self._parts.opening(self._parts.whole(rows)))
+    def _pre_update(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Run `pre_update`; return what it named."""
+        assert self._parts.pre_update is not None
+        told = _mapping(self._parts.pre_update(self._parts.preprocess_minibatch(rows)))
         return {name: _scalar(name, value) for name, value in told.items()}
 
     def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
@@ -156,7 +160,7 @@ class GradientSteps:
         return array.stack()
 
     def _step(self, minibatch: dict[str, Any]) -> Any:
-        values = self._learn(self._parts.whole(minibatch))
+        values = self._learn(self._parts.preprocess_minibatch(minibatch))
         self._parts.gradient_steps.assign_add(1)
         self._update_targets()
         return values
@@ -164,13 +168,13 @@ class GradientSteps:
     def _learn(self, minibatch: dict[str, Any]) -> Any:
         """Moves the variables by one gradient step; gives what the losses named, [W]."""
         told: dict[str, Any] = {}
-        for turn in self._parts.turns:
+        for turn in self._parts.optimizer_steps:
             told |= self._take(turn, minibatch)
         priorities = [told.pop(PRIORITIES)] if PRIORITIES in told else []
         self.names = tuple(told)
         return tf.concat([tf.stack(list(told.values())), *priorities], 0)
 
-    def _take(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
+    def _take(self, turn: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
         """Has the optimizers of a turn make their steps, where they are due; gives what its loss named, and norms."""
         names: list[str] = []
 
@@ -196,13 +200,13 @@ class GradientSteps:
             values = tf.cond(is_due, step, wait)
         return dict(zip(names, values, strict=True))
 
-    def _after(self, turn: Turn, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
+    def _after(self, turn: OptimizerStep, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
         """Return the metrics that a turn has of the weights after its step, times `weight`."""
         if turn.after is None:
             return {}
         return {name: weight * _scalar(name, value) for name, value in _mapping(turn.after(minibatch)).items()}
 
-    def _losses(self, turn: Turn, minibatch: dict[str, Any]) -> dict[str, Any]:
+    def _losses(self, turn: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
         """What a turn's loss names: scalars, and perhaps priorities."""
         losses = {
             name: _vector(name, value) if name == PRIORITIES else _scalar(name, value)
@@ -216,7 +220,7 @@ class GradientSteps:
         return losses
 
     def _gradients(
-        self, turn: Turn, minibatch: dict[str, Any], weight: Any | None = None
+        self, turn: OptimizerStep, minibatch: dict[str, Any], weight: Any | None = None
     ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
         parts = self._parts

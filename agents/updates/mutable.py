@@ -77,7 +77,7 @@ def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
     read = f"{hook}() reads self.config."
     otherwise = (
         ", which may change, and differ between the members of a population, without the update being compiled again: "
-        "let prepare() put it into the data."
+        "let preprocess_batch() put it into the data."
     )
     refused = {name: f"{read}{name}{otherwise}" for name in (*OPTIMIZER_FIELDS, *config.acting_values())}
     for name in config.live_values():

@@ -302,7 +302,7 @@ class LRFinder:
             agent.set_state({**state, **{name: fresh[name] for name in streams}})
         trainer = Trainer(agent, seed=seed, callbacks=[Progress()] if shown else [])
         if self._trainer is not None:
-            trainer.memory.set_state(self._trainer.memory.get_state())
+            trainer.buffer.set_state(self._trainer.buffer.get_state())
         return trainer
 
     # Figures and suggestions of the last range test ----------------------------------------------------------

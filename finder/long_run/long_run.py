@@ -14,7 +14,7 @@ from agents.callbacks.checkpoint import Checkpoints
 from agents.callbacks.evaluate import Evaluate
 from agents.callbacks.history_file import HistoryFile
 from agents.callbacks.judging import JudgedBy
-from agents.callbacks.plateaus import EarlyStop, ReduceOnPlateau, refuse_schedules
+from agents.callbacks.plateaus import EarlyStopping, ReduceOnPlateau, refuse_schedules
 from agents.callbacks.signals import REASON as INTERRUPTED
 from agents.checkpoints.file import NewEpisodesWarning, find, why_new_episodes
 from agents.checkpoints.file import resume as resume_training
@@ -247,7 +247,7 @@ def _callbacks(folder: RunFolder) -> list[Callback]:
         reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **looks)
         callbacks.append(reduce)
     if settings.early_stop is not None:
-        callbacks.append(EarlyStop(settings.early_stop, **looks))
+        callbacks.append(EarlyStopping(settings.early_stop, **looks))
     if settings.tensorboard:
         from agents.callbacks.tensorboard import TensorBoard
 

@@ -10,7 +10,7 @@ from agents.callbacks.callback import Callback, make_callbacks
 from agents.contract.agent import Agent
 from agents.contract.spec import AgentSpec
 from agents.errors import NotMappableError
-from agents.population import Population, Workshop
+from agents.population import CompiledTemplate, Population
 from agents.processes.hanging import under_way
 from agents.training.function_trainer import FunctionTrainer, OwnTraining, learner_of
 from agents.training.records import Episode
@@ -36,25 +36,25 @@ class TemplateCache:
 
     def __init__(self, keep: int = 4) -> None:
         self._keep = keep
-        self._templates: list[Workshop] = []
+        self._templates: list[CompiledTemplate] = []
 
-    def acquire(self, spec: AgentSpec, n_members: int) -> Workshop:
+    def acquire(self, spec: AgentSpec, n_members: int) -> CompiledTemplate:
         """Remove and return a compiled agent with room for so many members; compile a new one if there is none.
 
         Raises:
             NotMappableError: The agent cannot be trained in a population.
         """
         structure = spec.structure()
-        for workshop in self._templates:
-            if workshop.structure == structure and workshop.capacity >= n_members:
-                self._templates.remove(workshop)
-                return workshop
-        return Workshop(spec, n_members)
+        for template in self._templates:
+            if template.structure == structure and template.capacity >= n_members:
+                self._templates.remove(template)
+                return template
+        return CompiledTemplate(spec, n_members)
 
-    def release(self, workshop: Workshop) -> None:
+    def release(self, template: CompiledTemplate) -> None:
         """Return a compiled agent to the cache."""
-        others = [other for other in self._templates if other.structure != workshop.structure]
-        self._templates = [*others, workshop][-self._keep :]
+        others = [other for other in self._templates if other.structure != template.structure]
+        self._templates = [*others, template][-self._keep :]
 
 
 class Group(Callback):
@@ -63,7 +63,7 @@ class Group(Callback):
     Args:
         runs: Trial and seed of each run; run i is member i of the learner.
         learner: The population, agent or training function.
-        workshop: The compiled agent of a population; None for a single agent.
+        template: The compiled agent of a population; None for a single agent.
         keys: Trial and seed of every member of a group that resumes from a checkpoint (`load`), some of whose members
             run elsewhere or have ended; `runs` has None for these. Defaults to those of `runs`.
     """
@@ -74,7 +74,7 @@ class Group(Callback):
         self,
         runs: Sequence[SeededTrial | None],
         learner: Population | Agent | OwnTraining,
-        workshop: Workshop | None,
+        template: CompiledTemplate | None,
         keys: Sequence[Key] | None = None,
     ) -> None:
         there = [(member, *run) for member, run in enumerate(runs) if run is not None]
@@ -90,7 +90,7 @@ class Group(Callback):
         self.runs = {member: SeedRun(trial, seed, self, member) for member, trial, seed in there}
         self.error: Exception | None = None
         self._learner = learner
-        self._workshop = workshop
+        self._template = template
         self._budget = Budget(env_steps=spec.env_steps, episodes=spec.episodes)
         self._loop = self.trainer.iterate(self._budget)
         self._last_heartbeat = time.monotonic()
@@ -223,8 +223,8 @@ class Group(Callback):
         self._watchdog.close()
         self._loop.close()
         self.trainer.close()
-        if self._workshop is not None:
-            templates.release(self._workshop)
+        if self._template is not None:
+            templates.release(self._template)
 
 
 def group_by_structure(trials: Sequence[TrialRun]) -> list[list[TrialRun]]:
@@ -284,6 +284,6 @@ def _population_of(
         raise NotMappableError(agent.why_alone or spec.why_alone)
     if spec.strategy != "none":
         raise NotMappableError("its strategy splits the minibatches of one agent.")
-    workshop = templates.acquire(agent, len(like))
+    template = templates.acquire(agent, len(like))
     hyperparameters = [{**trial.spec.agent.config.to_dict(), "seed": seed} for trial, seed in like]
-    return Group(runs, Population(agent, hyperparameters, workshop=workshop), workshop, keys)
+    return Group(runs, Population(agent, hyperparameters, template=template), template, keys)

@@ -128,7 +128,7 @@ class WatchdogCallback(Callback):
 
     def on_rollout_end(self, trainer: Trainer) -> None:
         self._watchdog.feed(0.0 if self._updated else COMPILING_SECONDS)  # the first update is traced
-        self._updated = self._updated or trainer.memory.due
+        self._updated = self._updated or trainer.buffer.ready
 
     def on_evaluation_end(self, trainer: Trainer, evaluation: Evaluation) -> None:
         self._watchdog.feed()

@@ -226,11 +226,11 @@ def tensors(rows):
 
 
 def test_targets_go_along_each_trajectory():
-    np.testing.assert_allclose(acer().whole(tensors(ROWS))["targets"], TARGETS, rtol=1e-6)
+    np.testing.assert_allclose(acer().preprocess_minibatch(tensors(ROWS))["targets"], TARGETS, rtol=1e-6)
 
 
 def loss_of(agent, rows=ROWS):
-    return {name: float(value) for name, value in agent.loss(agent.whole(tensors(rows))).items()}
+    return {name: float(value) for name, value in agent.loss(agent.preprocess_minibatch(tensors(rows))).items()}
 
 
 def test_the_loss():
@@ -275,20 +275,20 @@ def test_it_prepares_the_probabilities_of_all_actions():
     agent.networks["actor"].set_weights([np.zeros((2, 2)), np.log([0.2, 0.8])])
     agent.refresh()
     data = {"observations": np.zeros((3, 2, 2), np.float32), "rewards": np.zeros((3, 2), np.float32)}
-    probabilities = agent.prepare(data)["probabilities"]
+    probabilities = agent.preprocess_batch(data)["probabilities"]
     assert (probabilities.shape, probabilities.dtype) == ((3, 2, 2), np.float32)
     np.testing.assert_allclose(probabilities, np.tile([0.2, 0.8], (3, 2, 1)), rtol=1e-5)
 
 
 def test_what_is_replayed_was_prepared_when_it_was_new():
     agent = ACER(PLANE, TWO, ACERConfig.from_dict({**SMALL, "buffer_size": 20}))
-    memory = agent.make_memory(2, np.random.default_rng(0))
-    assert memory.n_actions == 2
+    buffer = agent.make_buffer(2, np.random.default_rng(0))
+    assert buffer.n_actions == 2
     for rollouts in range(3):
         agent.networks["actor"].set_weights([np.zeros((2, 8)), np.zeros(8), np.zeros((8, 2)), np.array([rollouts, 0])])
         agent.refresh()
         data = {name: np.zeros((5, 2, *values.shape[1:]), values.dtype) for name, values in ROWS.items()}
-        batches = memory.batches(agent.prepare(data))
+        batches = buffer.batches(agent.preprocess_batch(data))
     of_minibatches = batches.data["probabilities"][:, 0].reshape(3, 2, 5)  # [K, N, T]
     now, before = 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(-1.0))
     np.testing.assert_allclose(of_minibatches[0], now, rtol=1e-5)

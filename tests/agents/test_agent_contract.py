@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 import agents
 from agents import AgentSpec, Trainer
-from agents.buffers import RolloutMemory
+from agents.buffers import RolloutBuffer
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
 from agents.functional.returns import discounted_returns
@@ -324,14 +324,14 @@ class Reinforce(KerasAgent):
     def build(self):
         return {"policy": network(self.observation_space, (8,), int(self.action_space.n))}
 
-    def make_memory(self, n_envs, rng):
-        return RolloutMemory(n_steps=16, rng=rng)
+    def make_buffer(self, n_envs, rng):
+        return RolloutBuffer(n_steps=16, rng=rng)
 
     def act(self, observations, explore=True):
         logits = self.infer("policy", observations)
         return np.argmax(logits + (self.rng.gumbel(size=logits.shape) if explore else 0.0), axis=1)
 
-    def prepare(self, data):
+    def preprocess_batch(self, data):
         ended = data["terminated"] | data["truncated"]
         return data | {"returns": discounted_returns(data["rewards"], ended, np.zeros(ended.shape[1]), 0.99)}
 

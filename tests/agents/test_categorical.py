@@ -231,7 +231,7 @@ def test_rainbow_is_dqn_with_all_of_its_parts():
     assert config.dueling
     assert config.noisy
     assert (config.n_step, config.n_atoms) == (3, 51)
-    assert isinstance(agent.make_memory(1, np.random.default_rng(0)), PrioritizedReplay)
+    assert isinstance(agent.make_buffer(1, np.random.default_rng(0)), PrioritizedReplay)
     assert isinstance(agent.values, CategoricalValues)
     changed = {name for name, value in RainbowConfig().to_dict().items() if value != DQNConfig().to_dict()[name]}
     assert changed == {"double", "dueling", "noisy", "n_step", "n_atoms", "replay", "priority_alpha"}
@@ -250,6 +250,6 @@ def test_rainbows_loss_falls_on_what_it_is_shown_again_and_again():
     rows = {**ROWS, **observations, "weights": np.ones(3, np.float32), "terminated": np.ones(3, bool)}
     divergences = []
     for _ in range(300):
-        update = agent.update(Batches(agent.prepare(dict(rows)), np.arange(3, dtype=np.int32)[None]))
+        update = agent.update(Batches(agent.preprocess_batch(dict(rows)), np.arange(3, dtype=np.int32)[None]))
         divergences.append(update.priorities.mean())
     assert np.mean(divergences[-20:]) < 0.1 * np.mean(divergences[:20])

@@ -71,7 +71,7 @@ def goes_on_as_if_it_had_never_stopped(tmp_path: Path, agent: str, steps: int, *
     rest.train(env_steps=400 - steps)
     assert course(rest) == course(whole)
     assert same(rest.agent.get_state(), whole.agent.get_state())
-    assert same(rest.memory.get_state(), whole.memory.get_state())
+    assert same(rest.buffer.get_state(), whole.buffer.get_state())
     return whole
 
 

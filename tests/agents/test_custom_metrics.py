@@ -181,8 +181,8 @@ def test_exploration_is_switched_off_in_the_config(
     taken: list[tuple[np.ndarray, np.ndarray]] = []
     agent = agents.make(name, env, **{**params, "explore": False, "learning_rate": 1e-30})
     with Trainer(agent, pool=pool) as trainer:
-        add = trainer.memory.add
-        monkeypatch.setattr(trainer.memory, "add", lambda t: (taken.append((t.observations, t.actions)), add(t)))
+        add = trainer.buffer.add
+        monkeypatch.setattr(trainer.buffer, "add", lambda t: (taken.append((t.observations, t.actions)), add(t)))
         trainer.train(env_steps=64)
     assert taken
     for observations, actions in taken:

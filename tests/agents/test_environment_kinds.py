@@ -38,7 +38,7 @@ def play(kind: str, n: int = 8, steps: int = 300, keep: dict[int, list[int]] | N
     seen: list[Any] = [made.reset(range(100, 100 + n))]
     for t in range(steps):
         if keep and t in keep:
-            made.keep(keep[t])
+            made.select(keep[t])
         step = made.step(rng.integers(0, 2, n)[: made.n_envs])
         assert not step.errors
         seen += [step.rewards, step.terminated, step.truncated, step.successors, step.observations]
@@ -85,7 +85,7 @@ def test_copies_that_stay_do_not_notice_that_others_leave(kind: str):
     full.reset([7, 8, 9])
     for t in range(200):
         if t == 40:
-            made.keep([2, 0])
+            made.select([2, 0])
         order = [0, 1, 2] if t < 40 else [2, 0]
         ours, theirs = made.step(actions[t][order]), full.step(actions[t])
         np.testing.assert_array_equal(ours.observations, theirs.observations[order])
@@ -102,7 +102,7 @@ def test_copies_go_on_from_their_state(kind: str):
     for t in range(20):
         made.step(rng.integers(0, 2, made.n_envs))
         if t == 10:
-            made.keep([3, 0, 1])
+            made.select([3, 0, 1])
     state, actions = made.get_state(), rng.integers(0, 2, (100, 3))
     straight = [made.step(action).observations for action in actions]
     other = environments(kind, 3)
@@ -153,7 +153,7 @@ def test_a_copy_that_raises_does_not_disturb_the_others(kind: str, action: int, 
             assert told in str(step.errors[1])
         np.testing.assert_allclose(step.observations[[0, 2]], t / 100)
         assert not step.terminated.any()
-    made.keep([0, 2])
+    made.select([0, 2])
     assert made.step(np.zeros(2, np.int64)).observations.shape == (2, 2)
     made.close()
 
@@ -294,7 +294,7 @@ def test_an_actor_that_dies_is_the_end_of_its_copies(kind: str, dead: set[int]):
         alive = [i for i in range(3) if t < 10 or i not in dead]
         np.testing.assert_allclose(step.observations[alive], t / 100)
     assert made.get_state() is None
-    made.keep([2, 1])
+    made.select([2, 1])
     if kind == "ray":
         np.testing.assert_allclose(made.step(np.zeros(2, np.int64)).observations, [[0.13], [0.0]])
     with pytest.raises(RuntimeError, match="is gone"):
@@ -417,7 +417,7 @@ def test_envpool_copies_leave():
     made, full = environments("envpool", 4), environments("envpool", 4)
     made.reset(range(4))
     full.reset(range(4))
-    made.keep([3, 1])
+    made.select([3, 1])
     actions = np.random.default_rng(0).integers(0, 2, (100, 4))
     for action in actions:
         ours, theirs = made.step(action[[3, 1]]), full.step(action)

@@ -406,7 +406,7 @@ def test_a_first_observation_that_is_no_number_stays_with_its_copy():
 
     environments = Environments(EnvironmentSpec(Third, {}, "sync"), 4)
     environments.reset(range(4))
-    environments.keep([1, 2])  # others have left before the first step
+    environments.select([1, 2])  # others have left before the first step
     errors = environments.step(np.zeros(2, int)).errors
     assert {i: "(copy 2, at its first reset)" in str(error) for i, error in errors.items()} == {1: True}
 

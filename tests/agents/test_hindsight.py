@@ -209,7 +209,7 @@ def test_what_ended_for_another_reason_ended_with_any_goal(goals):
     judge = judged if goals == "of ends" else never
     replay = replay_of(n_envs=1, goals=Goals(slice(1, 2), slice(2, 3), judge, tells_ends=goals != "untold"))
     cliff(replay)
-    data = replay.sample(1_000)
+    data = replay.draw(1_000)
     at, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]
     assert data["terminated"][at == 3].all()
     early = (at < 3) & (wanted == at)
@@ -226,7 +226,7 @@ def test_ends_at_a_goal_are_taken_back_where_another_one_is_wanted():
         flags = np.array([t % 3 == 2]), np.array([False])
         replay.add(Transition(before, np.zeros(1, np.int64), np.zeros(1, np.float32), after, *flags))
     replay._strategy = "episode"
-    data = replay.sample(1_000)
+    data = replay.draw(1_000)
     reached, wanted = data["next_observations"][:, 1], data["next_observations"][:, 2]
     np.testing.assert_array_equal(data["terminated"], reached == wanted)
 
@@ -236,7 +236,7 @@ def test_a_function_of_ones_own_gives_all_rewards(caplog):
         replay = replay_of(goals=Goals(slice(1, 2), slice(2, 3), fifty, rules=rules))
         walk(replay, 40)
         for _ in range(3):
-            rewards = set(replay.sample(1_000)["rewards"].tolist())
+            rewards = set(replay.draw(1_000)["rewards"].tolist())
         assert rewards == ({-50.0} if rules else {-50.0, -7.0})
         assert caplog.text.count(
             "Hindsight computes other rewards than the environment gives (-50 where it gave -7"
@@ -246,11 +246,11 @@ def test_a_function_of_ones_own_gives_all_rewards(caplog):
 def test_an_environment_that_changes_its_rewards_later_is_noticed(caplog):
     agreeing = replay_of(goals=Goals(slice(1, 2), slice(2, 3), lambda a, d: (np.full(len(a), -7.0), a[:, 0] < 0)))
     walk(agreeing, 40)
-    agreeing.sample(100)
+    agreeing.draw(100)
     assert not caplog.text
     agreeing._goals = agreeing._goals._replace(judge=fifty)
     for _ in range(64):
-        agreeing.sample(10)
+        agreeing.draw(10)
     assert caplog.text.count("Hindsight computes other rewards") == 1
 
 
@@ -289,7 +289,7 @@ def replay_of(**changes):
 def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n_stored):
     replay = replay_of(strategy=strategy)
     walk(replay, n_stored)
-    data = replay.sample(4_000)
+    data = replay.draw(4_000)
     at, wanted = data["observations"][:, 0], data["observations"][:, 2]
     other = wanted != -1
     assert other.mean() == pytest.approx(0.8, abs=0.03)
@@ -323,14 +323,14 @@ def test_other_goals_are_those_that_were_reached_in_the_same_episode(strategy, n
 def test_without_other_goals_it_is_a_uniform_replay():
     replay = replay_of(n_sampled_goal=0)
     walk(replay, 40)
-    assert (replay.sample(100)["observations"][:, 2] == -1).all()
+    assert (replay.draw(100)["observations"][:, 2] == -1).all()
 
 
 def test_what_is_stored_stays_as_it_was():
     replay = replay_of()
     walk(replay, 40)
     before = copy.deepcopy(replay.get_state()["arrays"])
-    replay.sample(1000)
+    replay.draw(1000)
     assert {"observations", "actions"} <= {*before}
     for name, values in replay.get_state()["arrays"].items():
         np.testing.assert_array_equal(values, before[name])
@@ -339,9 +339,9 @@ def test_what_is_stored_stays_as_it_was():
 def test_a_cut_ends_the_episodes_that_were_going_on():
     replay = replay_of(strategy="final")
     walk(replay, 7)
-    replay.cut([0])
+    replay.mark_truncated([0])
     walk(replay, 3, first=7)
-    data = replay.sample(2_000)
+    data = replay.draw(2_000)
     at, wanted = data["observations"][:, 0], data["observations"][:, 2]
     second = (at >= 100) & (at < 200) & (wanted != -1)  # steps 5, 6 | 7, 8, 9 of environment 0
     assert set(wanted[second & (at <= 101)].tolist()) == {102.0}
@@ -354,7 +354,7 @@ def test_state_round_trip():
     other.set_state(copy.deepcopy(replay.get_state()))
     for each in (replay, other):
         walk(each, 9, first=133)
-    ours, theirs = replay.sample(500), other.sample(500)
+    ours, theirs = replay.draw(500), other.draw(500)
     assert {"observations", "actions"} <= {*ours}
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name])
@@ -371,11 +371,11 @@ def test_members_draw_what_each_would_draw_alone():
         stored = one.get_state()["arrays"]
         together.add(Transition(*(np.concatenate([stored[name][0]] * 3) for name in Transition._fields)))
     for positions in ([0, 1, 2], [2, 0]):
-        together.keep(positions)
+        together.select(positions)
         kept = [alone[i] for i in positions]
         alone = kept
-        ours = together.sample(50)
-        theirs = [replay.sample(50) for replay in kept]
+        ours = together.draw(50)
+        theirs = [replay.draw(50) for replay in kept]
         for name in ours:
             np.testing.assert_array_equal(ours[name], np.concatenate([each[name] for each in theirs]))
 

@@ -51,7 +51,7 @@ def twice(monkeypatch):
 
 def assert_same(ours, theirs, n=64):
     for _ in range(3):
-        one, other = ours.sample(n), theirs.sample(n)
+        one, other = ours.draw(n), theirs.draw(n)
         assert set(one) == set(other)
         for name, values in one.items():
             np.testing.assert_array_equal(values, other[name], err_msg=name)
@@ -81,7 +81,7 @@ def test_the_same_rows_after_a_cut(twice):
         ours.add(transition)
     twice(theirs, first)
     for replay in (ours, theirs):
-        replay.cut([0, 2])
+        replay.mark_truncated([0, 2])
     for transition in second:
         ours.add(transition)
     twice(theirs, second)
@@ -103,7 +103,7 @@ def test_the_same_rows_of_members_that_stay(twice):
         ours.add(transition)
     twice(theirs, first)
     for replay in (ours, theirs):
-        replay.keep([2, 0])
+        replay.select([2, 0])
     assert_same(ours, theirs)
     second = list(episodes(9, 2 * n_envs, seed=3))
     for transition in second:

@@ -53,7 +53,7 @@ def test_infos_come_from_everywhere(kind: str):
     made.reset([0, 1, 2])
     for t in range(1, 8):
         if t == 6:
-            made.keep([2, 0])
+            made.select([2, 0])
         told = made.step(np.zeros(made.n_envs, np.int64))
         assert told.infos is not None
         for i, info in enumerate(told.infos):
@@ -90,7 +90,7 @@ def test_cartpole_as_one_vector_tells_nothing():
     made = Environments(EnvironmentSpec("CartPole-v1", {}, "native"), 3, infos=True)
     made.reset(range(3))
     assert made.step(np.zeros(3, np.int64)).infos == [{}, {}, {}]
-    made.keep([0])
+    made.select([0])
     assert made.step(np.zeros(1, np.int64)).infos == [{}]
 
 
@@ -157,7 +157,7 @@ def test_methods_are_called_everywhere(kind: str):
     made.step(np.zeros(4, np.int64))
     assert set(made.step(np.zeros(4, np.int64)).errors) == {1}
     assert sorted(asked("told")) == [0, 2, 3]  # without the one that has raised
-    made.keep([3, 1, 0])
+    made.select([3, 1, 0])
     assert {i: answer.result[0] for i, answer in asked("told").items()} == {0: 14, 2: 10}
     assert not made.step(np.zeros(3, np.int64)).errors
     made.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agents
 from agents import LambdaCallback, Trainer
-from agents.buffers import Batches, RolloutMemory
+from agents.buffers import Batches, RolloutBuffer
 from agents.config.agent_config import AgentConfig
 from agents.contract.agent import UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
@@ -95,8 +95,8 @@ class Line(KerasAgent):
     def act(self, observations, explore=True):
         return (self.infer("line", observations)[:, 0] > 0).astype(np.int64)
 
-    def make_memory(self, n_envs, rng):
-        return RolloutMemory(n_steps=4, rng=rng)
+    def make_buffer(self, n_envs, rng):
+        return RolloutBuffer(n_steps=4, rng=rng)
 
     def loss(self, batch):
         errors = self.networks["line"](batch["observations"])[:, 0] - batch["targets"]

@@ -24,7 +24,7 @@ import agents
 from agents import (
     Checkpoints,
     ConfigurationError,
-    EarlyStop,
+    EarlyStopping,
     EnvironmentSpec,
     Evaluate,
     HistoryFile,
@@ -259,14 +259,14 @@ class TestPlateaus:
         assert looks.rates == pytest.approx([1, 1, 0.5, 0.5])
 
     def test_looks_before_a_step_do_not_count(self) -> None:
-        looks = Looks(EarlyStop(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
+        looks = Looks(EarlyStopping(1, judged_by="evaluation", from_step=8), [9.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
         assert looks.trainer.env_steps == 12
         assert looks.result.reason == "no better than a mean return of 2 for 1 look (judged by evaluation)"
 
     def test_training_is_looked_at_in_windows_that_do_not_overlap(self) -> None:
         seen: list[float] = []
 
-        class Noting(EarlyStop):
+        class Noting(EarlyStopping):
             def _look(self, trainer: Trainer, value: float) -> None:
                 seen.append(value)
 
@@ -287,12 +287,12 @@ class TestPlateaus:
         assert rates == pytest.approx({"actor": 0.02, "critic": 0.05})
 
     def test_what_it_has_seen_goes_on(self, tmp_path: Path) -> None:
-        stop = EarlyStop(3, judged_by="evaluation")
+        stop = EarlyStopping(3, judged_by="evaluation")
         values = iter([5.0, 1.0, 1.0, 1.0])
         evaluate = Evaluate(2, function=lambda agent, where: [next(values)])
         trainer(Checkpoints(tmp_path), stop, evaluate).train(env_steps=6)
         assert (stop.best, stop.waited) == (5.0, 2)
-        again = EarlyStop(3, judged_by="evaluation")
+        again = EarlyStopping(3, judged_by="evaluation")
         rest = trainer(Checkpoints(tmp_path), again, evaluate)
         agents.resume(rest, tmp_path)
         assert (again.best, again.waited) == (5.0, 2)
@@ -303,9 +303,9 @@ class TestPlateaus:
         [
             (lambda: ReduceOnPlateau(1.5), "factor must be between 0 and 1, got 1.5"),
             (lambda: ReduceOnPlateau(min_learning_rate=-1.0), "min_learning_rate must be >= 0"),
-            (lambda: EarlyStop(0), "patience must be >= 1, got 0"),
-            (lambda: EarlyStop(window=0), "window must be >= 1"),
-            (lambda: EarlyStop(min_change=-1.0), "min_change must be >= 0"),
+            (lambda: EarlyStopping(0), "patience must be >= 1, got 0"),
+            (lambda: EarlyStopping(window=0), "window must be >= 1"),
+            (lambda: EarlyStopping(min_change=-1.0), "min_change must be >= 0"),
         ],
     )
     def test_bad_arguments(self, make: Any, told: str) -> None:
@@ -318,8 +318,8 @@ class TestPlateaus:
             trainer(ReduceOnPlateau(), learning_rate=schedule).train(env_steps=4)
 
     def test_evaluations_that_nobody_makes(self) -> None:
-        with pytest.raises(ConfigurationError, match="EarlyStop is judged by evaluations, and nobody makes any"):
-            trainer(EarlyStop(judged_by="evaluation")).train(env_steps=4)
+        with pytest.raises(ConfigurationError, match="EarlyStopping is judged by evaluations, and nobody makes any"):
+            trainer(EarlyStopping(judged_by="evaluation")).train(env_steps=4)
 
 
 class TestHistory:
@@ -574,7 +574,7 @@ def test_callbacks_of_a_single_agent_refuse_a_population() -> None:
     spec = agents.AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
     members = [{**spec.config.to_dict(), "seed": seed} for seed in (0, 1)]
     with (
-        Trainer(Population(spec, members), callbacks=[EarlyStop()]) as run,
-        pytest.raises(ConfigurationError, match="EarlyStop is for an agent alone"),
+        Trainer(Population(spec, members), callbacks=[EarlyStopping()]) as run,
+        pytest.raises(ConfigurationError, match="EarlyStopping is for an agent alone"),
     ):
         run.train(env_steps=10)

@@ -15,7 +15,7 @@ from agents.backend.tensorflow import ops
 from agents.callbacks.callback import LambdaCallback
 from agents.errors import NotMappableError
 from agents.population import Population
-from agents.updates.gradient_steps import PRIORITIES, Turn
+from agents.updates.gradient_steps import PRIORITIES, OptimizerStep
 
 SMALL = {"hidden_sizes": (4,), "n_envs": 2, "n_steps": 4, "n_epochs": 1, "jit_compile": False}
 SEPARATE = {"actor.learning_rate": 1e-3}  # an optimizer each, which step one after the other
@@ -24,22 +24,22 @@ SEPARATE = {"actor.learning_rate": 1e-3}  # an optimizer each, which step one af
 class Tells(PPO):
     """Tells the discount that each hook sees, as a metric."""
 
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
-        prepared = super().prepare(data)
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+        prepared = super().preprocess_batch(data)
         seen = np.zeros_like(prepared["advantages"]) + np.float32(self.number("gamma"))
         return {**prepared, "in_prepare": seen}
 
-    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         return self.tell
 
     def tell(self, rows: dict[str, Any]) -> Mapping[str, Any]:
         return {"in_opening": self.live.gamma, "in_whole_of_opening": ops.mean(rows["in_whole"])}
 
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {**super().whole(batch), "in_whole": self.live.gamma * ops.ones_like(batch["advantages"])}
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {**super().preprocess_minibatch(batch), "in_whole": self.live.gamma * ops.ones_like(batch["advantages"])}
 
-    def turns(self) -> Sequence[Turn]:
-        return [Turn(["actor"], self.actor_loss), Turn(["critic"], self.critic_loss, every=2)]
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
+        return [OptimizerStep(["actor"], self.actor_loss), OptimizerStep(["critic"], self.critic_loss, every=2)]
 
     def actor_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         told = {f"{name}_of_rows": ops.mean(batch[name]) for name in ("in_prepare", "in_whole")}
@@ -121,25 +121,25 @@ class InLoss(Reads):
 
 
 class InWhole(Reads):
-    def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         self.way()
-        return super().whole(batch)
+        return super().preprocess_minibatch(batch)
 
 
 class InTurns(Reads):
-    def turns(self) -> Sequence[Turn]:
+    def optimizer_steps(self) -> Sequence[OptimizerStep]:
         self.way()
-        return super().turns()
+        return super().optimizer_steps()
 
 
 class InOpening(Reads):
-    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         self.way()
         return lambda rows: {}
 
 
 class InTheOpeningsStep(Reads):
-    def opening(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
         return self.step
 
     def step(self, rows: dict[str, Any]) -> Mapping[str, Any]:
@@ -155,9 +155,9 @@ class InASecondTurn(Tells):
 
 HOOKS = {
     "loss": (InLoss, {}),
-    "whole": (InWhole, {}),
-    "turns": (InTurns, {}),
-    "opening": (InOpening, {}),
+    "preprocess_minibatch": (InWhole, {}),
+    "optimizer_steps": (InTurns, {}),
+    "pre_update": (InOpening, {}),
     "step": (InTheOpeningsStep, {}),
     "critic_loss": (InASecondTurn, SEPARATE),
 }
@@ -194,7 +194,10 @@ WAYS = {
 def test_there_is_no_way_around_that(way: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(InWhole, "way", WAYS[way])
     agent = AgentSpec.of(InWhole, "CartPole-v1", SMALL).build(0)
-    with Trainer(agent) as trainer, pytest.raises(ConfigurationError, match=r"whole\(\) reads self\.config"):
+    with (
+        Trainer(agent) as trainer,
+        pytest.raises(ConfigurationError, match=r"preprocess_minibatch\(\) reads self\.config"),
+    ):
         trainer.train(env_steps=8)
 
 
@@ -221,8 +224,8 @@ class ForAll(PPO):
     def rowwise(self) -> bool:
         return True
 
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
-        prepared = super().prepare(data)
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+        prepared = super().preprocess_batch(data)
         return {**prepared, "returns": prepared["returns"] * self.config.gamma}
 
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from agents import LambdaCallback, Trainer, make
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
-from agents.buffers import Batches, RolloutMemory, Transition, UniformReplay
+from agents.buffers import Batches, RolloutBuffer, Transition, UniformReplay
 from agents.contract.agent import UpdateMetrics
 from agents.contract.keras_agent import KerasAgent
 from agents.errors import ConfigurationError
@@ -45,7 +45,7 @@ def tensors(rows):
 
 
 def loss_of(agent, rows):
-    return {name: float(value) for name, value in agent.loss(agent.whole(tensors(rows))).items()}
+    return {name: float(value) for name, value in agent.loss(agent.preprocess_minibatch(tensors(rows))).items()}
 
 
 # --- DQN
@@ -82,12 +82,12 @@ def test_dqn_gradient_step():
 
 def test_a_truncated_transition_bootstraps_and_a_terminated_one_does_not():
     def target(terminated, truncated):
-        memory = UniformReplay(buffer_size=10, batch_size=1, n_envs=1, rng=np.random.default_rng(0))
+        buffer = UniformReplay(buffer_size=10, batch_size=1, n_envs=1, rng=np.random.default_rng(0))
         flags = (np.array([terminated]), np.array([truncated]))
         reward = np.ones(1, np.float32)
         observation, successor = ROWS["observations"][:1], ROWS["next_observations"][:1]
-        memory.add(Transition(observation, np.array([0]), reward, successor, *flags))
-        error = loss_of(dqn(), memory.sample(1))["td_error"]
+        buffer.add(Transition(observation, np.array([0]), reward, successor, *flags))
+        error = loss_of(dqn(), buffer.draw(1))["td_error"]
         return 1.0 + error  # the value is 1 and below the target
 
     assert target(False, True) == target(False, False) == 1 + 0.5 * 3
@@ -269,17 +269,17 @@ def test_continuous_ppo_loss():
 
 def rollout(terminated, truncated):
     """Two steps of one environment with rewards 1 and 2, whose observations' value is their first number."""
-    memory = RolloutMemory(n_steps=2, rng=np.random.default_rng(0))
+    buffer = RolloutBuffer(n_steps=2, rng=np.random.default_rng(0))
     flags = [(False, False), (False, False)]
     flags[0] = (terminated, truncated)
     observations, successors = [[10.0, 0.0], [20.0, 0.0]], [[40.0, 0.0], [60.0, 0.0]]
     for t in range(2):
         row = (observations[t], [0], [t + 1.0], successors[t])
         arrays = (np.array([row[0]], np.float32), np.array(row[1]), np.array(row[2], np.float32))
-        memory.add(Transition(*arrays, np.array([row[3]], np.float32), *(np.array([flag]) for flag in flags[t])))
+        buffer.add(Transition(*arrays, np.array([row[3]], np.float32), *(np.array([flag]) for flag in flags[t])))
     agent = ppo(gamma=0.5, gae_lambda=1.0)
     agent.networks["critic"].set_weights([np.array([[1.0], [0.0]]), np.zeros(1)])
-    return agent.prepare(memory.take())
+    return agent.preprocess_batch(buffer.sample())
 
 
 def test_ppo_prepares_advantages_and_returns():
@@ -305,13 +305,13 @@ def test_ppo_prepares_with_the_discount_in_force():
         "terminated": np.zeros((1, 1), bool),
         "truncated": np.zeros((1, 1), bool),
     }
-    assert agent.prepare(data)["advantages"].item() == 1.0  # 1 + 1 * 1 - 1
+    assert agent.preprocess_batch(data)["advantages"].item() == 1.0  # 1 + 1 * 1 - 1
 
 
 def test_log_probabilities_are_those_of_the_policy_as_it_acted():
     agent = ppo(normalize_observations=True, n_steps=2, n_envs=1)
     agent.networks["actor"].set_weights([np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2)])
-    memory = RolloutMemory(n_steps=2, rng=np.random.default_rng(0))
+    buffer = RolloutBuffer(n_steps=2, rng=np.random.default_rng(0))
     flag = np.array([False])
     for rollouts in range(2):
         seen = []
@@ -319,8 +319,8 @@ def test_log_probabilities_are_those_of_the_policy_as_it_acted():
             observation = np.array([[1.0 + t + rollouts, 0.0]], np.float32)
             seen.append(agent.infer("actor", agent.normalizer(observation)))
             arrays = (observation, np.array([0]), np.zeros(1, np.float32), observation)
-            memory.add(Transition(*arrays, flag, flag))
-        data = agent.prepare(memory.take())
+            buffer.add(Transition(*arrays, flag, flag))
+        data = agent.preprocess_batch(buffer.sample())
         expected = [agent.distribution.log_prob_numpy(logits, np.array([0])) for logits in seen]
         np.testing.assert_allclose(data["log_probs"], expected, rtol=1e-6)
     assert agent.normalizer.count == 4
@@ -341,14 +341,14 @@ def test_the_first_rollout_is_learned_from_with_the_statistics_of_the_next():
         "terminated": ~no,
         "truncated": no,
     }
-    prepared = agent.prepare(data)
+    prepared = agent.preprocess_batch(data)
     rows = prepared["observations"].reshape(8, 2)
     np.testing.assert_allclose(rows.mean(axis=0), 0.0, atol=1e-4)
     np.testing.assert_allclose(rows.std(axis=0), 1.0, rtol=1e-4)
     np.testing.assert_array_equal(prepared["observations"], agent.normalizer(observations))
 
-    memory = RolloutMemory(n_steps=4, n_epochs=50, rng=np.random.default_rng(0))
-    losses = agent.update(memory.batches(prepared)).metrics["value_loss"]
+    buffer = RolloutBuffer(n_steps=4, n_epochs=50, rng=np.random.default_rng(0))
+    losses = agent.update(buffer.batches(prepared)).metrics["value_loss"]
     values = agent.infer("critic", agent.normalizer(observations.reshape(8, 2)))[:, 0]  # as it sees them from now on
     error = np.square(values - prepared["returns"].ravel()).mean()
     assert error < 1.1 * losses[-1] + 1e-6 < 0.5 * losses[0]
@@ -383,11 +383,11 @@ def test_values_are_those_of_scaled_rewards():
     }
     rewards = np.array([[1.0], [3.0], [-2.0]], np.float32)
     cents, thousands = (
-        agent.prepare({**data, "rewards": unit * rewards})
+        agent.preprocess_batch({**data, "rewards": unit * rewards})
         for agent, unit in zip(agents_of_units, (0.01, 1000.0), strict=True)
     )
     np.testing.assert_allclose(cents["returns"], thousands["returns"], rtol=1e-3)
-    assert not np.allclose(ppo(n_envs=1).prepare({**data, "rewards": rewards})["returns"], cents["returns"])
+    assert not np.allclose(ppo(n_envs=1).preprocess_batch({**data, "rewards": rewards})["returns"], cents["returns"])
 
 
 # --- an agent with two optimizers
@@ -405,8 +405,8 @@ class TwoHeads(KerasAgent):
     def act(self, observations, explore=True):
         return (self.infer("actor", observations)[:, 0] > 0).astype(np.int64)
 
-    def make_memory(self, n_envs, rng):
-        return RolloutMemory(n_steps=2, rng=rng)
+    def make_buffer(self, n_envs, rng):
+        return RolloutBuffer(n_steps=2, rng=rng)
 
     def loss(self, batch):
         return {name: keras.ops.mean(self.networks[name](batch["observations"])) for name in ("actor", "critic")}

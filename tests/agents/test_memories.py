@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.buffers import PrioritizedReplay, RolloutMemory, TrajectoryReplay, Transition, UniformReplay, join
+from agents.buffers import PrioritizedReplay, RolloutBuffer, TrajectoryReplay, Transition, UniformReplay, join
 from agents.errors import ConfigurationError
 
 N_ENVS = 2
@@ -33,23 +33,23 @@ class MemoryContract:
         raise NotImplementedError
 
     def filled(self, seed=0, steps=None):
-        memory = self.make(seed)
+        buffer = self.make(seed)
         for t in range(self.fill if steps is None else steps):
-            memory.add(transition(t))
-        return memory
+            buffer.add(transition(t))
+        return buffer
 
     def test_an_update_is_due_when_it_is_full_and_not_before(self):
-        memory = self.make()
+        buffer = self.make()
         for t in range(self.fill):
-            assert not memory.due
-            memory.add(transition(t))
-        assert memory.due
-        memory.take()
-        assert not memory.due
+            assert not buffer.ready
+            buffer.add(transition(t))
+        assert buffer.ready
+        buffer.sample()
+        assert not buffer.ready
 
     def test_what_it_gives_was_put_in(self):
-        memory = self.filled()
-        batches = memory.batches(memory.take())
+        buffer = self.filled()
+        batches = buffer.batches(buffer.sample())
         assert batches.indices.dtype == np.int32
         assert batches.indices.ndim == 2
         rows = {name: values[batches.indices.ravel()] for name, values in batches.data.items()}
@@ -59,14 +59,14 @@ class MemoryContract:
         np.testing.assert_array_equal(rows["next_observations"][:, 0], t + 1)
 
     def test_all_columns_have_the_same_rows(self):
-        memory = self.filled()
-        batches = memory.batches(memory.take())
+        buffer = self.filled()
+        batches = buffer.batches(buffer.sample())
         assert len({len(values) for values in batches.data.values()}) == 1
 
     def test_same_seed_same_minibatches(self):
         def drawn(seed):
-            memory = self.filled(seed)
-            batches = memory.batches(memory.take())
+            buffer = self.filled(seed)
+            batches = buffer.batches(buffer.sample())
             return batches.data["actions"][batches.indices]
 
         np.testing.assert_array_equal(drawn(0), drawn(0))
@@ -74,17 +74,17 @@ class MemoryContract:
 
     def test_no_global_generator_is_touched(self):
         before = np.random.get_state()[1].copy()
-        memory = self.filled()
-        memory.batches(memory.take())
+        buffer = self.filled()
+        buffer.batches(buffer.sample())
         assert (np.random.get_state()[1] == before).all()
 
     @pytest.mark.parametrize("steps", [0, 1, 3, 4, 11])
     def test_state_round_trip(self, steps):
-        memory = self.filled(steps=steps)
-        memory = memory if steps <= self.fill else self.advanced(memory)
-        state = memory.get_state()
+        buffer = self.filled(steps=steps)
+        buffer = buffer if steps <= self.fill else self.advanced(buffer)
+        state = buffer.get_state()
         runs = []
-        for restored in (self.filled(seed=9), memory):
+        for restored in (self.filled(seed=9), buffer):
             restored.set_state(state)
             runs.append(self.continued(restored, steps))
         for one, other in zip(*runs, strict=True):
@@ -92,46 +92,46 @@ class MemoryContract:
             for name in one:
                 np.testing.assert_array_equal(one[name], other[name])
 
-    def advanced(self, memory):
-        while memory.due:
-            memory.take()
-        return memory
+    def advanced(self, buffer):
+        while buffer.ready:
+            buffer.sample()
+        return buffer
 
-    def continued(self, memory, t):
+    def continued(self, buffer, t):
         """Minibatches of the next updates."""
         result = []
         for further in range(3 * self.fill):
-            memory.add(transition(t + further))
-            if memory.due:
-                batches = memory.batches(memory.take())
+            buffer.add(transition(t + further))
+            if buffer.ready:
+                batches = buffer.batches(buffer.sample())
                 result.append({name: values[batches.indices] for name, values in batches.data.items()})
         assert result
         return result
 
     def test_a_state_does_not_follow_the_memory(self):
-        memory = self.filled(steps=3)
-        state = memory.get_state()
+        buffer = self.filled(steps=3)
+        state = buffer.get_state()
         observations = np.concatenate([np.ravel(array) for array in _arrays(state)]).copy()
         for t in range(20):
-            memory.add(transition(50 + t))
-            if memory.due:
-                memory.take()
-        memory.set_state(state)
+            buffer.add(transition(50 + t))
+            if buffer.ready:
+                buffer.sample()
+        buffer.set_state(state)
         for t in range(20):
-            memory.add(transition(50 + t))
-            if memory.due:
-                memory.take()
+            buffer.add(transition(50 + t))
+            if buffer.ready:
+                buffer.sample()
         np.testing.assert_array_equal(np.concatenate([np.ravel(array) for array in _arrays(state)]), observations)
 
     def test_what_was_added_may_be_changed_afterwards(self):
         """An agent or an environment may give the same array again and again."""
-        memory = self.make()
+        buffer = self.make()
         for t in range(self.fill):
             given = transition(t)
-            memory.add(given)
+            buffer.add(given)
             for array in given:
                 array[...] = 0
-        assert {0, 1, 2} & set(memory.take()["observations"][..., 0].ravel()) - {0}
+        assert {0, 1, 2} & set(buffer.sample()["observations"][..., 0].ravel()) - {0}
 
     def test_it_ignores_numbers_that_it_does_not_use(self):
         self.make().set_hyperparameter("clip_range", 1.0)
@@ -149,7 +149,7 @@ def _arrays(state):
 
 class TestRollout(MemoryContract):
     def make(self, seed=0):
-        return RolloutMemory(n_steps=4, n_epochs=2, batch_size=3, rng=np.random.default_rng(seed))
+        return RolloutBuffer(n_steps=4, n_epochs=2, batch_size=3, rng=np.random.default_rng(seed))
 
 
 class TestUniform(MemoryContract):
@@ -172,8 +172,8 @@ class TestUniformNStep(MemoryContract):
         )
 
     def test_what_it_gives_was_put_in(self):
-        memory = self.filled()
-        data = memory.take()
+        buffer = self.filled()
+        data = buffer.sample()
         t, environments = data["observations"][:, 0], data["observations"][:, 1]
         assert set(t) <= {0, 1}  # later ones have no complete future yet
         np.testing.assert_array_equal(data["actions"], environments + 10 * t)
@@ -187,24 +187,24 @@ class TestPrioritized(TestUniform):
     def make(self, seed=0):
         return prioritized(seed, learning_starts=2 * 3, train_freq=2, gradient_steps=3)
 
-    def advanced(self, memory):
-        while memory.due:
-            self.taught(memory, memory.take())
-        return memory
+    def advanced(self, buffer):
+        while buffer.ready:
+            self.taught(buffer, buffer.sample())
+        return buffer
 
-    def continued(self, memory, t):
+    def continued(self, buffer, t):
         """With priorities that follow from what was drawn."""
         result = []
         for further in range(3 * self.fill):
-            memory.add(transition(t + further))
-            if memory.due:
-                result.append(memory.take())
-                self.taught(memory, result[-1])
+            buffer.add(transition(t + further))
+            if buffer.ready:
+                result.append(buffer.sample())
+                self.taught(buffer, result[-1])
         assert result
         return result
 
-    def taught(self, memory, data):
-        memory.learned(np.sqrt(1 + data["rewards"]).reshape(-1, memory.batch_size))
+    def taught(self, buffer, data):
+        buffer.update_priorities(np.sqrt(1 + data["rewards"]).reshape(-1, buffer.batch_size))
 
 
 class TestPrioritizedNStep(TestPrioritized, TestUniformNStep):
@@ -228,13 +228,13 @@ class TestTrajectories(MemoryContract):
 
 
 def test_a_rollout_is_in_time_order_and_used_once_an_epoch():
-    memory = RolloutMemory(n_steps=3, n_epochs=4, batch_size=2, rng=np.random.default_rng(0))
+    buffer = RolloutBuffer(n_steps=3, n_epochs=4, batch_size=2, rng=np.random.default_rng(0))
     for t in range(3):
-        memory.add(transition(t))
-    data = memory.take()
+        buffer.add(transition(t))
+    data = buffer.sample()
     assert data["observations"].shape == (3, N_ENVS, 2)
     assert data["observations"][:, 0, 0].tolist() == [0, 1, 2]
-    indices = memory.batches(data).indices
+    indices = buffer.batches(data).indices
     assert indices.shape == (4 * 3, 2)
     epochs = indices.reshape(4, 6)
     assert all(sorted(epoch) == list(range(6)) for epoch in epochs)
@@ -248,11 +248,11 @@ UNEVEN_SPLITS = [(127, 64, (2, 64)), (65, 64, (2, 33)), (7, 3, (3, 3)), (1024, 1
 @pytest.mark.parametrize(("n_steps", "batch_size", "shape"), SPLITS + UNEVEN_SPLITS)
 def test_every_row_is_learned_from_in_every_epoch(n_steps, batch_size, shape):
     n_steps = n_steps // N_ENVS if (n_steps, batch_size, shape) in SPLITS else n_steps
-    memory = RolloutMemory(n_steps=n_steps, n_epochs=3, batch_size=batch_size, rng=np.random.default_rng(0))
+    buffer = RolloutBuffer(n_steps=n_steps, n_epochs=3, batch_size=batch_size, rng=np.random.default_rng(0))
     one = Transition(*(values[:1] for values in transition(0))) if n_steps * N_ENVS > 6 else transition(0)
     for _ in range(n_steps):
-        memory.add(one)
-    indices = memory.batches(memory.take()).indices
+        buffer.add(one)
+    indices = buffer.batches(buffer.sample()).indices
     epochs = indices.reshape(3, *shape)
     for epoch in epochs:
         counts = np.bincount(epoch.ravel())
@@ -266,7 +266,7 @@ def test_every_row_is_learned_from_in_every_epoch(n_steps, batch_size, shape):
 @pytest.mark.parametrize("wrong", [{"n_steps": 0}, {"n_epochs": 0}, {"batch_size": 0}])
 def test_rollouts_of_nothing(wrong):
     with pytest.raises(ValueError, match="must be >= 1"):
-        RolloutMemory(**{"n_steps": 1, "rng": np.random.default_rng(0), **wrong})
+        RolloutBuffer(**{"n_steps": 1, "rng": np.random.default_rng(0), **wrong})
 
 
 # --- uniform
@@ -279,11 +279,11 @@ def uniform(**kwargs):
 
 
 def test_the_newest_transitions_are_kept_and_all_of_them_are_drawn():
-    memory = uniform(buffer_size=2 * 4)
+    buffer = uniform(buffer_size=2 * 4)
     for t in range(11):
-        memory.add(transition(t))
-    assert len(memory) == 8
-    observations = memory.sample(2000)["observations"]
+        buffer.add(transition(t))
+    assert len(buffer) == 8
+    observations = buffer.draw(2000)["observations"]
     counts = {key: (observations == key).all(axis=1).mean() for key in [(t, n) for t in range(7, 11) for n in range(2)]}
     assert sum(counts.values()) == 1.0
     assert all(abs(share - 1 / 8) < 0.03 for share in counts.values())
@@ -300,19 +300,19 @@ def test_the_newest_transitions_are_kept_and_all_of_them_are_drawn():
     ],
 )
 def test_when_updates_are_due(kwargs, updates):
-    memory, due = uniform(**kwargs), []
+    buffer, due = uniform(**kwargs), []
     for t in range(1, 7):
-        memory.add(transition(t))
-        if memory.due:
-            memory.take()
+        buffer.add(transition(t))
+        if buffer.ready:
+            buffer.sample()
             due.append(t)
     assert due == updates
 
 
 def test_minibatches_are_consecutive_rows():
-    memory = uniform(gradient_steps=3)
-    memory.add(transition(0))
-    batches = memory.batches(memory.take())
+    buffer = uniform(gradient_steps=3)
+    buffer.add(transition(0))
+    batches = buffer.batches(buffer.sample())
     assert batches.indices.shape == (3, 4)
     assert batches.contiguous
 
@@ -325,10 +325,10 @@ def test_minibatches_are_consecutive_rows():
 )
 def test_n_step_targets_never_cross_the_end_of_an_episode(ends, n_step, seed):
     capacity = 8
-    memory = uniform(buffer_size=capacity * N_ENVS, n_step=n_step, gamma=0.5, rng=np.random.default_rng(seed))
+    buffer = uniform(buffer_size=capacity * N_ENVS, n_step=n_step, gamma=0.5, rng=np.random.default_rng(seed))
     for t, end in enumerate(ends):
-        memory.add(transition(t, **({end: [0]} if end else {})))  # the other environment never ends
-    data = memory.sample(50)
+        buffer.add(transition(t, **({end: [0]} if end else {})))  # the other environment never ends
+    data = buffer.draw(50)
     for row in range(50):
         t, environment = (int(x) for x in data["observations"][row])
         assert len(ends) - capacity <= t <= len(ends) - n_step
@@ -346,28 +346,28 @@ def test_n_step_targets_never_cross_the_end_of_an_episode(ends, n_step, seed):
 
 
 def test_the_discount_follows_and_is_saved():
-    memory = uniform(n_step=2, gamma=0.5)
-    memory.set_hyperparameter("gamma", 0.25)
+    buffer = uniform(n_step=2, gamma=0.5)
+    buffer.set_hyperparameter("gamma", 0.25)
     other = uniform(n_step=2, gamma=0.5)
-    other.set_state(memory.get_state())
-    assert memory.gammas.tolist() == other.gammas.tolist() == [0.25]
+    other.set_state(buffer.get_state())
+    assert buffer.gammas.tolist() == other.gammas.tolist() == [0.25]
 
 
 def test_images_keep_their_type():
-    memory = uniform()
+    buffer = uniform()
     image = np.full((N_ENVS, 4, 4, 1), 200, np.uint8)
     flag = np.zeros(N_ENVS, bool)
-    memory.add(Transition(image, np.zeros(N_ENVS, np.int64), np.zeros(N_ENVS, np.float32), image, flag, flag))
-    assert memory.sample(3)["observations"].dtype == np.uint8
+    buffer.add(Transition(image, np.zeros(N_ENVS, np.int64), np.zeros(N_ENVS, np.float32), image, flag, flag))
+    assert buffer.draw(3)["observations"].dtype == np.uint8
 
 
 @pytest.mark.parametrize("other", [{"buffer_size": 6}, {"n_envs": 1, "buffer_size": 5}, {"buffer_size": 40}])
 def test_the_state_of_a_replay_of_another_size_is_refused(other):
-    memory = uniform()
+    buffer = uniform()
     for t in range(7):
-        memory.add(transition(t))
+        buffer.add(transition(t))
     with pytest.raises(ConfigurationError, match="of another size"):
-        uniform(**other).set_state(memory.get_state())
+        uniform(**other).set_state(buffer.get_state())
 
 
 def test_a_replay_too_small_for_its_steps():
@@ -376,15 +376,15 @@ def test_a_replay_too_small_for_its_steps():
 
 
 def test_n_steps_do_not_reach_over_a_cut():
-    memory = UniformReplay(
+    buffer = UniformReplay(
         buffer_size=40, batch_size=4, n_envs=N_ENVS, rng=np.random.default_rng(0), n_step=3, gamma=1.0
     )
     for t in range(3):
-        memory.add(transition(t, terminated=[1] if t == 2 else []))
-    memory.cut()
+        buffer.add(transition(t, terminated=[1] if t == 2 else []))
+    buffer.mark_truncated()
     for t in range(3, 8):
-        memory.add(transition(t))
-    drawn = memory.sample(200)
+        buffer.add(transition(t))
+    drawn = buffer.draw(200)
     t, environment = drawn["observations"][:, 0], drawn["observations"][:, 1]
     expected = np.where(t <= 2, np.minimum(3, 3 - t), 3)
     np.testing.assert_array_equal(drawn["lengths"], expected)
@@ -393,14 +393,14 @@ def test_n_steps_do_not_reach_over_a_cut():
 
 
 def test_a_rollout_ends_at_a_cut():
-    memory = RolloutMemory(n_steps=4, rng=np.random.default_rng(0))
-    memory.cut()  # nothing is in it yet
+    buffer = RolloutBuffer(n_steps=4, rng=np.random.default_rng(0))
+    buffer.mark_truncated()  # nothing is in it yet
     for t in range(2):
-        memory.add(transition(t, terminated=[1] if t == 1 else []))
-    memory.cut()
+        buffer.add(transition(t, terminated=[1] if t == 1 else []))
+    buffer.mark_truncated()
     for t in range(2, 4):
-        memory.add(transition(t))
-    data = memory.take()
+        buffer.add(transition(t))
+    data = buffer.sample()
     assert data["truncated"].tolist() == [[False, False], [True, False], [False, False], [False, False]]
     assert data["terminated"].tolist() == [[False, False], [False, True], [False, False], [False, False]]
 
@@ -413,14 +413,14 @@ def trajectories(seed=0, **kwargs):
     return TrajectoryReplay(**{**shared, "rng": np.random.default_rng(seed), **kwargs})
 
 
-def updates_of(memory, n, add=transition, n_steps=3):
+def updates_of(buffer, n, add=transition, n_steps=3):
     """The minibatches of so many rollouts: observations as [K, N, T, 2] each."""
     result = []
     for t in range(n * n_steps):
-        memory.add(add(t))
-        if memory.due:
-            data = memory.take()
-            batches = memory.batches({**data, "probabilities": np.repeat(data["rewards"][..., None], 3, axis=2)})
+        buffer.add(add(t))
+        if buffer.ready:
+            data = buffer.sample()
+            batches = buffer.batches({**data, "probabilities": np.repeat(data["rewards"][..., None], 3, axis=2)})
             assert batches.contiguous
             shape = (*batches.indices.shape[:-1], N_ENVS, n_steps)
             result.append(
@@ -474,7 +474,7 @@ def test_when_trajectories_are_replayed(kwargs, minibatches):
 def test_members_draw_the_trajectories_that_they_draw_alone():
     """Also where some leave: every number tells whose it is."""
     alone = [updates_of(trajectories(seed), 4) for seed in range(3)]
-    memory = join([trajectories(seed) for seed in range(3)])
+    buffer = join([trajectories(seed) for seed in range(3)])
 
     def of(members):
         def add(t):
@@ -483,10 +483,10 @@ def test_members_draw_the_trajectories_that_they_draw_alone():
 
         return add
 
-    together = updates_of(memory, 2, of(range(3)))
-    state = memory.get_state()
-    memory.keep([2, 0])
-    left = updates_of(memory, 2, lambda t: of([2, 0])(t + 6))
+    together = updates_of(buffer, 2, of(range(3)))
+    state = buffer.get_state()
+    buffer.select([2, 0])
+    left = updates_of(buffer, 2, lambda t: of([2, 0])(t + 6))
     assert len(together) == len(left) == 2
     for number, update in enumerate(together):
         for member in range(3):
@@ -505,10 +505,10 @@ def test_members_draw_the_trajectories_that_they_draw_alone():
 
 @pytest.mark.parametrize("other", [{"buffer_size": 100}, {"n_steps": 2}, {"n_envs": 1}])
 def test_the_state_of_trajectories_of_another_size_is_refused(other):
-    memory = trajectories()
-    updates_of(memory, 5)
+    buffer = trajectories()
+    updates_of(buffer, 5)
     with pytest.raises(ConfigurationError, match="of another size"):
-        trajectories(**other).set_state(memory.get_state())
+        trajectories(**other).set_state(buffer.get_state())
 
 
 def test_a_replay_too_small_for_a_rollout():
@@ -517,18 +517,18 @@ def test_a_replay_too_small_for_a_rollout():
 
 
 def test_memory_of_trajectories_is_estimated():
-    memory = trajectories(buffer_size=6_000, n_actions=3)
-    estimate = memory.bytes_when_full(transition(0))
-    updates_of(memory, 1)
-    stored = sum(values.nbytes for values in memory._ring.values())
+    buffer = trajectories(buffer_size=6_000, n_actions=3)
+    estimate = buffer.bytes_when_full(transition(0))
+    updates_of(buffer, 1)
+    stored = sum(values.nbytes for values in buffer._ring.values())
     assert stored <= estimate <= 1.5 * stored
 
 
 def test_trajectories_end_at_a_cut():
-    memory = trajectories()
-    memory.add(transition(0))
-    memory.cut([1])
+    buffer = trajectories()
+    buffer.add(transition(0))
+    buffer.mark_truncated([1])
     for t in (1, 2):
-        memory.add(transition(t))
-    truncated = memory.batches(memory.take()).data["truncated"]
+        buffer.add(transition(t))
+    truncated = buffer.batches(buffer.sample()).data["truncated"]
     assert truncated[:6].tolist() == [False, False, False, True, False, False]

@@ -144,14 +144,14 @@ def test_bad_values(params, told):
 def test_the_noise_of_a_minibatch_is_shared_out_among_its_rows(batch_size, share):
     agent = dqn(batch_size=batch_size)
     assert agent.n_noise == (2 + 4) + (4 + 2) == 12
-    data = agent.prepare({"rewards": np.zeros(3 * batch_size, np.float32)})
+    data = agent.preprocess_batch({"rewards": np.zeros(3 * batch_size, np.float32)})
     assert (data["noise"].shape, data["noise"].dtype) == ((3 * batch_size, share), np.float32)
 
 
 def test_the_passes_of_a_loss_have_independent_noise():
     agent = dqn()
-    data = agent.prepare(dict(ROWS))
-    batch = agent.whole(tensors(data))
+    data = agent.preprocess_batch(dict(ROWS))
+    batch = agent.preprocess_minibatch(tensors(data))
     passes = [np.array(each["noise"]) for each in agent.noise_of_passes(batch)]
     assert [noise.shape for noise in passes] == [(1, agent.n_noise)] * 3
     np.testing.assert_allclose(np.concatenate(passes, axis=1)[0], data["noise"].ravel()[: 3 * agent.n_noise])
@@ -160,7 +160,7 @@ def test_the_passes_of_a_loss_have_independent_noise():
 def test_each_part_of_a_minibatch_sees_the_same_noise():
     """As the replicas of a strategy get them."""
     agent = dqn(double=True)
-    batch = agent.whole(tensors(agent.prepare(dict(ROWS))))
+    batch = agent.preprocess_minibatch(tensors(agent.preprocess_batch(dict(ROWS))))
     parts = [{name: values[rows] for name, values in batch.items()} for rows in (slice(0, 1), slice(1, 4))]
     losses = [float(agent.loss(part)["default"]) for part in parts]
     assert (losses[0] + 3 * losses[1]) / 4 == pytest.approx(float(agent.loss(batch)["default"]), rel=1e-5)
@@ -168,7 +168,7 @@ def test_each_part_of_a_minibatch_sees_the_same_noise():
 
 def test_the_loss_is_that_of_the_noisy_values():
     agent = dqn(double=True, gamma=0.5)
-    batch = agent.whole(tensors(agent.prepare(dict(ROWS))))
+    batch = agent.preprocess_minibatch(tensors(agent.preprocess_batch(dict(ROWS))))
     online, target, choosing = agent.noise_of_passes(batch)
     values = np.array(agent.networks["q"](ROWS["observations"], **online))[np.arange(4), ROWS["actions"]]
     chosen = np.array(agent.networks["q"](ROWS["next_observations"], **choosing)).argmax(axis=1)
@@ -180,8 +180,8 @@ def test_the_loss_is_that_of_the_noisy_values():
 
 def test_no_noise_is_drawn_where_there_is_none():
     agent = dqn(noisy=False)
-    assert "noise" not in agent.prepare(dict(ROWS))
-    assert agent.whole({}) == {}
+    assert "noise" not in agent.preprocess_batch(dict(ROWS))
+    assert agent.preprocess_minibatch({}) == {}
 
 
 class Pixels(gym.Env):
@@ -211,4 +211,4 @@ def test_members_whose_networks_are_compiled_have_noise_too():
         own.train(env_steps=16)
         ours, theirs = trainer.agent.extract(1).networks["q"], own.agent.networks["q"]
         assert_same_movement(values_of(ours.weights), values_of(theirs.weights), began)
-        np.testing.assert_array_equal(trainer.memory._arrays["actions"][:16, 1], own.memory._arrays["actions"][:16, 0])
+        np.testing.assert_array_equal(trainer.buffer._arrays["actions"][:16, 1], own.buffer._arrays["actions"][:16, 0])

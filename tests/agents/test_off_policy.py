@@ -21,7 +21,7 @@ from agents.errors import ConfigurationError
 from agents.networks.builders import Constant, constant, critic_network
 from agents.networks.distributions import SquashedGaussian
 from agents.population import Population
-from agents.updates.gradient_steps import Turn
+from agents.updates.gradient_steps import OptimizerStep
 
 LINE = spaces.Box(-10.0, 10.0, (1,), np.float32)
 PUSH = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -430,15 +430,15 @@ class InTurns(KerasAgent):
     def act(self, observations, explore=True):
         return np.zeros(len(observations), np.int64)
 
-    def make_memory(self, n_envs, rng):
+    def make_buffer(self, n_envs, rng):
         return UniformReplay(buffer_size=10, batch_size=1, n_envs=n_envs, rng=rng)
 
     def product(self, batch):
         a, b = (self.networks[name](batch["observations"])[0, 0] for name in "ab")
         return dict.fromkeys("ab", a * b)
 
-    def turns(self):
-        return [Turn(names, self.product, every) for names, every in zip(self.order, self.every, strict=True)]
+    def optimizer_steps(self):
+        return [OptimizerStep(names, self.product, every) for names, every in zip(self.order, self.every, strict=True)]
 
 
 def weights_after(n, order, every):
@@ -467,7 +467,7 @@ def test_every_optimizer_is_in_one_turn(order):
 
 
 def test_an_agent_without_a_loss_says_so():
-    kind = type("Kind", (InTurns,), {"turns": KerasAgent.turns})
+    kind = type("Kind", (InTurns,), {"turns": KerasAgent.optimizer_steps})
     agent = kind(LINE, spaces.Discrete(2), agents.AgentConfig(jit_compile=False))
     with pytest.raises(NotImplementedError, match=r"needs a method loss\(batch\), or turns\(\)"):
         agent.update(Batches({"observations": np.zeros((1, 1), np.float32)}, np.zeros((1, 1), np.int32)))

@@ -23,7 +23,7 @@ from agents import AgentSpec, ConfigurationError, EnvironmentSpec, Pool, Trainer
 from agents.algorithms.dqn import DQN
 from agents.algorithms.ppo import PPO
 from agents.algorithms.rainbow import Rainbow
-from agents.buffers import RolloutMemory, Transition, UniformReplay
+from agents.buffers import RolloutBuffer, Transition, UniformReplay
 from agents.callbacks.callback import LambdaCallback
 from agents.collection.shared_arrays import arrays_in, size_of
 from agents.population import Population
@@ -181,8 +181,8 @@ def test_collectors_explore_differently():
     seen = []
     agent = built(PPO, SMALL_PPO, EnvironmentSpec(Line, {"length": 99}))
     with Trainer(agent, pool=2) as trainer:
-        memory = trainer.memory
-        trainer.callbacks.callbacks.append(LambdaCallback(on_rollout_end=lambda _: seen.append(memory._steps)))
+        buffer = trainer.buffer
+        trainer.callbacks.callbacks.append(LambdaCallback(on_rollout_end=lambda _: seen.append(buffer._steps)))
         trainer.train(env_steps=64)
     actions = np.stack([step.actions for step in seen[0]])  # [T, N]
     assert len({tuple(column) for column in actions.T}) == 4
@@ -254,10 +254,10 @@ def test_without_its_environments_a_state_begins_new_episodes():
         state = trainer.get_state(environments=False)
     with Trainer(built(agent, params, EnvironmentSpec(Line)), pool=Pool(2, "async", chunk=7)) as trainer:
         trainer.set_state(state)
-        newest = trainer.memory._ended[trainer.memory._added - 1]
+        newest = trainer.buffer._ended[trainer.buffer._added - 1]
         assert newest.all()
         trainer.train(env_steps=4)
-        observations = trainer.memory._arrays["observations"][trainer.memory._added - 1]
+        observations = trainer.buffer._arrays["observations"][trainer.buffer._added - 1]
         assert (observations[:, 0] == 0).all()
 
 
@@ -270,7 +270,7 @@ def test_a_resumed_run_keeps_the_wrappers_of_a_script():
         trainer.set_state(state)
         trainer.train(env_steps=200)
         assert trainer.history.returns == [60.0] * 8
-        assert (trainer.memory._arrays["rewards"][:60] == 2.0).all()
+        assert (trainer.buffer._arrays["rewards"][:60] == 2.0).all()
 
 
 def test_environments_that_cannot_be_pickled_begin_anew():
@@ -310,11 +310,11 @@ def test_a_memory_may_keep_what_it_gets():
     kept = []
 
     class Keeping(DQN):
-        def make_memory(self, n_envs, rng):
-            memory = super().make_memory(n_envs, rng)
-            add = memory.add
-            memory.add = lambda transition: (kept.append((transition, transition.observations.copy())), add(transition))
-            return memory
+        def make_buffer(self, n_envs, rng):
+            buffer = super().make_buffer(n_envs, rng)
+            add = buffer.add
+            buffer.add = lambda transition: (kept.append((transition, transition.observations.copy())), add(transition))
+            return buffer
 
     with Trainer(built(Keeping, SMALL_DQN), pool=Pool(2, "async", chunk=3)) as trainer:
         trainer.train(env_steps=200)
@@ -343,7 +343,7 @@ def test_seeds_are_never_those_of_earlier_episodes():
     first = []
 
     def note(trainer):
-        first.append(trainer.memory._arrays["observations"][trainer.memory._added - 1].copy())
+        first.append(trainer.buffer._arrays["observations"][trainer.buffer._added - 1].copy())
 
     def trainer():
         return Trainer(built(DQN, SMALL_DQN), pool=2)
@@ -368,7 +368,7 @@ def test_seeds_are_never_those_of_earlier_episodes():
 def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
     params = {**SMALL_DQN, "buffer_size": 800}
     with Trainer(built(DQN, params, EnvironmentSpec(Line, {"length": 50})), pool=2) as trainer:
-        memory = trainer.memory
+        buffer = trainer.buffer
         trainer.train(env_steps=4 * 12)
         process = trainer.collector._engine._processes[1]
         process.kill()
@@ -376,12 +376,12 @@ def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
         with caplog.at_level(logging.WARNING):
             trainer.train(env_steps=4 * 120)
         assert "collector process 1 is gone (exit code -9)" in caplog.text
-        t = memory._arrays["observations"][:, :, 0]  # [T, N] steps into the episode
+        t = buffer._arrays["observations"][:, :, 0]  # [T, N] steps into the episode
         cut = 12
         np.testing.assert_array_equal(t[cut - 1], [11, 11, 11, 11])
         np.testing.assert_array_equal(t[cut], [12, 12, 0, 0])
-        np.testing.assert_array_equal(memory._arrays["truncated"][cut - 1], [False, False, True, True])
-        assert memory._arrays["truncated"].sum() == 2
+        np.testing.assert_array_equal(buffer._arrays["truncated"][cut - 1], [False, False, True, True])
+        assert buffer._arrays["truncated"].sum() == 2
         assert trainer.env_steps == 4 * 132
         assert trainer.history.returns == [50.0] * 8  # two of each: after 50 and 100 steps, and after 62 and 112
 
@@ -557,8 +557,8 @@ def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
         with caplog.at_level(logging.WARNING):
             trainer.train(env_steps=4 * 30)
         assert "collector process 1 is gone" in caplog.text
-        np.testing.assert_array_equal(trainer.memory._arrays["truncated"][11], [False, False, True, True])
-        assert trainer.memory._arrays["truncated"].sum() == 2
+        np.testing.assert_array_equal(trainer.buffer._arrays["truncated"][11], [False, False, True, True])
+        assert trainer.buffer._arrays["truncated"].sum() == 2
         with pytest.raises(ZeroDivisionError, match="the ball fell off the table"):
             trainer.train(env_steps=400)
 
@@ -588,36 +588,36 @@ def step(n=3, terminated=()):
 def test_memories_say_how_long_until_they_are_due():
     rng = np.random.default_rng(0)
     rollout = DQNRollout(rng)
-    assert [(rollout.until_due, rollout.add(step()))[0] for _ in range(4)] == [4, 3, 2, 1]
-    assert rollout.due
+    assert [(rollout.steps_until_ready, rollout.add(step()))[0] for _ in range(4)] == [4, 3, 2, 1]
+    assert rollout.ready
     replay = UniformReplay(buffer_size=60, batch_size=2, n_envs=3, rng=rng, learning_starts=10, train_freq=2, n_step=2)
     told = []
     for _ in range(4):
-        assert not replay.due
-        told.append(replay.until_due)
+        assert not replay.ready
+        told.append(replay.steps_until_ready)
         replay.add(step())
     assert told == [4, 3, 2, 1]  # the first update after more than 10 steps of 3 environments
-    assert replay.due
-    replay.take()
-    assert replay.until_due == 2
+    assert replay.ready
+    replay.sample()
+    assert replay.steps_until_ready == 2
 
 
 def DQNRollout(rng):  # noqa: N802
-    return RolloutMemory(n_steps=4, n_epochs=1, batch_size=None, rng=rng)
+    return RolloutBuffer(n_steps=4, n_epochs=1, batch_size=None, rng=rng)
 
 
 @pytest.mark.parametrize("kind", ["rollout", "replay"])
 def test_only_the_environments_that_began_anew_are_cut(kind):
     rng = np.random.default_rng(0)
-    memory = DQNRollout(rng) if kind == "rollout" else UniformReplay(buffer_size=30, batch_size=2, n_envs=3, rng=rng)
-    memory.cut([0])  # nothing is stored: nothing happens
-    memory.add(step())
-    memory.add(step(terminated=[2]))
-    memory.cut([1, 2])
+    buffer = DQNRollout(rng) if kind == "rollout" else UniformReplay(buffer_size=30, batch_size=2, n_envs=3, rng=rng)
+    buffer.mark_truncated([0])  # nothing is stored: nothing happens
+    buffer.add(step())
+    buffer.add(step(terminated=[2]))
+    buffer.mark_truncated([1, 2])
     truncated = (
-        [each.truncated.tolist() for each in memory._steps]
+        [each.truncated.tolist() for each in buffer._steps]
         if kind == "rollout"
-        else memory._arrays["truncated"][:2].tolist()
+        else buffer._arrays["truncated"][:2].tolist()
     )
     assert truncated == [[False] * 3, [False, True, False]]
 

@@ -19,7 +19,7 @@ from agents.algorithms.ppo import PPO, PPOConfig
 from agents.algorithms.sac import SAC
 from agents.config.optimizers import KERAS_OPTIMIZERS, OptimizerSpec
 from agents.errors import NotMappableError
-from agents.population import Population, Workshop
+from agents.population import CompiledTemplate, Population
 
 SMALL_PPO = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
 SMALL_DQN = {"learning_starts": 32, "batch_size": 8, "hidden_sizes": [8], "train_freq": 2, "jit_compile": False}
@@ -364,14 +364,14 @@ def test_a_member_that_is_taken_out_goes_on_alone():
 
 def test_a_workshop_is_used_again_by_fewer_members():
     spec = spec_of("ppo")
-    workshop = Workshop(spec, 3)
-    Trainer(Population(spec, PPO_MEMBERS, workshop=workshop)).train(env_steps=96)
-    again = Trainer(Population(spec, PPO_MEMBERS[1:], workshop=workshop))
+    template = CompiledTemplate(spec, 3)
+    Trainer(Population(spec, PPO_MEMBERS, template=template)).train(env_steps=96)
+    again = Trainer(Population(spec, PPO_MEMBERS[1:], template=template))
     again.train(env_steps=96)
     for i, member in enumerate(PPO_MEMBERS[1:]):
         assert_same_run(again, i, alone(spec, member, 96))
-    with pytest.raises(ConfigurationError, match="4 members do not fit into a workshop for 3"):
-        Population(spec, [{"seed": i} for i in range(4)], workshop=workshop)
+    with pytest.raises(ConfigurationError, match="4 members do not fit into a template for 3"):
+        Population(spec, [{"seed": i} for i in range(4)], template=template)
 
 
 # --- callbacks
@@ -532,9 +532,9 @@ class Mine(PPO):
 
     config_class = MineConfig
 
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         rewards = data["rewards"]
-        return super().prepare({**data, "rewards": rewards - rewards.mean() + np.float32(self.number("bias"))})
+        return super().preprocess_batch({**data, "rewards": rewards - rewards.mean() + np.float32(self.number("bias"))})
 
 
 def test_a_users_own_agent_is_trained_member_by_member_where_it_must():
@@ -561,8 +561,8 @@ class Convolutional(KerasAgent):
         noise = self.rng.gumbel(size=logits.shape) if explore else 0.0
         return np.argmax(logits + noise, axis=1)
 
-    def make_memory(self, n_envs: int, rng: np.random.Generator) -> agents.RolloutMemory:
-        return agents.RolloutMemory(n_steps=16, rng=rng)
+    def make_buffer(self, n_envs: int, rng: np.random.Generator) -> agents.RolloutBuffer:
+        return agents.RolloutBuffer(n_steps=16, rng=rng)
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
         log_probs = keras.ops.log_softmax(self.networks["policy"](batch["observations"]))
@@ -588,7 +588,7 @@ class Counting(DQN):
         super().start()
         self.seen: list[int] = []
 
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         self.seen.append(self.gradient_steps)
         return data
 
@@ -600,7 +600,7 @@ def test_members_know_how_many_gradient_steps_they_have_made():
 
 
 class ReadsLive(DQN):
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         return {**data, "rewards": data["rewards"] * float(self.live.gamma.numpy())}
 
 
@@ -627,7 +627,7 @@ class Values(DQN):
     def rowwise(self) -> bool:
         return True
 
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         rows = self.infer("q", data["observations"])[:, 0] * self.number("gamma")
         return {**data, "rewards": data["rewards"] + rows.astype(np.float32)}
 
@@ -641,10 +641,10 @@ def test_rows_of_a_replay_go_through_the_network_of_their_own_member():
 
 
 class FailsToPrepare(PPO):
-    def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+    def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
         if self.seed == 1:
             raise ValueError("no advantage in that")
-        return super().prepare(data)
+        return super().preprocess_batch(data)
 
 
 @pytest.mark.parametrize("params", [{}, {"normalize_observations": True, "normalize_rewards": True}])
@@ -670,8 +670,8 @@ def test_replays_stay_in_order_when_members_leave():
     trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(4)]))
     trainer.train(env_steps=40)
     trainer._keep([0, 2])
-    assert {"observations", "actions"} <= trainer.memory._arrays.keys()
-    assert all(array.flags.c_contiguous for array in trainer.memory._arrays.values())
+    assert {"observations", "actions"} <= trainer.buffer._arrays.keys()
+    assert all(array.flags.c_contiguous for array in trainer.buffer._arrays.values())
 
 
 class Adam(keras.optimizers.SGD):

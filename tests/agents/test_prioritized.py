@@ -24,78 +24,78 @@ def step(t, n_envs=1, terminated=False):
 
 def replay(n_added=0, seed=0, how=None, **params):
     own = {"buffer_size": 8, "batch_size": 4, "n_envs": 1, "rng": np.random.default_rng(seed), **params}
-    memory = PrioritizedReplay(Priorities(**{"eps": 1e-9, **(how or {})}), **own)
+    buffer = PrioritizedReplay(Priorities(**{"eps": 1e-9, **(how or {})}), **own)
     for t in range(n_added):
-        memory.add(step(t, memory.n_envs))
-    return memory
+        buffer.add(step(t, buffer.n_envs))
+    return buffer
 
 
-def priorities_of(memory):
+def priorities_of(buffer):
     """What every stored transition counts, in the order of slots."""
-    return memory._tree.leaves[0].round(6).tolist()
+    return buffer._tree.leaves[0].round(6).tolist()
 
 
-def prioritize(memory, values):
+def prioritize(buffer, values):
     """Gives the first transitions these priorities."""
-    memory._drawn = np.arange(len(values))[None]
-    memory.learned(np.array([values], np.float32))
+    buffer._drawn = np.arange(len(values))[None]
+    buffer.update_priorities(np.array([values], np.float32))
 
 
-def shares(memory, n=20_000):
-    drawn = memory.sample(n)["observations"][:, 0].astype(int)
-    return np.bincount(drawn, minlength=memory.capacity) / n
+def shares(buffer, n=20_000):
+    drawn = buffer.draw(n)["observations"][:, 0].astype(int)
+    return np.bincount(drawn, minlength=buffer.capacity) / n
 
 
 # --- priorities
 
 
 def test_new_transitions_get_the_largest_priority_so_far():
-    memory = replay(2, how={"alpha": 0.5, "initial": 4.0})
-    assert priorities_of(memory)[:3] == [2, 2, 0]
-    prioritize(memory, [1.0, 9.0])
-    memory.add(step(2))
-    prioritize(memory, [0.25, 1.0])
-    memory.add(step(3))
-    assert priorities_of(memory)[:5] == [0.5, 1, 3, 3, 0]  # the largest so far, not the largest that is there
+    buffer = replay(2, how={"alpha": 0.5, "initial": 4.0})
+    assert priorities_of(buffer)[:3] == [2, 2, 0]
+    prioritize(buffer, [1.0, 9.0])
+    buffer.add(step(2))
+    prioritize(buffer, [0.25, 1.0])
+    buffer.add(step(3))
+    assert priorities_of(buffer)[:5] == [0.5, 1, 3, 3, 0]  # the largest so far, not the largest that is there
 
 
 def test_what_is_written_over_gets_the_priority_of_new_ones():
-    memory = replay(8)
-    prioritize(memory, [0.5] * 8)
-    memory.add(step(8))
-    assert priorities_of(memory) == [1, *[round(0.5**0.6, 6)] * 7]
+    buffer = replay(8)
+    prioritize(buffer, [0.5] * 8)
+    buffer.add(step(8))
+    assert priorities_of(buffer) == [1, *[round(0.5**0.6, 6)] * 7]
 
 
 @pytest.mark.parametrize("n_added", [3, 8, 9, 21])
 def test_what_has_no_complete_future_yet_is_not_drawn(n_added):
-    memory = replay(n_added, n_step=3)
-    known = memory.sample(400)["observations"][:, 0].astype(int)
+    buffer = replay(n_added, n_step=3)
+    known = buffer.draw(400)["observations"][:, 0].astype(int)
     assert set(known) == set(range(max(0, n_added - 8), n_added - 2))
-    assert (memory._tree.leaves > 0).sum() == len(set(known))
+    assert (buffer._tree.leaves > 0).sum() == len(set(known))
 
 
 def test_no_transition_is_forgotten():
-    memory = replay(2, how={"alpha": 1.0, "eps": 0.25})
-    prioritize(memory, [0.0, 0.75])
-    np.testing.assert_allclose(shares(memory)[:2], [0.2, 0.8], atol=0.01)
+    buffer = replay(2, how={"alpha": 1.0, "eps": 0.25})
+    prioritize(buffer, [0.0, 0.75])
+    np.testing.assert_allclose(shares(buffer)[:2], [0.2, 0.8], atol=0.01)
 
 
 def test_the_last_step_of_an_update_that_saw_a_row_counts():
-    memory = replay(4, gradient_steps=2, how={"alpha": 1.0})
-    memory.take()
-    memory._drawn = np.array([[0, 1, 2, 3, 3, 3, 2, 2]])
-    memory.learned(np.array([[5, 6, 7, 8], [1, 2, 3, 4]], np.float32))
-    assert priorities_of(memory)[:4] == [5, 6, 4, 2]
+    buffer = replay(4, gradient_steps=2, how={"alpha": 1.0})
+    buffer.sample()
+    buffer._drawn = np.array([[0, 1, 2, 3, 3, 3, 2, 2]])
+    buffer.update_priorities(np.array([[5, 6, 7, 8], [1, 2, 3, 4]], np.float32))
+    assert priorities_of(buffer)[:4] == [5, 6, 4, 2]
 
 
 def test_the_steps_of_an_update_may_be_told_one_by_one():
     together, apart = replay(8, gradient_steps=3), replay(8, gradient_steps=3)
     found = np.random.default_rng(0).random((3, 4)).astype(np.float32)
-    together.take()
-    together.learned(found)
-    apart.take()
+    together.sample()
+    together.update_priorities(found)
+    apart.sample()
     for one in found:
-        apart.learned(one[None])
+        apart.update_priorities(one[None])
     assert priorities_of(together) == priorities_of(apart)
 
 
@@ -103,58 +103,58 @@ def test_the_steps_of_an_update_may_be_told_one_by_one():
 
 
 def test_rows_are_drawn_as_often_as_their_priorities_say():
-    memory = replay(3, how={"alpha": 0.5})
-    prioritize(memory, [1, 4, 25])
-    np.testing.assert_allclose(shares(memory)[:3], np.array([1, 2, 5]) / 8, atol=0.01)
+    buffer = replay(3, how={"alpha": 0.5})
+    prioritize(buffer, [1, 4, 25])
+    np.testing.assert_allclose(shares(buffer)[:3], np.array([1, 2, 5]) / 8, atol=0.01)
 
 
 def test_each_part_of_the_sum_gives_a_row():
-    memory = replay(4, how={"alpha": 1.0}, gradient_steps=5)
-    prioritize(memory, [1, 1, 1, 1])
-    for minibatch in memory.take()["observations"].reshape(5, 4):
+    buffer = replay(4, how={"alpha": 1.0}, gradient_steps=5)
+    prioritize(buffer, [1, 1, 1, 1])
+    for minibatch in buffer.sample()["observations"].reshape(5, 4):
         assert sorted(minibatch) == [0, 1, 2, 3]
 
 
 def test_importance_weights():
-    memory = replay(3, how={"alpha": 0.5, "beta": 0.5, "beta_steps": 6}, batch_size=64)
-    prioritize(memory, [1, 4, 16])
-    assert memory.beta.tolist() == [0.75]  # half way
-    data = memory.take()
+    buffer = replay(3, how={"alpha": 0.5, "beta": 0.5, "beta_steps": 6}, batch_size=64)
+    prioritize(buffer, [1, 4, 16])
+    assert buffer.beta.tolist() == [0.75]  # half way
+    data = buffer.sample()
     expected = (1 / np.array([1, 2, 4])) ** 0.75  # the rarest one weighs 1
     np.testing.assert_allclose(data["weights"], expected[data["observations"][:, 0].astype(int)], rtol=1e-6)
     assert data["weights"].dtype == np.float32
 
 
 def test_weights_are_divided_by_the_largest_of_their_own_minibatch():
-    memory = replay(8, how={"alpha": 1.0, "beta": 1.0}, batch_size=1, gradient_steps=20)
-    prioritize(memory, np.arange(1, 9))
-    assert memory.take()["weights"].tolist() == [1.0] * 20
+    buffer = replay(8, how={"alpha": 1.0, "beta": 1.0}, batch_size=1, gradient_steps=20)
+    prioritize(buffer, np.arange(1, 9))
+    assert buffer.sample()["weights"].tolist() == [1.0] * 20
 
 
 def test_weights_correct_for_all_of_it_after_so_many_environment_steps():
-    memory = replay(how={"beta": 0.4, "beta_steps": 4}, n_envs=2, buffer_size=16)
+    buffer = replay(how={"beta": 0.4, "beta_steps": 4}, n_envs=2, buffer_size=16)
     betas = []
     for t in range(3):
-        betas.append(memory.beta.item())
-        memory.add(step(t, 2))
+        betas.append(buffer.beta.item())
+        buffer.add(step(t, 2))
     assert betas == pytest.approx([0.4, 0.7, 1.0])
-    assert memory.beta.item() == 1.0
+    assert buffer.beta.item() == 1.0
 
 
 def test_weighted_means_are_those_of_uniform_draws():
-    memory = replay(8, how={"alpha": 0.7, "beta": 1.0}, batch_size=20_000)
-    prioritize(memory, np.arange(1, 9) ** 2)
-    data = memory.take()
+    buffer = replay(8, how={"alpha": 0.7, "beta": 1.0}, batch_size=20_000)
+    prioritize(buffer, np.arange(1, 9) ** 2)
+    data = buffer.sample()
     assert data["observations"].mean() > 4.8
     weighted = np.average(data["observations"][:, 0], weights=data["weights"])
     assert weighted == pytest.approx(3.5, abs=0.1)
 
 
 def test_alpha_0_draws_uniformly():
-    memory = replay(4, how={"alpha": 0.0})
-    prioritize(memory, [1, 10, 100, 1000])
-    np.testing.assert_allclose(shares(memory)[:4], 0.25, atol=0.01)
-    assert set(memory.sample(8)["weights"]) == {1.0}
+    buffer = replay(4, how={"alpha": 0.0})
+    prioritize(buffer, [1, 10, 100, 1000])
+    np.testing.assert_allclose(shares(buffer)[:4], 0.25, atol=0.01)
+    assert set(buffer.draw(8)["weights"]) == {1.0}
 
 
 # --- members, numbers, state
@@ -169,24 +169,24 @@ def test_members_draw_as_they_would_alone():
     rng = np.random.default_rng(0)
     for t in range(12):
         joined.add(step(t, 2 * len(alone)))
-        for memory in alone:
-            memory.add(step(t, 2))
+        for buffer in alone:
+            buffer.add(step(t, 2))
         if t < 2:
             continue
         if t == 8:  # the first one leaves, between draws and what was found
-            joined.take()
-            joined.keep([1])
-            alone[0].take()
-            alone[1].take()
+            joined.sample()
+            joined.select([1])
+            alone[0].sample()
+            alone[1].sample()
             alone = alone[1:]
         else:
-            together, apart = joined.take(), [memory.take() for memory in alone]
+            together, apart = joined.sample(), [buffer.sample() for buffer in alone]
             for name, values in together.items():
                 np.testing.assert_array_equal(values, np.concatenate([own[name] for own in apart]))
         found = rng.random((len(alone), 1, 4)).astype(np.float32)
-        joined.learned(found)
-        for memory, own in zip(alone, found, strict=True):
-            memory.learned(own)
+        joined.update_priorities(found)
+        for buffer, own in zip(alone, found, strict=True):
+            buffer.update_priorities(own)
 
 
 def test_memories_side_by_side_learn_too():
@@ -194,16 +194,16 @@ def test_memories_side_by_side_learn_too():
         pass
 
     def made(seed):
-        memory = Own(batch_size=4, buffer_size=8, n_envs=1, rng=np.random.default_rng(seed))
-        memory.add(step(0))
-        return memory
+        buffer = Own(batch_size=4, buffer_size=8, n_envs=1, rng=np.random.default_rng(seed))
+        buffer.add(step(0))
+        return buffer
 
     memories = [made(0), made(1)]
     joined = join(memories)
     assert isinstance(joined, SideBySide)
-    joined.take()
-    joined.learned(np.array([[[2.0] * 4], [[3.0] * 4]], np.float32))
-    assert [memory._largest.item() for memory in memories] == pytest.approx([2, 3])
+    joined.sample()
+    joined.update_priorities(np.array([[[2.0] * 4], [[3.0] * 4]], np.float32))
+    assert [buffer._largest.item() for buffer in memories] == pytest.approx([2, 3])
 
 
 def test_live_numbers():
@@ -259,9 +259,9 @@ def test_what_the_config_says_is_in_the_replay():
         "dqn", "CartPole-v1", replay="prioritized", priority_alpha=0.1, priority_beta=0.2, priority_beta_steps=3,
         priority_eps=0.4, initial_td_error=5.0,
     )  # fmt: skip
-    memory = agent.make_memory(1, np.random.default_rng(0))
-    assert {name: values.item() for name, values in memory._numbers.items()} == {"alpha": 0.1, "beta": 0.2, "eps": 0.4}
-    assert (memory.beta_steps, memory._largest.item()) == (3, 5.0)
+    buffer = agent.make_buffer(1, np.random.default_rng(0))
+    assert {name: values.item() for name, values in buffer._numbers.items()} == {"alpha": 0.1, "beta": 0.2, "eps": 0.4}
+    assert (buffer.beta_steps, buffer._largest.item()) == (3, 5.0)
 
 
 PLANE = spaces.Box(-10.0, 10.0, (2,), np.float32)
@@ -316,7 +316,7 @@ def test_single_gradient_steps_learn_the_same(name):
         agent = agents.make(name, environment, **SMALL, gradient_steps=3, train_freq=3)
         with Trainer(agent, callbacks=callbacks) as trainer:
             trainer.train(env_steps=60)
-            leaves.append(trainer.memory._tree.leaves.copy())
+            leaves.append(trainer.buffer._tree.leaves.copy())
             losses.append(agent.networks["q" if name == "dqn" else "critic"].get_weights()[0])
     np.testing.assert_allclose(*leaves, rtol=1e-4)
     np.testing.assert_allclose(*losses, rtol=1e-4, atol=1e-6)
@@ -332,7 +332,7 @@ def test_training_goes_on_where_it_was():
         first.train(env_steps=80)
         second.set_state(first.get_state())
         second.train(env_steps=80)
-        np.testing.assert_array_equal(second.memory._tree.leaves, straight.memory._tree.leaves)
+        np.testing.assert_array_equal(second.buffer._tree.leaves, straight.buffer._tree.leaves)
         for one, other in zip(second.agent.networks["q"].weights, straight.agent.networks["q"].weights, strict=True):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
@@ -341,7 +341,7 @@ def test_members_learn_with_their_own_priorities():
     members = [{"seed": 0, "priority_alpha": 0.0}, {"seed": 0, "priority_alpha": 1.0}]
     with Trainer(Population(AgentSpec.of("dqn", "CartPole-v1", SMALL), members)) as trainer:
         trainer.train(env_steps=60)
-        stored = trainer.memory._tree.leaves[:, :60]
+        stored = trainer.buffer._tree.leaves[:, :60]
     assert (stored[0] == 1).all()
     assert len(np.unique(stored[1])) > 20
 
@@ -357,7 +357,7 @@ def test_a_strategy_refuses_a_loss_that_tells_priorities():
     from agents.updates.gradient_steps import GradientSteps
 
     agent = dqn()
-    steps, [turn] = GradientSteps(agent.learnable()), agent.turns()
+    steps, [turn] = GradientSteps(agent.learnable()), agent.optimizer_steps()
     with pytest.raises(ConfigurationError, match="names 'priorities', which a strategy does not bring back"):
         steps._gradients(turn, ROWS, 0.5)
 

@@ -14,7 +14,7 @@ from agents import AgentSpec, Trainer
 from agents.algorithms.dqn import DQN, DQNConfig
 from agents.algorithms.ppo import PPO, PPOConfig
 from agents.backend.variables import values_of
-from agents.buffers import Batches, RolloutMemory
+from agents.buffers import Batches, RolloutBuffer
 from agents.checkpoints.file import weights_of
 from agents.config.agent_config import AgentConfig
 from agents.config.optimizers import KERAS_OPTIMIZERS, variables_of
@@ -216,7 +216,7 @@ def test_a_changed_discount_comes_back_in_the_replay_too():
     run, other = run_of("dqn", n_step=3), run_of("dqn", n_step=3)
     run.set_hyperparameter("gamma", 0.5)
     other.set_state(run.get_state())
-    assert (other.agent.config.gamma, other.memory.gammas.tolist()) == (0.5, [0.5])
+    assert (other.agent.config.gamma, other.buffer.gammas.tolist()) == (0.5, [0.5])
 
 
 # --- reset
@@ -339,7 +339,7 @@ def test_every_source_of_randomness_follows_its_seed():
         zero.agent.networks["actor"].get_weights()[0], one.agent.networks["actor"].get_weights()[0]
     )
     states = [run.agent.rng.bit_generator.state["state"]["state"] for run in (zero, one)]
-    states += [run.memory.get_state()["rngs"][0]["state"]["state"] for run in (zero, one)]
+    states += [run.buffer.get_state()["rngs"][0]["state"]["state"] for run in (zero, one)]
     assert len(set(states)) == 4
     assert not set(zero.collector._seeds[0]) & set(one.collector._seeds[0])
     other = Trainer(zero.agent, seed=1)  # the trainer's own seed: environments and memory
@@ -541,8 +541,8 @@ class Noisy(KerasAgent):
     def act(self, observations, explore=True):
         return np.argmax(self.infer("q", observations), axis=1)
 
-    def make_memory(self, n_envs, rng):
-        return RolloutMemory(n_steps=4, rng=rng)
+    def make_buffer(self, n_envs, rng):
+        return RolloutBuffer(n_steps=4, rng=rng)
 
     def loss(self, batch):
         values = self.networks["q"](batch["observations"], training=True)

@@ -35,7 +35,7 @@ def test_trees_know_nothing_of_each_other():
     assert tree.find(np.array([[0.5, 1.5], [0.5, 9.5]])).tolist() == [[0, 1], [1, 2]]
     tree.set(np.array([[2], [0]]), np.array([[5.0], [1.0]]))
     assert tree.leaves.tolist() == [[1, 1, 5], [1, 2, 8]]
-    tree.keep([1])
+    tree.select([1])
     assert tree.totals.tolist() == [11]
     assert tree.find(np.array([[0.5]])).item() == 0
 

@@ -13,7 +13,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 import agents
 from agents import LambdaCallback, Progress, StopAtReturn, Trainer, evaluate
-from agents.buffers import RolloutMemory, UniformReplay
+from agents.buffers import RolloutBuffer, UniformReplay
 from agents.callbacks.callback import Callback
 from agents.collection.collector import Collector
 from agents.contract.agent import Agent, UpdateMetrics
@@ -60,10 +60,10 @@ def _count_from_zero():
 class Scripted(Agent):
     """An agent without any networks, which remembers what happened to it: the loop is tested without TensorFlow."""
 
-    def __init__(self, n_envs=1, memory=None, losses=(), environment=None, seed=0):
+    def __init__(self, n_envs=1, buffer=None, losses=(), environment=None, seed=0):
         config = Agent.config_class(n_envs=n_envs)
         super().__init__(Steps.observation_space, Steps.action_space, config, seed=seed, environment=environment)
-        self.memory = memory or (lambda n, rng: RolloutMemory(n_steps=4, batch_size=2, n_epochs=1, rng=rng))
+        self.buffer = buffer or (lambda n, rng: RolloutBuffer(n_steps=4, batch_size=2, n_epochs=1, rng=rng))
         self.loss_values = list(losses)
         self.rate = 1.0
         self.updates = []
@@ -72,8 +72,8 @@ class Scripted(Agent):
     def act(self, observations, explore=True):
         return self.rng.integers(0, 2, len(observations)) if explore else np.zeros(len(observations), np.int64)
 
-    def make_memory(self, n_envs, rng):
-        return self.memory(n_envs, rng)
+    def make_buffer(self, n_envs, rng):
+        return self.buffer(n_envs, rng)
 
     def update(self, batches):
         n = len(batches.indices)
@@ -215,7 +215,7 @@ def test_environment_steps_are_rounded_up_to_whole_steps_of_all_copies(env_steps
 
 
 def test_updates_happen_when_the_memory_says_so():
-    run = trainer(memory=replay(learning_starts=5, train_freq=2, gradient_steps=3))
+    run = trainer(buffer=replay(learning_starts=5, train_freq=2, gradient_steps=3))
     result = run.train(env_steps=11)
     assert len(run.agent.updates) == 3  # after 6, 8 and 10 steps
     assert result.gradient_steps == 9
@@ -402,9 +402,9 @@ def test_every_gradient_step_on_demand():
 
 
 def test_a_callback_may_change_numbers_of_agent_and_memory():
-    run = trainer(memory=replay(n_step=2, gamma=0.5))
+    run = trainer(buffer=replay(n_step=2, gamma=0.5))
     run.set_hyperparameter("gamma", 0.25)
-    assert (run.agent.rate, run.memory.gammas.tolist()) == (0.25, [0.25])
+    assert (run.agent.rate, run.buffer.gammas.tolist()) == (0.25, [0.25])
 
 
 # --- what is no number
@@ -462,7 +462,7 @@ def test_progress_tells_a_believable_speed_within_the_first_rollout():
     slow = LambdaCallback(on_step_end=lambda t: time.sleep(0.01))
     run = trainer(
         callbacks=[slow, Progress(every_seconds=0, stream=stream)],
-        memory=lambda n, rng: RolloutMemory(n_steps=1000, rng=rng),
+        buffer=lambda n, rng: RolloutBuffer(n_steps=1000, rng=rng),
     )
     run.train(env_steps=4)
     lines = stream.getvalue().splitlines()

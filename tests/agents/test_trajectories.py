@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 import agents
 from agents import AgentSpec, Callback, ConfigurationError, LambdaCallback, NonFiniteError, Trainer, Trajectory
-from agents.buffers import HindsightReplay, Memory, PrioritizedReplay, RewritingMemory, RolloutMemory, UniformReplay
+from agents.buffers import Buffer, HindsightReplay, PrioritizedReplay, RewritingBuffer, RolloutBuffer, UniformReplay
 from agents.buffers.join import SideBySide
 from agents.contract.agent import Agent, UpdateMetrics
 from agents.environments import EnvironmentSpec
@@ -77,9 +77,9 @@ def to_go(episode: int, t: int, end: int) -> float:
 class Scripted(Agent):
     """An agent without networks that keeps what it was to learn from."""
 
-    def __init__(self, n_envs: int, memory: Any, seed: int = 0) -> None:
+    def __init__(self, n_envs: int, buffer: Any, seed: int = 0) -> None:
         super().__init__(Late.observation_space, Late.action_space, Agent.config_class(n_envs=n_envs), seed=seed)
-        self.memory = memory
+        self.buffer = buffer
         self.learned: list[dict[str, np.ndarray]] = []
         self.taken: list[dict[str, np.ndarray]] = []
         self.prioritizes = False
@@ -87,10 +87,10 @@ class Scripted(Agent):
     def act(self, observations, explore=True):
         return self.rng.integers(0, 2, len(observations))
 
-    def make_memory(self, n_envs, rng):
-        return self.memory(n_envs, rng)
+    def make_buffer(self, n_envs, rng):
+        return self.buffer(n_envs, rng)
 
-    def prepare(self, data):
+    def preprocess_batch(self, data):
         self.taken.append(data)
         return data
 
@@ -127,14 +127,14 @@ def replay(kind: Any = UniformReplay, **own: Any) -> Any:
 
 
 def rollout(n_steps: int = 4) -> Any:
-    return lambda n_envs, rng: RolloutMemory(n_steps=n_steps, rng=rng)
+    return lambda n_envs, rng: RolloutBuffer(n_steps=n_steps, rng=rng)
 
 
 def trainer_of(
-    memory: Any, lengths: tuple[int, ...] = (3,), callbacks: Any = None, *, seed: int = 0, **env: Any
+    buffer: Any, lengths: tuple[int, ...] = (3,), callbacks: Any = None, *, seed: int = 0, **env: Any
 ) -> Trainer:
-    agent = Scripted(len(lengths), memory, seed)
-    agent.prioritizes = isinstance(memory(1, np.random.default_rng(0)), PrioritizedReplay)
+    agent = Scripted(len(lengths), buffer, seed)
+    agent.prioritizes = isinstance(buffer(1, np.random.default_rng(0)), PrioritizedReplay)
     callbacks = [BackFill()] if callbacks is None else callbacks
     return Trainer(agent, EnvironmentSpec(Late, {"lengths": lengths, **env}), callbacks=callbacks)
 
@@ -146,7 +146,7 @@ def trainer_of(
 def test_rewards_are_filled_in_backwards(kind: Any):
     trainer = trainer_of(replay(kind))
     trainer.train(env_steps=8)  # two episodes, and two steps that wait
-    inner = trainer.memory.memory
+    inner = trainer.buffer.buffer
     assert inner._added == 6
     np.testing.assert_array_equal(inner._arrays["rewards"][:6, 0], [1 + 2 + 3, 2 + 3, 3, 11 + 12 + 13, 12 + 13, 13])
     assert trainer.history.returns == [0.0, 0.0]  # those of the environment
@@ -239,11 +239,11 @@ def test_others_may_be_put_in_the_place_of_rewards_and_add_up():
 @pytest.mark.parametrize("train_freq", [1, 3])
 def test_there_are_as_many_updates_for_as_many_steps(lengths: tuple[int, ...], train_freq: int):
     n = len(lengths)
-    memory = replay(learning_starts=7, train_freq=train_freq, gradient_steps=2)
-    without, rewriting = (trainer_of(memory, lengths, callbacks) for callbacks in ([], None))
+    buffer = replay(learning_starts=7, train_freq=train_freq, gradient_steps=2)
+    without, rewriting = (trainer_of(buffer, lengths, callbacks) for callbacks in ([], None))
     for trainer in (without, rewriting):
         trainer.train(env_steps=60 * n)  # all episodes end then
-    assert rewriting.memory.memory._added == without.memory._added == 60
+    assert rewriting.buffer.buffer._added == without.buffer._added == 60
     assert rewriting.agent.gradient_steps == without.agent.gradient_steps > 30
 
 
@@ -253,7 +253,7 @@ def test_updates_learn_from_no_more_than_they_would_without():
     for rewrites in (False, True):
         own = sizes.setdefault(rewrites, [])
         looks = LambdaCallback(
-            on_update_begin=lambda t, own=own: own.append(getattr(t.memory, "memory", t.memory)._added)
+            on_update_begin=lambda t, own=own: own.append(getattr(t.buffer, "buffer", t.buffer)._added)
         )
         trainer = trainer_of(replay(train_freq=2), (6,), [looks, *([BackFill()] if rewrites else [])])
         trainer.train(env_steps=30)
@@ -263,21 +263,21 @@ def test_updates_learn_from_no_more_than_they_would_without():
 def test_a_memory_that_learns_priorities_hears_of_them_before_it_gets_more():
     trainer = trainer_of(replay(PrioritizedReplay, buffer_size=8, train_freq=1), (4,))
     asked: list[str] = []
-    inner = trainer.memory.memory
+    inner = trainer.buffer.buffer
 
     def noting(name: str, call: Any) -> Any:
         return lambda *arguments: (asked.append(name), call(*arguments))[1]
 
-    for name in ("add", "take", "learned"):
+    for name in ("add", "sample", "update_priorities"):
         setattr(inner, name, noting(name, getattr(inner, name)))
     trainer.train(env_steps=8)
-    assert asked == ["add", "take", "learned"] * 8
+    assert asked == ["add", "sample", "update_priorities"] * 8
 
 
 def test_nothing_is_different_where_nobody_listens():
     trainer = trainer_of(replay(), callbacks=[LambdaCallback(on_step_end=lambda _: None)])
     trainer.train(env_steps=4)
-    assert isinstance(trainer.memory, UniformReplay)
+    assert isinstance(trainer.buffer, UniformReplay)
     assert trainer.collector.step(trainer.agent).infos is None
 
 
@@ -322,7 +322,7 @@ def test_who_raises_leaves_nothing_as_it_was():
     again.train(env_steps=24 - again.env_steps)
     assert [each[:4] for each in again.history.episodes] == [each[:4] for each in expected.history.episodes]
     np.testing.assert_array_equal(
-        again.memory.memory._arrays["rewards"][:24], expected.memory.memory._arrays["rewards"][:24]
+        again.buffer.buffer._arrays["rewards"][:24], expected.buffer.buffer._arrays["rewards"][:24]
     )
 
 
@@ -343,7 +343,7 @@ def test_members_have_trajectories_of_their_own():
     trainer.train(env_steps=2 * 24)
     of = {(one.member, one.environment, len(one.rewards)) for one in callback.seen}
     assert of == {(i // 2, i % 2, length) for i, length in enumerate(lengths)}
-    inner = trainer.memory.memory
+    inner = trainer.buffer.buffer
     assert inner._added == 24
     stored = inner._arrays
     for column, length in enumerate(lengths):
@@ -363,7 +363,7 @@ def test_members_leave_while_steps_wait():
     Late.made = 0
     trainer = Trainer(population, callbacks=[callback, LambdaCallback(on_step_end=stop)])
     trainer.train(env_steps=12)
-    inner = trainer.memory.memory
+    inner = trainer.buffer.buffer
     assert inner._added == 12  # nothing had been passed on while the first member's episode went on
     assert {one.member for one in callback.seen} == {1}
     np.testing.assert_array_equal(inner._arrays["rewards"][:12, 0], [6, 5, 3, 36, 25, 13, 66, 45, 23, 96, 65, 33])
@@ -387,7 +387,7 @@ def test_a_member_whose_rewards_are_no_numbers_fails_alone():
     assert trainer.agent.gradient_steps == 8  # two minibatches for each of the rollouts of two members
 
 
-class Plain(Memory):
+class Plain(Buffer):
     """A user's replay: all that it got, in one minibatch."""
 
     off_policy = True
@@ -419,7 +419,7 @@ class Plain(Memory):
 def test_a_memory_of_a_users_own_is_served_alike_alone_and_side_by_side():
     trainer = trainer_of(lambda n, rng: Plain(), (3, 2))
     trainer.train(env_steps=14)
-    rows = trainer.memory.memory.rows
+    rows = trainer.buffer.buffer.rows
     assert [row.rewards.tolist() for row in rows] == [[6, 3], [5, 2], [3, 23], [36, 12], [25, 43], [13, 22]]
     assert SideBySide([Plain(), Plain()]).off_policy
 
@@ -461,7 +461,7 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(algorithm: str, params:
     straight, stopped = begun(), begun()
     straight.train(env_steps=80)
     stopped.train(env_steps=steps)
-    assert stopped.memory._slots
+    assert stopped.buffer._slots
     state = pickle.loads(pickle.dumps(stopped.get_state()))
     resumed = begun(seed=0)
     resumed.set_state(state)
@@ -488,8 +488,8 @@ def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
         *((0, 4, True, True), (1, 4, True, True)),
     ]
     assert callback.seen[0].truncated.tolist() == [False, False, False, True]
-    np.testing.assert_array_equal(other.memory.memory._arrays["rewards"][:4], [[10, 10], [9, 9], [7, 7], [4, 4]])
-    assert other.memory.memory._arrays["truncated"][3].all()
+    np.testing.assert_array_equal(other.buffer.buffer._arrays["rewards"][:4], [[10, 10], [9, 9], [7, 7], [4, 4]])
+    assert other.buffer.buffer._arrays["truncated"][3].all()
     other.train(env_steps=2 * 4)
     assert (callback.seen[2].environment, callback.seen[2].begins, len(callback.seen[2].rewards)) == (1, True, 5)
 
@@ -497,31 +497,31 @@ def test_steps_that_wait_are_cut_off_where_environments_begin_anew():
 def test_a_cut_with_nothing_waiting_goes_to_the_memory():
     handed: list[Trajectory] = []
     inner = UniformReplay(buffer_size=20, batch_size=2, n_envs=2, rng=np.random.default_rng(0), learning_starts=99)
-    memory = RewritingMemory(RolloutLike(inner), 1, 2, handed.append)
-    memory.add(step(0.0))
-    assert not memory._slots
-    memory.cut([1])
+    buffer = RewritingBuffer(RolloutLike(inner), 1, 2, handed.append)
+    buffer.add(step(0.0))
+    assert not buffer._slots
+    buffer.mark_truncated([1])
     assert inner._arrays["truncated"][0].tolist() == [False, True]
-    memory.add(step(1.0))
+    buffer.add(step(1.0))
     assert [(one.environment, one.begins) for one in handed] == [(0, True), (1, True), (0, False), (1, True)]
 
 
-class RolloutLike(RewritingMemory):
+class RolloutLike(RewritingBuffer):
     """A memory that takes steps one by one, though it is no replay."""
 
     off_policy = False
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
 
     computes_rewards = False
-    until_due = 1
+    steps_until_ready = 1
 
     def add(self, transition: Any, infos: Any = ()) -> None:
-        self.memory.add(transition)
+        self.buffer.add(transition)
 
     def cut(self, environments: Any = None) -> None:
-        self.memory.cut(environments)
+        self.buffer.mark_truncated(environments)
 
 
 def step(value: float) -> Any:
@@ -542,13 +542,13 @@ def test_what_waits_is_not_lost_silently():
     rewriting = trainer_of(replay())
     rewriting.set_state(other.get_state())  # from now on
     rewriting.train(env_steps=4)
-    np.testing.assert_array_equal(rewriting.memory.memory._arrays["rewards"][:6, 0], [0, 0, 3, 36, 25, 13])
+    np.testing.assert_array_equal(rewriting.buffer.buffer._arrays["rewards"][:6, 0], [0, 0, 3, 36, 25, 13])
 
 
 def test_infos_that_cannot_be_kept_are_refused():
     trainer = trainer_of(replay(), callbacks=[BackFill()])
     trainer.train(env_steps=1)
-    trainer.memory._slots[0].infos[0]["lock"] = threading.Lock()
+    trainer.buffer._slots[0].infos[0]["lock"] = threading.Lock()
     with pytest.raises(ConfigurationError, match=r"info cannot be pickled"):
         trainer.get_state()
 
@@ -566,24 +566,24 @@ def test_infos_that_cannot_be_kept_are_refused():
         ([1.0, 1e300, 2.0], NonFiniteError, "on_trajectory left the reward inf"),
     ],
 )
-@pytest.mark.parametrize("memory", [replay(), rollout(3)])
-def test_rewards_that_are_none(memory: Any, rewards: Any, error: type[Exception], message: str):
+@pytest.mark.parametrize("buffer", [replay(), rollout(3)])
+def test_rewards_that_are_none(buffer: Any, rewards: Any, error: type[Exception], message: str):
     def spoil(_: Trainer, trajectory: Trajectory) -> None:
         trajectory.rewards = rewards
 
-    trainer = trainer_of(memory, callbacks=[LambdaCallback(on_trajectory=spoil)])
+    trainer = trainer_of(buffer, callbacks=[LambdaCallback(on_trajectory=spoil)])
     with pytest.raises(error, match=message):
         trainer.train(env_steps=6)
     assert not trainer.agent.learned
 
 
 def test_hindsight_is_refused():
-    def memory(n_envs: int, rng: Any) -> Any:
+    def buffer(n_envs: int, rng: Any) -> Any:
         goals = Goals(slice(0, 1), slice(1, 2), lambda a, b: (a[:, 0], b[:, 0] > 0))
         return HindsightReplay(goals=goals, buffer_size=10, batch_size=2, n_envs=n_envs, rng=rng)
 
     with pytest.raises(ConfigurationError, match="HindsightReplay computes the rewards"):
-        trainer_of(memory)
+        trainer_of(buffer)
 
 
 def test_a_pool_is_refused():
@@ -597,7 +597,7 @@ def test_who_comes_later_is_refused():
         pass
     with trainer_of(replay()) as listening, listening.also_telling(BackFill()):
         listening.train(env_steps=3)  # both add to the rewards
-    np.testing.assert_array_equal(listening.memory.memory._arrays["rewards"][:3, 0], [12, 10, 6])
+    np.testing.assert_array_equal(listening.buffer.buffer._arrays["rewards"][:3, 0], [12, 10, 6])
 
 
 # --- training

@@ -205,10 +205,10 @@ def test_bytes_are_taken_from_trusted_files_alone(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="in place of bytes"):
             from_own_bytes(other)
     run = Trainer(agents.make("ppo", "CartPole-v1", **SMALL_PPO), callbacks=[Doubling()])
-    state = run.memory.get_state()
+    state = run.buffer.get_state()
     state["rewriting"]["infos"] = np.frombuffer(packed, np.uint8)
     with pytest.raises(ValueError, match="in place of bytes"):
-        run.memory.set_state(state)
+        run.buffer.set_state(state)
     assert not marker.exists()
 
 

@@ -331,8 +331,8 @@ class TestProcesses:
         from agents.algorithms.ppo import PPO
 
         class Louder(PPO):
-            def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
-                return super().prepare({**data, "rewards": data["rewards"] * 10})
+            def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
+                return super().preprocess_batch({**data, "rewards": data["rewards"] * 10})
 
         agent = AgentSpec.of(Louder, "fakes:TwoStep-v0", SMALL_PPO)
         listener = run(make_executor("process"), [make_trial(0, agent=agent)])

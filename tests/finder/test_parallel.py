@@ -91,7 +91,7 @@ class TestRealProcesses:
         from agents.algorithms.ppo import PPO
 
         class Doomed(PPO):
-            def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+            def preprocess_batch(self, data: dict[str, Any]) -> dict[str, Any]:
                 import os
                 import signal
 

@@ -20,8 +20,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from agents.environments.vector.vector_env import (
     Array,
     Called,
-    Copies,
     Stepped,
+    VectorEnv,
     answer_of,
     as_error,
     called,
@@ -34,7 +34,7 @@ from agents.processes.orphans import end_with_parent, leave_signals_to_parent
 from agents.shared_objects import address_for_processes, use_address
 
 
-class AsyncCopies(Copies):
+class AsyncCopies(VectorEnv):
     """Steps any environment, each copy in a process of its own.
 
     Args:
@@ -111,7 +111,7 @@ class AsyncCopies(Copies):
         told = infos.get(_ERROR, np.full(self._vector.num_envs, None))
         return {i: cloudpickle.loads(own) for i, own in enumerate(told[self._kept]) if own is not None}
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         self._kept = self._kept[list(positions)]
         self.n = len(self._kept)
 

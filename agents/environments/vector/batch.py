@@ -13,7 +13,7 @@ from agents.environments.transforms import action_transform, observation_transfo
 from agents.environments.vector.envpool import PoolCopies
 from agents.environments.vector.native import NativeCopies
 from agents.environments.vector.sync import SyncCopies
-from agents.environments.vector.vector_env import Array, Called, Copies
+from agents.environments.vector.vector_env import Array, Called, VectorEnv
 from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 from agents.processes.hanging import under_way
 
@@ -174,12 +174,12 @@ class Environments:
         )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
-        """Calls a method of some copies; see `Copies.call`."""
+        """Calls a method of some copies; see `VectorEnv.call`."""
         return self._copies.call(method, arguments, copies)
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only, in this order."""
-        self._copies.keep(positions)
+        self._copies.select(positions)
         begun = self._begun_badly
         self._begun_badly = {new: begun[old] for new, old in enumerate(positions) if old in begun}
 
@@ -215,7 +215,7 @@ def can_be_pooled(spec: EnvironmentSpec) -> bool:
     return not spec.wrappers and spec.max_episode_steps is None and PoolCopies.can_make(spec.id, spec.kwargs)
 
 
-def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> Copies:
+def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> VectorEnv:
     kind, id, kwargs = spec.vectorization, spec.id, spec.kwargs
     if kind == "async":
         from agents.environments.vector.asynchronous import AsyncCopies

@@ -16,10 +16,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.environments.vector.vector_env import Array, Copies, Stepped
+from agents.environments.vector.vector_env import Array, Stepped, VectorEnv
 
 
-class PoolCopies(Copies):
+class PoolCopies(VectorEnv):
     """Steps an environment of EnvPool.
 
     Args:
@@ -60,7 +60,7 @@ class PoolCopies(Copies):
             observations[ended] = first
         return Stepped(observations, np.asarray(rewards, np.float64), terminated, truncated, finals, {})
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         self._ids = self._ids[list(positions)]
         self.n = len(self._ids)
 

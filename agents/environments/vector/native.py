@@ -17,13 +17,13 @@ import numpy as np
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector.utils import batch_space
 
-from agents.environments.vector.vector_env import Array, Copies, Stepped
+from agents.environments.vector.vector_env import Array, Stepped, VectorEnv
 
 _ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
 _KWARGS = {"sutton_barto_reward"}
 
 
-class NativeCopies(Copies):
+class NativeCopies(VectorEnv):
     """Steps CartPole.
 
     Args:
@@ -86,7 +86,7 @@ class NativeCopies(Copies):
         infos: list[dict[str, Any] | None] | None = [{} for _ in range(self.n)] if self._wants_infos else None
         return Stepped(observations, rewards.astype(np.float64), terminated, truncated, finals, {}, infos)
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         vector, kept = self._vector, list(positions)
         self.n = vector.num_envs = len(kept)
         vector.action_space = batch_space(vector.single_action_space, self.n)

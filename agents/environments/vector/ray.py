@@ -20,7 +20,7 @@ import numpy as np
 from agents.environments.spec import EnvironmentSpec
 from agents.environments.vector.asynchronous import AsyncCopies
 from agents.environments.vector.sync import SyncCopies
-from agents.environments.vector.vector_env import Array, Called, Copies, Stepped, answer_of, as_bytes, info_as_bytes
+from agents.environments.vector.vector_env import Array, Called, Stepped, VectorEnv, answer_of, as_bytes, info_as_bytes
 from agents.errors import ConfigurationError, portable
 from agents.processes.module_path import search_first
 from agents.shared_objects import address_for_actors, use_address
@@ -31,7 +31,7 @@ CLOSE_SECONDS = 5.0
 """How long environments may take to close before their actors are ended all the same."""
 
 
-class RayCopies(Copies):
+class RayCopies(VectorEnv):
     """Steps any environment in actors.
 
     Args:
@@ -128,7 +128,7 @@ class RayCopies(Copies):
         space: Any = self.single_observation_space
         return np.zeros((self.n, *space.shape), space.dtype)
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         places = {old: new for new, old in enumerate(positions)}
         empty = []
         for home in self._homes:
@@ -136,7 +136,7 @@ class RayCopies(Copies):
             if not stay:
                 empty.append(home)
             elif len(stay) < len(home.copies) and not home.gone:
-                home.actor.keep.remote(stay)  # it does what it is asked in order
+                home.actor.select.remote(stay)  # it does what it is asked in order
             home.copies = np.array([places[old] for old in home.copies[stay].tolist()], int)
         self._homes = [home for home in self._homes if len(home.copies)]
         self.n = len(places)
@@ -246,7 +246,7 @@ class _Lodging:
         use_address(shared)
         search_first(path)
         spec, kind, infos = cloudpickle.loads(payload)
-        self._copies: Copies = kind(spec.make, n, infos=infos)
+        self._copies: VectorEnv = kind(spec.make, n, infos=infos)
         return self._copies.single_observation_space, self._copies.single_action_space
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -264,9 +264,9 @@ class _Lodging:
         method, arguments = cloudpickle.loads(question)
         return {i: answer_of(called) for i, called in self._copies.call(method, arguments, copies).items()}
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only."""
-        self._copies.keep(positions)
+        self._copies.select(positions)
 
     def get_state(self) -> bytes | None:
         """What the copies are in the middle of, None where that cannot be copied or sent."""

@@ -16,8 +16,8 @@ from gymnasium.utils import EzPickle
 from agents.environments.vector.vector_env import (
     Array,
     Called,
-    Copies,
     Stepped,
+    VectorEnv,
     as_error,
     called,
     check_shape,
@@ -26,7 +26,7 @@ from agents.environments.vector.vector_env import (
 from agents.processes.hanging import HungError, under_way
 
 
-class SyncCopies(Copies):
+class SyncCopies(VectorEnv):
     """Steps any environment.
 
     Args:
@@ -103,7 +103,7 @@ class SyncCopies(Copies):
         space: Any = self.single_observation_space
         return np.zeros((self.n, *space.shape), space.dtype)
 
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         kept = set(positions)
         for i, environment in enumerate(self._environments):
             if i not in kept:

@@ -39,7 +39,7 @@ class Called(NamedTuple):
     error: Exception | None = None
 
 
-class Copies(ABC):
+class VectorEnv(ABC):
     """Copies of one environment."""
 
     kind: str
@@ -58,7 +58,7 @@ class Copies(ABC):
         """Steps every copy once; actions are [n, ...] of the environment's own space."""
 
     @abstractmethod
-    def keep(self, positions: Sequence[int]) -> None:
+    def select(self, positions: Sequence[int]) -> None:
         """Goes on with these copies only, in this order."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from agents.population.update import MemberUpdate
 from agents.updates.gradient_steps import GradientSteps
 
 
-class Workshop:
+class CompiledTemplate:
     """One built and compiled agent in whose variables all members are trained, and room for their rows.
 
     Args:

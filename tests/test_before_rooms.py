@@ -1,0 +1,103 @@
+"""What the version before the rooms left behind, and scripts that were written for it, go on working."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import SMALL_PPO
+
+import agents
+from agents import moved
+
+BEFORE = Path(__file__).parent / "support" / "before_rooms"
+
+
+def finder(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from finder.cli import main; raise SystemExit(main())", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(BEFORE, tmp_path / "before")
+    (tmp_path / "before" / "key").chmod(0o600)
+    monkeypatch.setenv("FINDER_KEY_FILE", str(tmp_path / "before" / "key"))
+    return tmp_path / "before"
+
+
+def test_a_study_is_read(before: Path) -> None:
+    storage = f"sqlite:///{before / 'study.sqlite'}"
+    ran = finder("best", "before", "--storage", storage, "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["params"]["learning_rate"] == 1e-3
+    assert "learning_rate 1e-3; the best rate lies between 1.24e-4 and 2.99e-3 (95%)" in ran.stdout
+
+
+def test_a_run_resumes_from_its_checkpoint(before: Path) -> None:
+    ran = finder("train", "--resume", str(before / "run"), "--env-steps", "2200", "--quiet")
+    assert ran.returncode == 0, ran.stderr
+    assert "2,200 steps" in ran.stdout
+    episodes = agents.read_history(before / "run")["env_steps"].to_pylist()
+    assert episodes == sorted(episodes)
+    assert episodes[-1] > 2_000
+
+
+def test_an_agent_is_loaded(before: Path) -> None:
+    agent = agents.load_agent(before / "run")
+    assert agent.env_steps == 2_000
+    assert agent.predict([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+
+
+@pytest.mark.parametrize("old", sorted(moved.MOVED))
+def test_a_module_is_imported_by_its_old_name(old: str) -> None:
+    code = f"import sys, agents.{old}; assert sys.modules['agents.{old}'] is sys.modules['agents.{moved.MOVED[old]}']"
+    namespace: dict[str, Any] = {}
+    sys.modules.pop(f"agents.{old}", None)
+    with pytest.warns(DeprecationWarning, match="has moved: import agents"):
+        exec(code, namespace)
+
+
+def test_a_script_with_old_names_runs() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        from agents.returns import discounted_returns
+
+        from agents import EarlyStop, RolloutMemory, shared
+        from agents.callbacks import Callback, Episode, LambdaCallback
+        from agents.networks import of_actions
+    assert EarlyStop is agents.EarlyStopping
+    assert RolloutMemory is agents.RolloutBuffer
+    assert (Callback, Episode, LambdaCallback) == (agents.Callback, agents.Episode, agents.LambdaCallback)
+    assert all(map(callable, (shared, of_actions, discounted_returns)))
+    assert {str(each.message).partition(" ")[0] for each in caught} >= {"agents.EarlyStop", "agents.shared"}
+
+
+def test_an_agent_whose_hooks_have_old_names() -> None:
+    with pytest.warns(DeprecationWarning, match="name it preprocess_batch"):
+
+        class Scaled(agents.PPO):
+            """PPO with hooks as they were named before."""
+
+            def prepare(self, data: dict[str, Any]) -> dict[str, Any]:
+                called.append("prepare")
+                return super().prepare(data)  # type: ignore[misc, no-any-return]
+
+            def whole(self, batch: dict[str, Any]) -> dict[str, Any]:
+                called.append("whole")
+                return super().whole(batch)  # type: ignore[misc, no-any-return]
+
+            def extra_state(self) -> Mapping[str, Any]:
+                return super().extra_state()
+
+    called: list[str] = []
+    with agents.Trainer(agents.make(Scaled, "fakes:TwoStep-v0", **SMALL_PPO)) as trainer:
+        trainer.train(env_steps=128)
+    assert set(called) == {"prepare", "whole"}
