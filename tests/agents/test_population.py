@@ -306,7 +306,7 @@ def test_nothing_is_compiled_when_members_leave():
     compiled = dict(population._workshop.update._compiled)
     trainer.stop("enough", 2)
     trainer.callbacks = trainer.callbacks
-    trainer._keep([0, 3])
+    trainer._select([0, 3])
     trainer.train(env_steps=64)
     assert population._workshop.update._compiled == compiled
 
@@ -669,7 +669,7 @@ def test_all_members_may_fail_to_prepare():
 def test_replays_stay_in_order_when_members_leave():
     trainer = Trainer(Population(spec_of("dqn"), [{"seed": i} for i in range(4)]))
     trainer.train(env_steps=40)
-    trainer._keep([0, 2])
+    trainer._select([0, 2])
     assert {"observations", "actions"} <= trainer.buffer._arrays.keys()
     assert all(array.flags.c_contiguous for array in trainer.buffer._arrays.values())
 

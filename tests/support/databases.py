@@ -66,7 +66,19 @@ class OwnPostgres:
         self.server.stop()
 
     def start(self) -> None:
-        self.server.start()
+        """Start it, until it accepts connections: the package waits for its file of process numbers only."""
+        import psycopg
+
+        deadline = time.monotonic() + 60
+        while True:
+            self.server.start()
+            try:
+                psycopg.connect(self.server.get_uri(), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"PostgreSQL does not start:\n{self.server.log.read_text()}") from error
+                time.sleep(0.2)
 
 
 @pytest.fixture
