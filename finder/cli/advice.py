@@ -23,7 +23,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
     """
     from studies.analysis.conclusion import conclusion
     from studies.analysis.confirmation import verdict
-    from studies.reports.answer import which_matters
+    from studies.reports.explanation import which_matters
 
     if study.spec.kind == "range-test":
         return

@@ -36,7 +36,7 @@ class SearchResult:
     def __repr__(self) -> str:
         from finder.search.advice import advice
         from studies.analysis.conclusion import conclusion
-        from studies.reports.answer import counts_text
+        from studies.reports.explanation import counts_text
 
         found = conclusion(self.study)
         lines = [*found.lines, f"{self.study.name}: {counts_text(self.study)}, in {self.study.storage.label}"]

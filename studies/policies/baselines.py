@@ -1,4 +1,4 @@
-"""Policies that everybody knows, to compare others with."""
+"""Well-known policies, as baselines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from studies.statistics.values import iqm
 
 
 def grid(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """Every candidate to the end, on as many seeds as the budget has for all of them."""
+    """Train every candidate to the end, on as many seeds as the budget has for all of them."""
     n_seeds = min(problem.n_seeds, int(problem.budget // problem.n_configs))
     if n_seeds < 1:
         return (yield from random_search(problem, rng))
@@ -23,7 +23,7 @@ def grid(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values,
 
 
 def random_search(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """Candidates drawn at random, to the end, one seed each (Bergstra and Bengio 2012)."""
+    """Train random candidates to the end, on one seed each (Bergstra and Bengio 2012)."""
     n = min(problem.n_configs, int(problem.budget))
     chosen = rng.choice(problem.n_configs, n, replace=False)
     values = yield Round(runs=[(int(config), 0) for config in chosen], mark=len(problem.shares) - 1)
@@ -31,9 +31,10 @@ def random_search(problem: Problem, rng: np.random.Generator) -> Generator[Round
 
 
 def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """All candidates on one seed for a while, then the best few to the end, on all seeds: half of the budget each.
+    """Train all candidates on one seed for a while, then the best few to the end on all seeds, with half of the budget
+    each.
 
-    The simplest rule there is, and often as good as any (Egele et al. 2023, "Is one epoch all you need?").
+    It is the simplest rule, and often as good as any (Egele et al. 2023, "Is one epoch all you need?").
     """
     total = len(problem.shares) - 1
     fits = [i for i, share in enumerate(problem.shares[:-1]) if share * problem.n_configs <= problem.budget / 2]
@@ -55,9 +56,9 @@ def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Val
 def successive_halving(
     problem: Problem, rng: np.random.Generator, reduction_factor: int = 3
 ) -> Generator[Round, Values, Decision]:
-    """Successive halving (Jamieson and Talwalkar 2016): a third of the candidates go on from each rung.
+    """Run successive halving (Jamieson and Talwalkar 2016): a third of the candidates continue from each rung.
 
-    As many rungs as the marks allow, at most four. What is left of the budget pays for further brackets, each on
+    It has as many rungs as the marks allow, at most four. The remaining budget pays for further brackets, each on
     another seed.
     """
     asked = [_rungs(problem, reduction_factor)] * problem.n_seeds
@@ -67,9 +68,9 @@ def successive_halving(
 def hyperband(
     problem: Problem, rng: np.random.Generator, reduction_factor: int = 3
 ) -> Generator[Round, Values, Decision]:
-    """Hyperband (Li et al. 2018): successive halving with every number of rungs, an equal share of the budget each.
+    """Run Hyperband (Li et al. 2018): successive halving with every number of rungs, with equal shares of the budget.
 
-    Brackets draw candidates anew, each on a seed of its own; there are no more brackets than seeds.
+    Each bracket draws new candidates and has its own seed; there are no more brackets than seeds.
     """
     n_rungs = _rungs(problem, reduction_factor)
     asked = [n_rungs - bracket for bracket in range(min(n_rungs, problem.n_seeds))]
@@ -79,9 +80,9 @@ def hyperband(
 def _brackets(
     problem: Problem, rng: np.random.Generator, asked: Sequence[int], factor: int, share: float
 ) -> Generator[Round, Values, Decision]:
-    """One bracket of each number of rungs, on a seed of its own, while the budget lasts.
+    """Run one bracket of each number of rungs, each on its own seed, while the budget lasts.
 
-    The pick has the highest mean over the brackets in which it came to the end.
+    The recommendation has the highest mean over the brackets in which it reached the end.
     """
     left, ended = problem.budget, dict[int, list[float]]()
     for seed, n_rungs in enumerate(asked):
@@ -100,7 +101,7 @@ def _brackets(
 
 
 def best_of(values: Values) -> Decision:
-    """The candidate with the highest interquartile mean."""
+    """Return the candidate with the highest interquartile mean."""
     per: dict[int, list[float]] = {}
     for (config, _), value in values.items():
         per.setdefault(config, []).append(value)
@@ -108,7 +109,7 @@ def best_of(values: Values) -> Decision:
 
 
 class _Bracket(NamedTuple):
-    """Successive halving once: with this budget, so many rungs, one seed."""
+    """Bracket of successive halving: budget, number of rungs, and seed."""
 
     budget: float
     n_rungs: int
@@ -119,7 +120,7 @@ class _Bracket(NamedTuple):
 def _halve(
     problem: Problem, rng: np.random.Generator, bracket: _Bracket
 ) -> Generator[Round, Values, tuple[Values, float]]:
-    """One bracket; gives the values of those that came to the end, and what it cost."""
+    """Run one bracket; return the final values of the survivors, and the cost."""
     budget, n_rungs, factor, seed = bracket
     marks = sorted({problem.mark(factor ** (rung - n_rungs + 1)) for rung in range(n_rungs)})
     shares = [problem.shares[mark] for mark in marks]
@@ -138,7 +139,7 @@ def _halve(
 
 
 def _best_runs(values: Values, n: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """The best `n` runs; of equals, any."""
+    """Return the best `n` runs, with ties broken arbitrarily."""
     chance = dict(zip(values, rng.random(len(values)), strict=True))
     return sorted(values, key=lambda run: (-values[run], chance[run]))[:n]
 
@@ -152,7 +153,7 @@ def _cost(n: int, shares: Sequence[float], factor: int) -> float:
 
 
 def _rungs(problem: Problem, factor: int) -> int:
-    """As many rungs as the marks allow, at most four."""
+    """Return as many rungs as the marks allow, at most four."""
     return min(4, 1 + int(math.log(1 / problem.shares[0]) / math.log(factor) + 1e-9))
 
 

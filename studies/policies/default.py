@@ -1,7 +1,7 @@
-"""What `finder lr` and `finder opt` do when nobody says otherwise, as a policy that can be replayed.
+"""Default search of `finder lr` and `finder opt`, as a policy that can be replayed.
 
-The rates of each group (optimizer) race on three seeds (the pruner `race`), and the best three of all that come to
-their ends are run again on five further seeds. It takes what it needs, and stops where the budget ends.
+The rates of each group (optimizer) race on three seeds (pruner `race`), and the best three of all that finish are run
+again on five further seeds. The search spends what it needs, and stops at the end of the budget.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ N_FURTHER = 5
 
 
 def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """Runs the search; see the module.
+    """Run the search; see the module.
 
     Args:
-        problem: What is searched. With fewer than eight seeds, the race gets three and the finalists the rest.
-        rng: Draws the pick where the budget is too small for the first rung.
+        problem: Search problem. With fewer than eight seeds, the race gets three and the finalists the rest.
+        rng: Draws the recommendation if the budget is too small for the first rung.
     """
     n_seeds = min(N_SEEDS, max(1, problem.n_seeds - 1))
     alive = list(range(problem.n_configs))
     cost, share = 0.0, 0.0
-    seen: dict[float, dict[int, tuple[float, ...]]] = {}  # share -> config -> what its seeds are worth there
+    seen: dict[float, dict[int, tuple[float, ...]]] = {}  # share -> config -> values of its seeds at that share
     for rung in (*RACE_RUNGS, 1.0):
         mark = problem.mark(rung)
         price = len(alive) * n_seeds * (problem.shares[mark] - share)
@@ -49,7 +49,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
         seen[share] = {config: tuple(values[config, seed] for seed in range(n_seeds)) for config in alive}
         if share < 1:
             alive = _staying(problem, seen[share], share)
-    if share < 1:  # the budget ended before; without any values all are alike
+    if share < 1:  # the budget ended before; without values all are equal
         last = seen.get(share, {})
         order = sorted(alive, key=lambda config: -float(np.mean(last.get(config, (0.0,)))))
         return Decision(pick=order[0] if last else int(rng.choice(alive)))
@@ -74,7 +74,7 @@ def default_search(problem: Problem, rng: np.random.Generator) -> Generator[Roun
 
 
 def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: float) -> list[int]:
-    """Who goes on, of each group by itself."""
+    """Return the candidates that continue, of each group separately."""
     races: dict[Hashable, list[int]] = {}
     racers = racers_of(problem, values)
     for config, racer in enumerate(racers):
@@ -85,7 +85,7 @@ def _staying(problem: Problem, values: Mapping[int, tuple[float, ...]], share: f
 
 
 def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]]) -> list[PrunedEstimate]:
-    """What those that left would have been worth at their ends."""
+    """Return the estimates of the final values of pruned candidates."""
     *before, ends = seen.values()
     left = {config: values for values in before for config in values if config not in ends}
     result = []
@@ -101,7 +101,7 @@ def _left(problem: Problem, seen: Mapping[float, Mapping[int, tuple[float, ...]]
 
 
 def _was_clearly_worse(problem: Problem, config: int, values: Mapping[int, tuple[float, ...]]) -> bool:
-    """Whether it was told from others of its group at the rung where it left."""
+    """Return whether a candidate was clearly worse than others of its group when it was pruned."""
     if not problem.groups:
         return False
     same = [other for other in values if problem.groups[other] == problem.groups[config]]

@@ -1,12 +1,12 @@
-"""What a search policy is.
+"""Protocol of search policies.
 
-A policy is a generator. It yields rounds, is sent what the runs of the round were worth, and returns its decision::
+A policy is a generator. It yields rounds, receives the values of the runs of each round, and returns its decision::
 
     def policy(problem, rng):
         values = yield Round(runs={(0, 0), (1, 0)}, mark=3)
         return Decision(pick=max((0, 1), key=lambda config: values[config, 0]))
 
-So a policy knows nothing of training. It is replayed over a table of finished runs in milliseconds
+A policy does not depend on training. It can be replayed over a table of finished runs in milliseconds
 (`studies.policies.replay`).
 """
 
@@ -25,15 +25,15 @@ Values = Mapping[tuple[int, int], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is to be searched.
+    """Search problem.
 
     Attributes:
-        n_configs: Candidates.
-        n_seeds: Seeds that a candidate can be run on.
+        n_configs: Number of candidates.
+        n_seeds: Number of seeds on which a candidate can be run.
         shares: Marks at which runs can be judged, ascending shares of the whole budget of a run; the last one is 1.
-        budget: What may be spent, in whole runs.
-        groups: Of each candidate: those of one group differ in nothing but their learning rate. Empty: no groups.
-        positions: Of each candidate: the decimal logarithm of its learning rate. Empty where there are no groups.
+        budget: Budget in whole runs.
+        groups: Group of each candidate: those of one group differ in their learning rate only. Empty: no groups.
+        positions: Decimal logarithm of the learning rate of each candidate. Empty if there are no groups.
     """
 
     n_configs: int
@@ -44,17 +44,17 @@ class Problem:
     positions: tuple[float, ...] = ()
 
     def mark(self, share: float) -> int:
-        """The first mark at or after this share of a run."""
+        """Return the first mark at or after this share of a run."""
         return next(i for i, own in enumerate(self.shares) if own >= share - 1e-9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Runs that are trained on to a mark. Every run that has begun, is not at its end, and is not named is given up.
+    """Runs that are trained up to a mark. Unfinished runs that are not named are abandoned.
 
     Attributes:
         runs: (config, seed), each by position.
-        mark: By position.
+        mark: Position of the mark.
     """
 
     runs: Collection[tuple[int, int]]
@@ -63,12 +63,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a policy concludes.
+    """Result of a policy.
 
     Attributes:
-        pick: The candidate that it recommends.
-        interval: Between which values it expects the pick's, with 95% probability; None where it does not say.
-        rate: What it says of the best learning rate of the pick's group; None where it does not say.
+        pick: Recommended candidate.
+        interval: 95% interval of the value of the pick; None if the policy has none.
+        rate: Estimate of the best learning rate of its group; None if the policy has none.
     """
 
     pick: int

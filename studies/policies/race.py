@@ -1,8 +1,9 @@
-"""Racing on a budget: all candidates begin, those that fall behind leave, and the rest goes to the best few.
+"""Race on a budget: all candidates start, the worst are removed at rungs, and the rest of the budget goes to the best
+few.
 
-Candidates race on as many seeds as the budget has room for all of them (one, where it has less), by the same scores as
-in a study with the pruner `race` (`studies.statistics.racing`). What is saved by those that leave belongs to the
-finalists: they are run on further seeds, and only these say what the pick is worth.
+Candidates race on as many seeds as the budget has for all of them (at least one), with the scores of the pruner `race`
+(`studies.statistics.racing`). The savings go to the finalists: they are run on further seeds, which alone determine the
+value of the recommendation.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from studies.statistics.racing import Racer, scores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceSettings:
-    """How a race spends its budget.
+    """Settings of a race.
 
     Attributes:
-        first: Share of a run at which candidates may leave first.
-        step: How much of a run lies between one rung and the next.
-        spending: Share of the budget that the race may take; the rest is the finalists'.
-        together: Share of a run from which groups compete. Before, the best of each go on, equally many: how fast an
-            optimizer begins says little about how far it comes.
+        first: Share of a run at which candidates may be removed first.
+        step: Distance between rungs, as a share of a run.
+        spending: Share of the budget for the race; the rest is for the finalists.
+        together: Share of a run from which groups compete. Before, the same number of each group continues: the early
+            progress of an optimizer predicts little of its final value.
     """
 
     first: float = 0.2
@@ -40,12 +41,12 @@ class RaceSettings:
 def race(
     problem: Problem, rng: np.random.Generator, settings: RaceSettings | None = None
 ) -> Generator[Round, Values, Decision]:
-    """Runs a race; see the module.
+    """Run a race; see the module.
 
     Args:
-        problem: What is searched.
-        rng: Draws candidates where the budget is too small for all, and breaks ties.
-        settings: How the budget is spent.
+        problem: Search problem.
+        rng: Draws candidates if the budget is too small for all, and breaks ties.
+        settings: Settings of the race.
     """
     chosen = settings or RaceSettings()
     rungs = _rungs(problem, chosen)
@@ -53,7 +54,7 @@ def race(
     shares = [problem.shares[rung] for rung in rungs]
     n_seeds = max(1, min(int(problem.budget / problem.n_configs + 1e-9), problem.n_seeds - 1))
     n_first = min(problem.n_configs, int(limit / shares[0] / n_seeds + 1e-9))
-    if limit < 1:  # there is not even room for one candidate to its end
+    if limit < 1:  # the budget does not suffice for one candidate
         return (yield from _one_run_each(problem, rng))
     sizes = _sizes(n_first, shares, limit / n_seeds)
     alive = sorted(int(config) for config in rng.choice(problem.n_configs, sizes[0], replace=False))
@@ -74,45 +75,45 @@ def race(
 
 
 def _rungs(problem: Problem, chosen: RaceSettings) -> list[int]:
-    """Marks at which candidates may leave, and the end."""
+    """Return the marks at which candidates may be removed, and the end."""
     n = math.ceil((1 - chosen.first) / chosen.step - 1e-9)
     shares = [min(1.0, chosen.first + i * chosen.step) for i in range(n + 1)]
     return sorted({problem.mark(share) for share in shares})
 
 
 def _sizes(n: int, shares: Sequence[float], budget: float) -> list[int]:
-    """How many of `n` candidates go to each rung: fewer the farther it is, in proportion to a power of its share.
+    """Return how many of `n` candidates reach each rung, in proportion to a negative power of its share.
 
-    The power is as small as the budget allows: with 0 all come to their end; with 1, as in successive halving, every
-    octave costs the same.
+    The power is as small as the budget allows: with 0 all reach the end; with 1, as in successive halving, every octave
+    has the same cost.
     """
     power = 0.0
     while True:
         sizes = [n, *(max(1, int(n * (share / shares[0]) ** -power + 1e-9)) for share in shares[1:])]
         if _cost(sizes, shares) <= budget + 1e-9:
             return sizes
-        if set(sizes[1:]) == {1}:  # fewer than all have to begin
+        if set(sizes[1:]) == {1}:  # not all candidates can start
             return _sizes(n - 1, shares, budget)
         power += 0.05
 
 
 def _cost(sizes: Sequence[int], shares: Sequence[float]) -> float:
-    """What it costs that so many candidates go to each rung, in whole runs."""
+    """Return the cost of these numbers of candidates at the rungs, in whole runs."""
     parts = (after - before for before, after in itertools.pairwise((0.0, *shares)))
     return sum(size * part for size, part in zip(sizes, parts, strict=True))
 
 
 def _by_place(problem: Problem, order: Sequence[int]) -> list[int]:
-    """The best of each group first, then the second best of each, and so on."""
+    """Return the best of each group first, then the second best of each, and so on."""
     groups: dict[Hashable, list[int]] = {}
     for config in order:
         groups.setdefault(problem.groups[config] if problem.groups else None, []).append(config)
     places = {config: place for members in groups.values() for place, config in enumerate(members)}
-    return sorted(order, key=lambda config: places[config])  # of equals, those that come first in `order`
+    return sorted(order, key=lambda config: places[config])  # ties: the first ones in `order`
 
 
 def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """As many candidates as there is room for, to the end."""
+    """Train as many candidates to the end as the budget allows."""
     chosen = rng.choice(problem.n_configs, min(problem.n_configs, max(1, int(problem.budget))), replace=False)
     values = yield Round(runs=[(int(config), 0) for config in chosen], mark=len(problem.shares) - 1)
     return Decision(pick=max(values, key=lambda run: values[run])[0])
@@ -121,13 +122,14 @@ def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round
 def _final(
     problem: Problem, whole: Values, finalists: Sequence[int], n_left: int
 ) -> Generator[Round, Values, Decision]:
-    """The finalists on seeds of their own. All seeds choose among them; what the pick is worth say its own seeds only.
+    """Run the finalists on their own seeds. All seeds choose among them; only their own determine the value of the
+    pick.
 
     Args:
-        problem: What is searched.
-        whole: What they were worth at the end of the race.
-        finalists: The best of the race first.
-        n_left: Whole runs that are left.
+        problem: Search problem.
+        whole: Final values of the race.
+        finalists: Finalists, the best of the race first.
+        n_left: Remaining whole runs.
     """
     n_seeds = len({seed for _, seed in whole})
     n_fresh = problem.n_seeds - n_seeds
@@ -148,7 +150,7 @@ def _final(
 
 
 def racers_of(problem: Problem, values: Mapping[int, Sequence[float]]) -> list[Racer]:
-    """All candidates with what their seeds are worth; those without values are out."""
+    """Return all candidates with the values of their seeds; those without values were removed."""
     return [
         Racer(
             values=tuple(values.get(config, ())),
@@ -160,7 +162,7 @@ def racers_of(problem: Problem, values: Mapping[int, Sequence[float]]) -> list[R
 
 
 def _by_config(values: Values) -> dict[int, list[float]]:
-    """What the seeds of each candidate are worth, in their order."""
+    """Return the values of the seeds of each candidate, in order."""
     known: dict[int, list[float]] = {}
     for (config, _), value in sorted(values.items()):
         known.setdefault(config, []).append(value)

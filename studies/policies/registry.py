@@ -24,10 +24,10 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def make_policy(name: str) -> Policy:
-    """The policy of a name.
+    """Return the policy with a name.
 
     Raises:
-        StudyError: There is none; the nearest name is told.
+        StudyError: If there is none; names the nearest.
     """
     if name not in POLICIES:
         raise StudyError(f"there is no policy {name!r}. {nearest(name, POLICIES)}")

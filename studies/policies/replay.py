@@ -1,4 +1,4 @@
-"""Replays a search policy over a table of finished runs: what it picks, at what cost, and how good that is."""
+"""Replay of a search policy over a table of finished runs: its recommendation, cost and regret."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PLATEAU = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of one replay.
+    """Result of one replay.
 
     Attributes:
-        decision: What the policy concluded.
-        cost: What it spent, in whole runs.
+        decision: Decision of the policy.
+        cost: Cost in whole runs.
         regret: Interquartile mean of the best candidate minus that of the pick, on the seeds that the policy did not
             see, as a share of the range of all candidates. The best is the one with the highest interquartile mean over
-            all seeds of the table. Negative where the pick did better on these seeds.
-        decades: Decimal logarithm of the pick's learning rate over the best one of its group, which is the middle of
-            the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
+            all seeds of the table. Negative if the pick did better on these seeds.
+        decades: Decimal logarithm of the learning rate of the pick over the best one of its group, which is the middle
+            of the rates around the best candidate that are as good to 2% of the range; NaN without learning rates.
     """
 
     decision: Decision
@@ -45,17 +45,17 @@ class Replayed:
 def replay(
     table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator, n_seeds: int | None = None
 ) -> Replayed:
-    """Replays a policy once, on seeds drawn from the table.
+    """Replay a policy once, on seeds drawn from the table.
 
     Args:
-        table: The finished runs.
-        policy: What decides.
-        budget: What it may spend, in whole runs.
-        rng: Draws the seeds that the policy sees, and whatever the policy draws.
+        table: Finished runs.
+        policy: Policy.
+        budget: Budget in whole runs.
+        rng: Draws the seeds that the policy sees, and the random numbers of the policy.
         n_seeds: Seeds that the policy may see; the others judge it. Defaults to half of them.
 
     Raises:
-        StudyError: Too few seeds, or a policy that spends more than its budget or goes on with what it gave up.
+        StudyError: If there are too few seeds, or the policy exceeds its budget or continues an abandoned run.
     """
     total = len(table.seeds)
     seen = total // 2 if n_seeds is None else n_seeds
@@ -82,12 +82,12 @@ CLOSE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What many replays of a policy over a table gave.
+    """Summary of many replays of a policy over a table.
 
     Attributes:
         close: Share of the replays whose regret is at most `CLOSE`.
         regret: Mean regret.
-        cost: Mean cost, in whole runs.
+        cost: Mean cost in whole runs.
         within_factor_3: Share of the picks whose learning rate is within a factor of 3 of the best; None without rates.
         decades: Mean of `Replayed.decades`, the bias of the rate; None without rates.
     """
@@ -100,7 +100,7 @@ class Summary:
 
 
 def summary(replayed: Sequence[Replayed]) -> Summary:
-    """Summarises replays of one policy over one table."""
+    """Return the summary of replays of one policy over one table."""
     decades = np.array([each.decades for each in replayed])
     has_rates = not np.isnan(decades).any()
     return Summary(
@@ -113,19 +113,19 @@ def summary(replayed: Sequence[Replayed]) -> Summary:
 
 
 def replay_often(table: RunTable, policy: Policy, *, budget: float, n: int = 200, seed: int = 0) -> list[Replayed]:
-    """Replays a policy `n` times, each on other seeds; the same ones for every policy."""
+    """Replay a policy `n` times, each on other seeds; the seeds are the same for every policy."""
     return [replay(table, policy, budget=budget, rng=np.random.default_rng((seed, i))) for i in range(n)]
 
 
 def coverage(table: RunTable, policy: Policy, *, budget: float, n: int = 200, seed: int = 0) -> float | None:
-    """Returns how often the interval that a policy states holds what its pick is worth.
+    """Return how often the interval of a policy contains the value of its pick.
 
-    A table has too few seeds to be the truth for its own halves. So its seeds are taken for all that there are: the
-    policy sees as many as in `replay`, drawn from them with replacement, and the truth is the interquartile mean over
-    ever more seeds drawn like that.
+    The seeds of a table are too few to serve as the truth for halves of them. They are therefore taken as the
+    population: the policy sees as many as in `replay`, drawn with replacement, and the truth is the interquartile mean
+    of that population.
 
     Returns:
-        The share, None if the policy states no intervals.
+        The share, None if the policy has no intervals.
     """
     truth = iqm_of_population(table.values[:, :, -1])
     held = []
@@ -140,7 +140,7 @@ def coverage(table: RunTable, policy: Policy, *, budget: float, n: int = 200, se
 
 
 def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random.Generator) -> tuple[Decision, float]:
-    """Runs a policy to its end over a table; gives its decision and what it spent, in whole runs.
+    """Run a policy to its end over a table; return its decision and its cost in whole runs.
 
     Raises:
         StudyError: See `replay`.
@@ -177,7 +177,7 @@ def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random
 
 
 def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]:
-    """The group of each config and the decimal logarithm of its learning rate; nothing without that column."""
+    """Return the group of each config and the decimal logarithm of its learning rate; empty without that column."""
     positions = tuple(log10_rate(params.get("learning_rate")) for params in table.params)
     if not all(map(math.isfinite, positions)):
         return (), ()
@@ -189,12 +189,12 @@ def groups_of(table: RunTable) -> tuple[tuple[Hashable, ...], tuple[float, ...]]
 
 
 def plateau(table: RunTable, config: int, worth: Array) -> tuple[int, int]:
-    """Returns the first and the last config of the rates that are as good as the best of a group, to 2% of the range.
+    """Return the first and the last config of the rates that are as good as the best of a group, to 2% of the range.
 
     Args:
-        table: The finished runs, with learning rates.
-        config: One of the group.
-        worth: [C] what each config is worth.
+        table: Finished runs, with learning rates.
+        config: A config of the group.
+        worth: [C] value of each config.
     """
     groups, positions = groups_of(table)
     same = sorted((i for i, group in enumerate(groups) if group == groups[config]), key=lambda i: positions[i])

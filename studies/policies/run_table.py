@@ -1,4 +1,4 @@
-"""A table of finished runs: what every configuration was worth on every seed, after so many environment steps."""
+"""Table of finished runs: the value of every configuration on every seed, at several marks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RunTable:
 
     Attributes:
         configs: [C] names.
-        params: [C] the configuration of each: the further columns.
+        params: [C] configurations: the further columns.
         seeds: [S] seeds.
         marks: [T] environment steps, ascending; the last one is the whole budget of a run.
-        values: [C, S, T] returns. A run without one (it diverged, or no episode had ended yet) counts as the worst that
-            the table has at that mark. Marks at which no run has one are left out.
+        values: [C, S, T] returns. A run without one (it diverged, or no episode had ended yet) counts as the worst of
+            the table at that mark. Marks at which no run has one are left out.
     """
 
     configs: tuple[str, ...]
@@ -38,19 +38,19 @@ class RunTable:
 
     @property
     def shares(self) -> Array:
-        """[T] the marks as shares of the whole budget."""
+        """[T] marks as shares of the whole budget."""
         return np.asarray(self.marks, np.float64) / self.marks[-1]
 
     @classmethod
     def read(cls, path: str | Path) -> RunTable:
-        """Reads a table from a CSV or Parquet file.
+        """Read a table from a CSV or Parquet file.
 
         Args:
-            path: The file. Its columns are `config`, `seed`, `env_steps` and `return`; any others, the same on all rows
-                of a config, are the configuration. Every config has every seed, and every run every mark.
+            path: The file. Its columns are `config`, `seed`, `env_steps` and `return`; any others, equal on all rows of
+                a config, are the configuration. Every config has every seed, and every run every mark.
 
         Raises:
-            StudyError: The file cannot be read, or is not such a table; the message says what is missing first.
+            StudyError: If the file cannot be read, or is not such a table; the message names the first problem.
         """
         import pandas as pd
 
@@ -68,7 +68,7 @@ class RunTable:
 
     @classmethod
     def of_frame(cls, frame: Any) -> RunTable:
-        """The table of a DataFrame; see `read`."""
+        """Return the table of a DataFrame; see `read`."""
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise StudyError(f"the table has no column {missing[0]!r}: it needs {', '.join(COLUMNS)}.")
@@ -106,7 +106,7 @@ class RunTable:
         )
 
     def only_seeds(self, positions: Array) -> RunTable:
-        """The same runs of some of the seeds, by position; a position may come twice."""
+        """Return the runs of some of the seeds, by position; a position may occur twice."""
         seeds = tuple(self.seeds[int(i)] for i in positions)
         return RunTable(
             configs=self.configs, params=self.params, seeds=seeds, marks=self.marks, values=self.values[:, positions]
@@ -114,7 +114,7 @@ class RunTable:
 
 
 def _numbers(frame: Any, name: str) -> Any:
-    """A column as numbers; only a return may be missing."""
+    """Return a column as numbers; only returns may be missing."""
     import pandas as pd
 
     numbers = pd.to_numeric(frame[name], errors="coerce")
@@ -141,6 +141,6 @@ def _plain(value: Any) -> Json:
 
 
 def _without_gaps(values: Array) -> Array:
-    """Runs without a return count as the worst of all at that mark."""
+    """Return values in which missing returns are replaced by the worst of all at that mark."""
     worst = np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1))  # [T]
     return np.where(np.isfinite(values), values, worst)

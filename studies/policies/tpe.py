@@ -1,4 +1,4 @@
-"""Optuna's TPE sampler with its median pruner: what most people use today."""
+"""Optuna's TPE sampler with its median pruner, the most common choice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from studies.policies.policy import Decision, Problem, Round, Values
 
 
 def tpe_median(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """Trials proposed by TPE and pruned by the median rule, one seed each, until the budget is spent.
+    """Run trials proposed by TPE and pruned by the median rule, one seed each, until the budget is spent.
 
-    What TPE proposes is rounded to the nearest candidate; one that is proposed again is run on its next seed.
+    Proposals are rounded to the nearest candidate; one that is proposed again is run on its next seed.
     """
     import optuna
 
@@ -59,14 +59,14 @@ def tpe_median(problem: Problem, rng: np.random.Generator) -> Generator[Round, V
 
 
 def _propose(trial: Any, problem: Problem, open_configs: Sequence[int]) -> int:
-    """What TPE proposes, or what is nearest to it and has seeds left."""
+    """Return the proposal of TPE, or the nearest candidate with remaining seeds."""
     if not problem.groups:
         config = int(trial.suggest_categorical("config", range(problem.n_configs)))
         return config if config in open_configs else open_configs[0]
     names: list[Hashable] = list(dict.fromkeys(problem.groups))
     group = names[trial.suggest_categorical("group", range(len(names)))] if len(names) > 1 else names[0]
     members = [i for i, own in enumerate(problem.groups) if own == group]
-    # One range for all groups would be of no use where their rates lie decades apart.
+    # A common range is useless for groups whose rates lie decades apart.
     low, high = (end(problem.positions[i] for i in members) for end in (min, max))
     position = trial.suggest_float(f"rate-{names.index(group)}", low, high) if high > low else low
     near = [i for i in members if i in open_configs] or open_configs

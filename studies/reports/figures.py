@@ -1,4 +1,4 @@
-"""Which figures a study has: the same ones in the HTML report and in the dashboard."""
+"""Figures of a study, the same in the HTML report and in the dashboard."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from studies.reports.learning_rate import learning_rate_params, plot_learning_ra
 from studies.reports.optimizers import plot_optimizers
 from studies.reports.parallel_coordinates import plot_parallel_coordinates
 from studies.reports.range_tests import plot_range_tests, range_tests_data
-from studies.reports.states import plot_trials
 from studies.reports.theme import legend_below, thin
+from studies.reports.trials import plot_trials
 
 if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 MOST_POINTS = 3_000
-"""Of a line or a cloud in a report; of longer ones, every so-manieth is shown."""
+"""Maximum number of points of a line or a cloud in a report; longer ones are thinned out."""
 
 MOST_POINTS_OF_A_CARD = 400
-"""The same in the dashboard, which keeps figures in the storage and sends them again and again."""
+"""The same in the dashboard, which stores figures in the storage and sends them repeatedly."""
 
 
 _ORDER = (
@@ -37,21 +37,22 @@ _ORDER = (
 
 
 def reading_place(name: str) -> tuple[int, str]:
-    """Returns where a figure of this id stands, to sort by; figures of others come last."""
+    """Return the sort key of a figure in reading order; figures of other programs come last."""
     places = [place for place, start in enumerate(_ORDER) if name == start or name.startswith(f"{start}-")]
     return (places[-1] if places else len(_ORDER), name)
 
 
 def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figure]:
-    """Returns a study's figures in reading order, by an id that stays the same, such as `finder-learning-rate`.
+    """Return the figures of a study in reading order, by stable ids such as `finder-learning-rate`.
 
-    A learning-rate figure for each searched learning rate, the range tests where there are some, importances and
-    parallel coordinates of several searched parameters, and always the ranking, the learning curves and the trials in
-    order.
+    There is a learning-rate figure for each searched learning rate, range tests if there are any, importances and
+    parallel coordinates if several parameters were searched, and always the ranking, the learning curves and the trials
+    in order.
 
     Args:
         study: The study.
-        compact: Whether to show fewer rows, curves and points, for the dashboard's small cards. Defaults to `False`.
+        compact: Whether to show fewer rows, curves and points, for the small cards of the dashboard. Defaults to
+            `False`.
     """
     figures: dict[str, go.Figure] = {}
     tests = range_tests_data(study)
@@ -61,7 +62,7 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
         suffix = name.removesuffix("learning_rate").rstrip(".").replace(".", "-")
         figures[f"finder-learning-rate{'-' + suffix if suffix else ''}"] = plot_learning_rate(study, name)
     if tests and study.spec.kind == "range-test":
-        return figures  # one sweep a trial: there is nothing to rank, and its curve is the figure above
+        return figures  # one sweep per trial: there is nothing to rank, and its curve is the figure above
     figures["finder-ranking"] = plot_optimizers(study, max_rows=5 if compact else 10, max_lines=1 if compact else 3)
     if len(searched_params(study)) > 1:
         figures["finder-importances"] = plot_importances(study, max_rows=6 if compact else 10)
@@ -71,7 +72,7 @@ def study_figures(study: OpenStudy, compact: bool = False) -> dict[str, go.Figur
     figures["finder-trials"] = plot_trials(study)
     for name, figure in figures.items():
         if not compact and name.startswith(("finder-learning-rate", "finder-parallel-coordinates")) and figure.data:
-            legend_below(figure, 420)  # cards have a height of their own, and are never as narrow
-        if name != "finder-parallel-coordinates":  # a line without some of its points is another one
+            legend_below(figure, 420)  # cards have a fixed height, and are never as narrow
+        if name != "finder-parallel-coordinates":  # thinning would change the shape of a line
             thin(figure, MOST_POINTS_OF_A_CARD if compact else MOST_POINTS)
     return figures

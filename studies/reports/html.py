@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, to be mailed, archived and read on a phone."""
+"""HTML report in one self-contained file, suitable for mail, archives and phones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from studies.analysis.conclusion import conclusion, pick_json
 from studies.analysis.ranking import Ranked
 from studies.analysis.recommendation import Recommendation
-from studies.reports.answer import answer, best_command, budget_text, pick_or_none
-from studies.reports.facts import Ranking, ranking
+from studies.reports.explanation import best_command, budget_text, explain, pick_or_none
 from studies.reports.figures import study_figures
 from studies.reports.page import page_html, write_page
-from studies.reports.states import TrialRow, states_data
+from studies.reports.ranking import Ranking, ranking
+from studies.reports.trials import TrialRow, states_data
 from studies.spec.spec import Direction
 from studies.statistics.intervals import probability_of_improvement
 from studies.words import call_lines, counted, interval_text, number_text, params_text, plural, spread_text
@@ -28,16 +28,16 @@ _TABLE_ROWS = 10
 
 
 def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
-    """Writes a study's report: the answer in words, the figures, the ranking, the failures and the configuration.
+    """Write the report of a study: the conclusion, the figures, the ranking, the failures and the configuration.
 
-    The file holds Plotly itself (about 5 MB) and makes no connection. Text from the study is escaped.
+    The file contains Plotly (about 5 MB) and makes no connection. Text from the study is escaped.
 
     Args:
         study: The study; it may still be running.
-        path: The file to write; one that exists is replaced in one step.
+        path: Path of the file; an existing one is replaced atomically.
 
     Returns:
-        The file's absolute path.
+        Absolute path of the file.
 
     Raises:
         StudyError: If the file cannot be written.
@@ -46,7 +46,7 @@ def write_report(study: OpenStudy, path: str | PathLike[str]) -> Path:
 
 
 def report_html(study: OpenStudy) -> str:
-    """Returns the report as text; see `write_report`."""
+    """Return the report as text; see `write_report`."""
     spec = study.spec
     pick = pick_or_none(study)
     figures, facts = study_figures(study), ranking(study)
@@ -56,7 +56,7 @@ def report_html(study: OpenStudy) -> str:
         f"<h1>{_text(study.name)}</h1>",
         f'<p class="sub">{_text(asked)}</p>',
         _conclusion(study),
-        f'<p class="detail">{_text(answer(study))}</p>',
+        f'<p class="detail">{_text(explain(study))}</p>',
         *(f'<div class="figure"><div id="{_text(name)}"></div></div>' for name in figures),
         _confirmation_table(study, facts),
         _ranking_table(study, facts),
@@ -72,7 +72,7 @@ def _text(value: object) -> str:
 
 
 def _conclusion(study: OpenStudy) -> str:
-    """The three lines that everything else of the report explains."""
+    """Return the three lines of the conclusion."""
     found = conclusion(study)
     value = f"<p>{_text(found.value)}</p>" if found.value else ""
     kind = found.status.replace(" ", "-")
@@ -112,12 +112,14 @@ def _ranking_table(study: OpenStudy, facts: Ranking) -> str:
 
 
 def _is_best(entry: Ranked) -> str:
-    """How probable it is that a trial is the best; "" of one seed each, which says nothing."""
+    """Return the probability that a trial is the best; "" with one seed each."""
     return "" if math.isnan(entry.low) else f"{entry.probability_best:.0%}"
 
 
 def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
-    """How often a run of this trial is better than one of the pick; "" for the pick, and of one seed each."""
+    """Return the probability that a run of this trial beats one of the recommended trial; "" for that trial, or with
+    one seed each.
+    """
     if pick is None or entry is pick or not (entry.seed_values and pick.seed_values) or math.isnan(entry.low):
         return ""
     one, other = (entry, pick) if direction == "maximize" else (pick, entry)
@@ -164,7 +166,7 @@ def _configuration(study: OpenStudy, pick: Recommendation | None) -> str:
     if pick is None:
         return ""
     use = f"<h2>How to use it</h2><pre>{_text(_python_lines(study, pick))}</pre>"
-    data = pick_json(study, pick)  # as the command prints it
+    data = pick_json(study, pick)  # as on the command line
     if study.spec.kind != "range-test":
         use += (
             "<p>The same with the agent, ready for the long run; with <code>--json</code> everything that is needed to "

@@ -1,4 +1,4 @@
-"""Which of several searched parameters mattered, and whether so few trials can say so."""
+"""Importances of several searched parameters, with the level that chance gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from studies.analysis.confirmation import pruned_estimates
-from studies.reports.facts import ranking
+from studies.reports.ranking import ranking
 from studies.reports.theme import PALETTE, QUIET, new_figure, plain, rounded, say_empty, shortened
 from studies.spec.attributes import has_diverged
 from studies.spec.spaces import Fixed
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 MIN_TRIALS = 10
-"""Trials below which nothing is said: the best of them are compared with all, and fewer than five say too little."""
+"""Number of trials below which no importances are shown: the best are compared with all, and fewer than five are too
+few.
+"""
 
 _BEST = 5
 _SHUFFLES = 99
@@ -33,13 +35,13 @@ _ALPHA = 0.05
 
 
 class Importance(NamedTuple):
-    """How much a parameter mattered.
+    """Importance of a parameter.
 
     Attributes:
-        name: The parameter.
-        share: Its part of all importances, from 0 to 1.
-        chance: The share that it stays below, 95% of the time, where values have nothing to do with parameters.
-        sure: Whether it is more than chance gives, with 95% confidence for each parameter by itself.
+        name: Parameter.
+        share: Share of the total importance, from 0 to 1.
+        chance: 95% quantile of the share if values are independent of parameters.
+        sure: Whether the share exceeds chance, with 95% confidence for each parameter separately.
     """
 
     name: str
@@ -49,14 +51,14 @@ class Importance(NamedTuple):
 
 
 class ImportancesData(NamedTuple):
-    """What the figure shows.
+    """Data of the figure.
 
     Attributes:
         metric: `return` or `loss`.
-        n_trials: Trials that were compared: complete, pruned and diverged ones.
-        n_best: The best of them, which were compared with all.
-        importances: The most important first; empty where nothing can be said.
-        why_none: Why nothing can be said, "" if something can.
+        n_trials: Number of compared trials: complete, pruned and diverged ones.
+        n_best: Number of the best of them, which were compared with all.
+        importances: The most important first; empty if they cannot be computed.
+        why_none: Reason why they cannot be computed, "" if they can.
     """
 
     metric: str
@@ -67,22 +69,22 @@ class ImportancesData(NamedTuple):
 
 
 def searched_params(study: OpenStudy) -> list[str]:
-    """Returns the parameters of which a study tried more than one value."""
+    """Return the parameters with more than one tried value."""
     return [name for name, space in study.spec.search_space().items() if not isinstance(space, Fixed)]
 
 
 _FOUND: WeakKeyDictionary[optuna.Study, tuple[object, ImportancesData]] = WeakKeyDictionary()
-"""What was last found of a study, and from what: figures and the dashboard ask for it several times."""
+"""Last result for a study, with its inputs: figures and the dashboard ask for it several times."""
 
 
 def importances_data(study: OpenStudy) -> ImportancesData:
-    """Returns what `plot_importances` draws.
+    """Return the data of `plot_importances`.
 
-    The importances are those of PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255; of conditional parameters arXiv
-    2601.20800): how differently a parameter is distributed among the best trials and among all. They depend on the
-    order of values only, so pruned trials take part with what they would have been worth at their end, and diverged
-    ones as the worst: without them a race would compare the survivors with each other. The same is computed with the
-    values shuffled among the trials, which shows what chance gives.
+    The importances are those of PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255; for conditional parameters arXiv
+    2601.20800): the difference between the distributions of a parameter among the best trials and among all. They
+    depend on the order of values only, so pruned trials take part with their estimated final values, and diverged ones
+    as the worst: without them, only the survivors of a race would be compared. The same computation with values
+    shuffled among the trials gives the level of chance.
     """
     now = (study.spec, tuple((trial.number, trial.state) for trial in study.trials() if trial.state.is_finished()))
     before = _FOUND.get(study.study)
@@ -122,11 +124,11 @@ def _importances(study: OpenStudy) -> ImportancesData:
 
 
 def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
-    """Draws the importances of the searched parameters, those in grey that chance may have given.
+    """Plot the importances of the searched parameters, in grey those that chance may explain.
 
     Args:
         study: The study.
-        max_rows: How many parameters. Defaults to `10`.
+        max_rows: Maximum number of parameters. Defaults to `10`.
     """
     data = importances_data(study)
     shown = data.importances[:max_rows]
@@ -170,7 +172,7 @@ def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
 
 
 def _compared(study: OpenStudy) -> list[tuple[FrozenTrial, float]]:
-    """Trials that say what their parameters are worth, each with a score: lower is better."""
+    """Return the trials that carry information about their parameters, each with a score, lower is better."""
     sign = -1.0 if study.direction == "maximize" else 1.0
     ranked = {entry.number: entry.value for entry in ranking(study).ranked}
     left = {_key(dict(each.params)): each.value for each in pruned_estimates(study)}
@@ -192,7 +194,7 @@ def _key(params: dict[str, object]) -> str:
 
 
 def _table(trials: list[FrozenTrial]) -> optuna.Study:
-    """A study in memory with these trials, complete, for Optuna's evaluator."""
+    """Return a study in memory with these trials, complete, for Optuna's evaluator."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -204,9 +206,9 @@ def _table(trials: list[FrozenTrial]) -> optuna.Study:
 
 
 def _evaluated(table: optuna.Study, names: list[str], scores: np.ndarray, quantile: float) -> np.ndarray:
-    """The importance of each parameter where the trials have these scores, [P]."""
+    """Return [P] importances of the parameters for these scores."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a target is to be minimized, and that trials are level
+        warnings.simplefilter("ignore")  # that a target is to be minimized, and that trials are equal
         found = get_param_importances(
             table,
             evaluator=PedAnovaImportanceEvaluator(target_quantile=quantile),

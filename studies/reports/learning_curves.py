@@ -1,4 +1,4 @@
-"""How the trials learned: return (or loss) against environment steps, the best trials with their seeds as a band."""
+"""Learning curves: return (or loss) over environment steps, the best trials with a band over seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from optuna.trial import FrozenTrial, TrialState
 
-from studies.reports.facts import ranking, trial_label
+from studies.reports.ranking import ranking, trial_label
 from studies.reports.theme import (
     ACCENT,
     PALETTE,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 MAX_POINTS = 200
-"""Points of a curve: more than a screen shows."""
+"""Points of a curve, more than a screen can show."""
 
 _WINDOW = 0.05
 _MAX_QUIET = 60
@@ -38,16 +38,16 @@ _QUIET_POINTS = 40
 
 
 class Curve(NamedTuple):
-    """A trial's curve.
+    """Learning curve of a trial.
 
     Attributes:
-        number: The trial.
-        label: Its name in the legend.
+        number: Number of the trial.
+        label: Label in the legend.
         steps: Environment steps of each point, [n].
         mean: Mean over seeds, [n].
-        low: The lowest seed, [n]; equal to the mean where seeds were not recorded apart.
-        high: The highest seed, [n].
-        n_seeds: How many seeds.
+        low: Lowest seed, [n]; the mean if seeds were not recorded separately.
+        high: Highest seed, [n].
+        n_seeds: Number of seeds.
     """
 
     number: int
@@ -60,14 +60,14 @@ class Curve(NamedTuple):
 
 
 class LearningCurvesData(NamedTuple):
-    """What the figure shows.
+    """Data of the figure.
 
     Attributes:
         metric: `return` or `loss`.
         curves: The best trials, best first, from all their episodes; then pruned, running and failed ones.
-        others: The other trials, thinly, from their intermediate values.
-        n_left_out: Trials that are not shown at all.
-        pick: The picked trial's number, None if there is none.
+        others: The other trials, as thin lines from their intermediate values.
+        n_left_out: Number of trials that are not shown.
+        pick: Number of the recommended trial, None if there is none.
     """
 
     metric: str
@@ -78,15 +78,15 @@ class LearningCurvesData(NamedTuple):
 
 
 def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurvesData:
-    """Returns what `plot_learning_curves` draws.
+    """Return the data of `plot_learning_curves`.
 
     Args:
         study: The study.
-        max_curves: How many of the best trials are shown in full. Defaults to `6`.
+        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
     """
     facts = ranking(study)
     order = [entry.number for entry in facts.ranked]
-    # What did not end well comes last: it is shown where nothing better takes its place.
+    # Trials that did not end well come last, where no better one takes their place.
     for state in (TrialState.PRUNED, TrialState.RUNNING, TrialState.FAIL):
         others_of = [trial for trial in facts.trials.values() if trial.state == state]
         order += [trial.number for trial in sorted(others_of, key=lambda trial: -(trial.last_step or 0))]
@@ -108,14 +108,14 @@ def learning_curves_data(study: OpenStudy, max_curves: int = 6) -> LearningCurve
 
 
 def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
-    """Draws the learning curves: the pick in front, the next best in colour, all others as thin grey lines.
+    """Plot learning curves: the recommended trial in front, the next best in colour, all others as thin grey lines.
 
-    A point is the mean over the episodes that ended in the 5% of the budget before it, then over seeds; the band goes
-    from the worst to the best seed.
+    A point is the mean over the episodes that ended in the 5% of the budget before it, then over seeds; the band covers
+    all seeds.
 
     Args:
         study: The study.
-        max_curves: How many of the best trials are shown in full. Defaults to `6`.
+        max_curves: Number of the best trials that are shown in full. Defaults to `6`.
     """
     data = learning_curves_data(study, max_curves)
     over = "mean over seeds" if len(study.spec.seeds) > 1 else "one seed"
@@ -134,14 +134,14 @@ def plot_learning_curves(study: OpenStudy, max_curves: int = 6) -> go.Figure:
             hovertemplate=f"{plain(curve.label)}<br>%{{x:,}} steps: %{{y:.4g}}<extra></extra>",
         )
     has_pick = data.pick is not None
-    # Last drawn lies on top: the pick must not hide behind the others.
+    # The last trace is on top: the recommended trial must not be hidden.
     for index, curve in reversed(list(enumerate(data.curves))):
         is_pick = curve.number == data.pick
         _add_curve(figure, curve, ACCENT if is_pick else PALETTE[(index - has_pick) % len(PALETTE)], is_pick)
     with_band = any(curve.n_seeds > 1 for curve in data.curves)
     if with_band:
         explain_band(figure)
-    # One entry a line: the labels are long, and side by side they would be cut on a phone.
+    # One entry per line: labels are long, and would be cut off side by side on a phone.
     n_entries = len(data.curves) + bool(data.others) + with_band
     legend = {"traceorder": "reversed", "orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
     figure.update_layout(legend=legend, height=56 + 300 + 80 + 20 * n_entries, margin={"b": 80 + 20 * n_entries})
@@ -197,9 +197,9 @@ def _full_curve(study: OpenStudy, trial: FrozenTrial) -> Curve | None:
 
 
 def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, metric: str) -> np.ndarray:
-    """Returns for each grid point the mean of the episodes that ended in the `width` steps before it, [n].
+    """Return for each grid point the mean of the episodes that ended in the `width` steps before it, [n].
 
-    The grid begins at or after the first episode's end.
+    The grid starts at or after the end of the first episode.
     """
     ordered = sorted(episodes, key=lambda episode: episode.env_steps)
     steps = np.array([episode.env_steps for episode in ordered], dtype=float)
@@ -209,7 +209,7 @@ def _smoothed(episodes: list[EpisodeRecord], grid: np.ndarray, width: float, met
     sums = np.concatenate([[0.0], np.cumsum(values)])
     upper = np.searchsorted(steps, grid, side="right")
     lower = np.searchsorted(steps, grid - width, side="right")
-    # A window without an episode (episodes longer than it) takes the last episode before it.
+    # A window without an episode (shorter than episodes) uses the last episode before it.
     lower = np.where(lower == upper, upper - 1, lower)
     return np.asarray((sums[upper] - sums[lower]) / (upper - lower))
 

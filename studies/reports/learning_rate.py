@@ -1,4 +1,4 @@
-"""Which learning rate: the value against the rate, a line an optimizer, the seeds as a band, the pick marked."""
+"""Learning-rate figure: value over rate, a line per optimizer, a band over seeds, the recommended trial marked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from optuna.trial import TrialState
 
 from studies.analysis.learning_rate_estimate import LearningRateEstimate
 from studies.errors import StudyError, nearest
-from studies.reports.facts import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.range_tests import RangeTest, plot_range_tests, range_tests_data
+from studies.reports.ranking import LABEL_PARAMS, Ranking, group_label, ranking
 from studies.reports.theme import (
     ACCENT,
     QUIET,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class RatePoint(NamedTuple):
-    """One trial in the figure: its rate, mean, least and greatest seed, spread, number of seeds and trial number."""
+    """Trial in the figure: rate, mean, lowest and highest seed, spread, number of seeds and trial number."""
 
     rate: float
     mean: float
@@ -51,7 +51,7 @@ class RatePoint(NamedTuple):
 
 
 class ConfirmedPoint(NamedTuple):
-    """A finalist on further seeds: its rate, value, 95% interval (NaN if unknown), number of seeds and trial number."""
+    """Confirmed finalist: rate, value, 95% interval (NaN if unknown), number of seeds and trial number."""
 
     rate: float
     value: float
@@ -62,7 +62,7 @@ class ConfirmedPoint(NamedTuple):
 
 
 class StoppedPoint(NamedTuple):
-    """A pruned or failed trial: its rate, last value (NaN if none), number and reason."""
+    """Pruned or failed trial: rate, last value (NaN if none), number and reason."""
 
     rate: float
     value: float
@@ -71,27 +71,27 @@ class StoppedPoint(NamedTuple):
 
 
 class RateLine(NamedTuple):
-    """The complete trials of one optimizer (or agent), ordered by rate."""
+    """Complete trials of one optimizer (or agent), ordered by rate."""
 
     label: str
     points: tuple[RatePoint, ...]
 
 
 class LearningRateData(NamedTuple):
-    """What the figure shows.
+    """Data of the figure.
 
     Attributes:
-        param: The parameter's name.
+        param: Name of the parameter.
         metric: `return` or `loss`.
-        lines: Complete trials, a line an optimizer.
-        pruned: Trials that were stopped because they fell behind.
+        lines: Complete trials, a line per optimizer.
+        pruned: Pruned trials.
         failed: Trials that raised or diverged.
-        confirmed: The finalists on further seeds, the pick first.
-        pick: The picked trial, None if there is none or it has no such parameter.
-        pick_label: Its line.
-        connected: Whether the points of a line differ in nothing but the rate, so that a line may join them.
+        confirmed: Confirmed finalists, the recommended trial first.
+        pick: Recommended trial, None if there is none or it has no such parameter.
+        pick_label: Label of its line.
+        connected: Whether the points of a line differ in the rate only, so that a line may join them.
         range_tests: Range tests, none in a study of whole trainings.
-        finding: Between which rates the best one lies, with everything else as the pick has it; None without a pick.
+        finding: Estimate of the best rate, with all other parameters as in the recommended trial; None without one.
     """
 
     param: str
@@ -108,7 +108,7 @@ class LearningRateData(NamedTuple):
 
 
 def learning_rate_params(study: OpenStudy) -> list[str]:
-    """Returns the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
+    """Return the searched parameters that are learning rates: `learning_rate`, `actor.learning_rate`, ..."""
     return [
         name
         for name, space in study.spec.search_space().items()
@@ -117,11 +117,11 @@ def learning_rate_params(study: OpenStudy) -> list[str]:
 
 
 def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRateData:
-    """Returns what `plot_learning_rate` draws.
+    """Return the data of `plot_learning_rate`.
 
     Args:
         study: The study.
-        param: Which learning rate. Defaults to `None`, the study's first.
+        param: Learning rate to show. Defaults to `None`, the first of the study.
 
     Raises:
         StudyError: If the study did not search `param`.
@@ -164,15 +164,15 @@ def learning_rate_data(study: OpenStudy, param: str | None = None) -> LearningRa
 
 
 def plot_learning_rate(study: OpenStudy, param: str | None = None) -> go.Figure:
-    """Draws the value against the learning rate.
+    """Plot the value over the learning rate.
 
-    Each complete trial is a point at its mean over seeds, with a band from its worst to its best seed; pruned trials
-    are hollow at the value they had when they were stopped, failed ones, which have none, are crosses below. A study of
-    range tests shows their curves and suggestions.
+    Each complete trial is a point at its mean over seeds, with a band over its seeds; pruned trials are hollow, at
+    their last value; failed ones, which have no value, are crosses below. A study of range tests shows their curves and
+    suggestions.
 
     Args:
         study: The study.
-        param: Which learning rate. Defaults to `None`, the study's first.
+        param: Learning rate to show. Defaults to `None`, the first of the study.
 
     Raises:
         StudyError: If the study did not search `param`.
@@ -292,7 +292,7 @@ def _mark_pick(figure: go.Figure, pick: RatePoint, label: str, rates: list[float
 
 
 def _mark_interval(figure: go.Figure, finding: LearningRateEstimate) -> None:
-    """Shades the interval of the best rate; of a longer run, where the study has one as its horizon."""
+    """Shade the interval of the best rate, for the long run if the study has a horizon."""
     whose = f" for {finding.horizon:,} steps" if finding.corrected else ""
     figure.add_vrect(x0=finding.low, x1=finding.high, fillcolor=ACCENT, opacity=0.07, line_width=0, layer="below")
     figure.add_scatter(

@@ -1,4 +1,4 @@
-"""Which is best: optimizers or agents, each at the best settings that were tried, or trials, with every seed shown."""
+"""Ranking of optimizers or agents, each at its best tried settings, or of trials, with every seed shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import plotly.graph_objects as go
 
 from studies.analysis.ranking import Ranked
-from studies.reports.facts import group_label, ranking
+from studies.reports.ranking import group_label, ranking
 from studies.reports.theme import (
     ACCENT,
     CONFIRMED,
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class RankingRow(NamedTuple):
-    """A row of the figure.
+    """Row of the figure.
 
     Attributes:
-        label: The optimizer or agent, or the trial's number.
-        settings: Its parameters.
-        best: Its value on each seed of the search.
-        further: The same on further seeds, None where it was not confirmed.
-        n_trials: How many trials of this label are complete.
-        is_pick: Whether it is the pick.
+        label: Optimizer or agent, or number of the trial.
+        settings: Parameters.
+        best: Value of each seed of the search.
+        further: Value of each further seed, None without confirmation.
+        n_trials: Number of complete trials with this label.
+        is_pick: Whether it is the recommended trial.
     """
 
     label: str
@@ -50,12 +50,12 @@ class RankingRow(NamedTuple):
 
 
 class OptimizersData(NamedTuple):
-    """What the figure shows.
+    """Data of the figure.
 
     Attributes:
         metric: `return` or `loss`.
-        grouped: Whether a row is an optimizer or agent, or one trial.
-        tuned: Whether the rows' settings were chosen among several trials of each, so that they are its own best.
+        grouped: Whether a row is an optimizer or agent rather than one trial.
+        tuned: Whether the settings of the rows were chosen among several trials each.
         rows: Best first.
     """
 
@@ -66,11 +66,11 @@ class OptimizersData(NamedTuple):
 
 
 def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
-    """Returns what `plot_optimizers` draws.
+    """Return the data of `plot_optimizers`.
 
     Args:
         study: The study.
-        max_rows: How many rows. Defaults to `12`.
+        max_rows: Maximum number of rows. Defaults to `12`.
     """
     facts = ranking(study)
     ranked = facts.ranked
@@ -92,7 +92,7 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
         return OptimizersData(study.spec.metric, False, False, tuple(rows[:max_rows]))
     best: dict[str, Ranked] = {}
     for label, entry in zip(labels, ranked, strict=True):
-        if entry is facts.pick:  # of its own kind it may be the most robust one, not the best one
+        if entry is facts.pick:  # within its group it may be the most robust one rather than the best
             best[label] = entry
         best.setdefault(label, entry)
     rows = [
@@ -111,17 +111,16 @@ def optimizers_data(study: OpenStudy, max_rows: int = 12) -> OptimizersData:
 
 
 def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) -> go.Figure:
-    """Draws the ranking in the search: the value as a diamond, its 95% interval as a bar, each seed as a dot.
+    """Plot the ranking of the search: values as diamonds, their 95% intervals as bars, seeds as dots.
 
-    Open diamonds below are the values on further seeds. Where optimizers or agents were searched with several settings
-    each, each is judged at its own best ones, never at another's. The bar is
-    around the value and does not start at 0, because returns are often negative, where the best bar would be the
-    shortest.
+    Open diamonds below are values on further seeds. If optimizers or agents were searched with several settings each,
+    each is judged at its own best ones. Bars surround the value and do not start at 0, because returns are often
+    negative, where the best bar would be the shortest.
 
     Args:
         study: The study.
-        max_rows: How many rows. Defaults to `12`.
-        max_lines: Lines of settings of each row. Defaults to `3`.
+        max_rows: Maximum number of rows. Defaults to `12`.
+        max_lines: Maximum number of lines for the settings of a row. Defaults to `3`.
     """
     data = optimizers_data(study, max_rows)
     title = "Ranking of the best trials"
@@ -139,7 +138,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
     low, high = _padded_range(data.rows)
     for place, row in enumerate(data.rows):
         share = (row.best.value - low) / (high - low)
-        side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text runs inwards
+        side = "left" if share > 0.8 else "right" if share < 0.2 else "center"  # the text is placed inwards
         _add_row(figure, row, place, ACCENT if row.is_pick else PALETTE[0], side)
     legend = _legend(data.rows, len(study.spec.seeds))
     for label, marker in legend:
@@ -158,7 +157,7 @@ def plot_optimizers(study: OpenStudy, max_rows: int = 12, max_lines: int = 3) ->
 
 
 def _legend(rows: tuple[RankingRow, ...], n_seeds: int) -> list[tuple[str, dict[str, Any]]]:
-    """Returns what is drawn of these rows, each kind of mark with its name; one seed has no dots and no interval."""
+    """Return the kinds of marks of these rows with their names; with one seed there are neither dots nor intervals."""
     marks: list[tuple[str, dict[str, Any]]] = [
         (f"in the search, {over_seeds_text(n_seeds)}", {"symbol": "diamond", "size": 11, "color": PALETTE[0]})
     ]
@@ -213,7 +212,7 @@ def _add_row(figure: go.Figure, row: RankingRow, place: int, color: str, side: s
 
 
 def _add_further(figure: go.Figure, label: str, further: Ranked, place: float) -> None:
-    """Draws a row's value on further seeds, below that of the search."""
+    """Draw the value of a row on further seeds, below that of the search."""
     known = not math.isnan(further.low)
     expected = f"<br>95% interval {interval_text(further.low, further.high)}" if known else ""
     figure.add_scatter(
@@ -235,7 +234,7 @@ def _add_further(figure: go.Figure, label: str, further: Ranked, place: float) -
 
 
 def _padded_range(rows: tuple[RankingRow, ...]) -> tuple[float, float]:
-    """Returns an axis range around all seeds and bars; Plotly's own would cut the bars' ends."""
+    """Return an axis range around all seeds and bars; Plotly's default would cut off the ends of bars."""
     entries = [entry for row in rows for entry in (row.best, row.further) if entry is not None]
     values = [value for entry in entries for value in (*entry.seed_values, entry.value)]
     values += [end for entry in entries for end in (entry.low, entry.high) if not math.isnan(end)]
@@ -252,7 +251,7 @@ def _own_settings(params: dict[str, Any]) -> str:
 
 
 def _wrapped(text: str, most: int, width: int = 22) -> str:
-    """Returns settings as a few short lines: a long one would leave no room for the figure on a phone."""
+    """Return settings as a few short lines, since a long one would leave no room for the figure on a phone."""
     if most == 1:
         return plain(shortened(text, width + 4))
     lines = textwrap.wrap(text, width, max_lines=most, placeholder=" …", break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""The page around figures: style for phone, desk, light and dark, the script that draws them, and the file."""
+"""HTML page around figures: style for phone, desktop, light and dark mode, and the script that draws figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from studies.errors import StudyError
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# The page itself forbids every connection, so that one opened from a mail can never call anywhere.
+# The page forbids every connection, so that a file opened from a mail cannot contact any server.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
 STYLE = """
@@ -93,11 +93,11 @@ SCRIPT = """
 
 
 def page_html(title: str, sections: Sequence[str], figures: Mapping[str, go.Figure]) -> str:
-    """Returns a page that needs nothing else: it holds Plotly itself, about 5 MB.
+    """Return a self-contained page with Plotly, about 5 MB.
 
     Args:
-        title: Of the page, as text.
-        sections: Its parts, as HTML; an element with the id of a figure is where that is drawn.
+        title: Title as text.
+        sections: Sections as HTML; a figure is drawn in the element with its id.
         figures: Id -> figure.
     """
     from plotly.offline import get_plotlyjs
@@ -115,18 +115,18 @@ def page_html(title: str, sections: Sequence[str], figures: Mapping[str, go.Figu
 
 
 def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
-    """Writes a page; a file that exists is replaced in one step.
+    """Write a page; an existing file is replaced atomically.
 
     Args:
         text: The page.
         path: The file.
-        what: What it is, for the message.
+        what: Name of the page, for errors.
 
     Returns:
-        The file's absolute path.
+        Absolute path of the file.
 
     Raises:
-        StudyError: The file cannot be written.
+        StudyError: If the file cannot be written.
     """
     target = Path(path).expanduser()
     try:
@@ -138,7 +138,7 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
+        Path(temporary).chmod(0o644)  # mkstemp creates files that only their owner can read
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -147,5 +147,5 @@ def write_page(text: str, path: str | PathLike[str], what: str) -> Path:
 
 
 def _figure_data(name: str, figure: go.Figure) -> str:
-    # Plotly's JSON writes "<" as an escape, so no label can end the script element; a test holds it to that.
+    # Plotly's JSON escapes "<", so no label can end the script element; a test checks this.
     return f'<script type="application/json" data-figure="{html.escape(name)}">{figure.to_json()}</script>'

@@ -1,6 +1,6 @@
-"""Every trial as a line through the parameters that it set, to what it was worth.
+"""Parallel coordinates: every trial as a line through its parameters to its value.
 
-Drawn with ordinary lines: Plotly's own parallel coordinates need WebGL, and a page that may compile code.
+They are drawn as ordinary lines: Plotly's own parallel coordinates need WebGL, and a page that may compile code.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import plotly.graph_objects as go
 from optuna.trial import TrialState
 
-from studies.reports.facts import ranking
 from studies.reports.importances import importances_data, searched_params
+from studies.reports.ranking import ranking
 from studies.reports.theme import ACCENT, QUIET, faded, log_axis, new_figure, plain, say_empty, shortened
 from studies.spec.attributes import has_diverged
 from studies.spec.spaces import FloatRange, IntRange
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 _NOT_SET = -0.1
-"""Where a line passes that does not set a conditional parameter."""
+"""Position of a line where a conditional parameter is not set."""
 
 _GROUPS = (("best quarter", "#1d4ed8", 2.0), ("second quarter", "#60a5fa", 1.5), ("worse half", "#bfdbfe", 1.2))
 
 
 class Axis(NamedTuple):
-    """A parameter, or the value: its name, and its ticks as (place from 0 to 1, text)."""
+    """Axis of a parameter or the value: its name, and its ticks as (position from 0 to 1, text)."""
 
     name: str
     ticks: tuple[tuple[float, str], ...]
 
 
 class TrialLine(NamedTuple):
-    """A trial: its number, state, a place on each axis (NaN where it has none), its value and parameters as text."""
+    """Line of a trial: number, state, position on each axis (NaN if it has none), value, and parameters as text."""
 
     number: int
     state: str
@@ -46,15 +46,15 @@ class TrialLine(NamedTuple):
 
 
 class ParallelCoordinatesData(NamedTuple):
-    """What the figure shows.
+    """Data of the figure.
 
     Attributes:
         metric: `return` or `loss`.
-        axes: The parameters, the most important first where that is known, then the value.
+        axes: The parameters, the most important first if importances are known, then the value.
         lines: Complete trials, best first, then pruned and diverged ones, which have no value.
-        pick: The picked trial's number, None if there is none.
-        n_left_out: Parameters that are not shown.
-        n_lines_left_out: Trials that are not shown.
+        pick: Number of the recommended trial, None if there is none.
+        n_left_out: Number of parameters that are not shown.
+        n_lines_left_out: Number of trials that are not shown.
     """
 
     metric: str
@@ -66,12 +66,12 @@ class ParallelCoordinatesData(NamedTuple):
 
 
 def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: int = 300) -> ParallelCoordinatesData:
-    """Returns what `plot_parallel_coordinates` draws.
+    """Return the data of `plot_parallel_coordinates`.
 
     Args:
         study: The study.
-        max_params: How many parameters; the most important ones. Defaults to `6`.
-        max_lines: How many trials: the best, then those that were stopped. Defaults to `300`.
+        max_params: Maximum number of parameters; the most important ones. Defaults to `6`.
+        max_lines: Maximum number of trials: the best, then pruned ones. Defaults to `300`.
     """
     names = searched_params(study)
     if len(names) > max_params:
@@ -104,12 +104,12 @@ def parallel_coordinates_data(study: OpenStudy, max_params: int = 6, max_lines: 
 
 
 def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: int = 300) -> go.Figure:
-    """Draws trials as lines through their parameters; the pick in front, the better ones darker.
+    """Plot trials as lines through their parameters; the recommended trial in front, better ones darker.
 
     Args:
         study: The study.
-        max_params: How many parameters; the most important ones. Defaults to `6`.
-        max_lines: How many trials: the best, then those that were stopped. Defaults to `300`.
+        max_params: Maximum number of parameters; the most important ones. Defaults to `6`.
+        max_lines: Maximum number of trials: the best, then pruned ones. Defaults to `300`.
     """
     data = parallel_coordinates_data(study, max_params, max_lines)
     title = "Trials by their parameters"
@@ -152,7 +152,7 @@ def plot_parallel_coordinates(study: OpenStudy, max_params: int = 6, max_lines: 
 
 
 class _Scale:
-    """Places of a parameter's values, from 0 at the bottom of its axis to 1 at the top."""
+    """Positions of the values of a parameter, from 0 at the bottom of its axis to 1 at the top."""
 
     def __init__(self, name: str, space: Space, values: Sequence[Json], *, is_conditional: bool) -> None:
         self._name = name
@@ -222,7 +222,7 @@ def _words(value: Json) -> str:
 
 
 def _parts(name: str) -> list[str]:
-    """A name in two lines where it is long."""
+    """Return a name, in two lines if it is long."""
     if len(name) <= 12 or not any(mark in name for mark in " _."):
         return [name]
     middle = min((i for i, letter in enumerate(name) if letter in " _."), key=lambda i: abs(i - len(name) / 2))
@@ -234,7 +234,7 @@ def _settings(params: dict[str, Json]) -> str:
 
 
 def _add_lines(figure: go.Figure, lines: Sequence[TrialLine], name: str, color: str, width: float) -> None:
-    """Adds lines as one trace, with gaps between them."""
+    """Add lines as one trace, with gaps between them."""
     if not lines:
         return
     x: list[float | None] = []

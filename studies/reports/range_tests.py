@@ -1,4 +1,4 @@
-"""Range tests: one run in which the learning rate grew, its curve and its suggestion."""
+"""Range tests: runs with an increasing learning rate, their curves and suggestions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGE_TEST_ATTR = "range_test"
 
 
 class RangeTest(NamedTuple):
-    """A range test's curve, with its suggestion (None: no safe suggestion)."""
+    """Curve of a range test, with its suggestion (None: no safe suggestion)."""
 
     label: str
     metric: str
@@ -29,7 +29,7 @@ class RangeTest(NamedTuple):
 
 
 def range_tests_data(study: OpenStudy) -> tuple[RangeTest, ...]:
-    """Returns a study's range tests: the attribute `range_test` of its trials, and of the study itself."""
+    """Return the range tests of a study: attributes `range_test` of its trials, and of the study itself."""
     raw = [
         (f"#{trial.number}", trial.user_attrs[RANGE_TEST_ATTR])
         for trial in study.trials()
@@ -53,7 +53,7 @@ def range_tests_data(study: OpenStudy) -> tuple[RangeTest, ...]:
 
 
 def plot_range_tests(tests: Sequence[RangeTest]) -> go.Figure:
-    """Draws range tests, each as a line, with their suggestions as vertical lines.
+    """Plot range tests as lines, with their suggestions as vertical lines.
 
     Args:
         tests: At least one, as `range_tests_data` returns them.

@@ -1,4 +1,4 @@
-"""How our figures look: colours, axes and number formats, the same in every figure."""
+"""Theme of all figures: colours, axes and number formats."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PALETTE = (
     "#db2777",  # pink
     "#64748b",  # slate
 )
-"""Line colours; they hold on white and on near-black."""
+"""Colours of lines; they are visible on white and on near-black."""
 
 ACCENT = "#e11d48"
-"""The pick, and nothing else."""
+"""Colour of the recommended trial, and of nothing else."""
 
 QUIET = "#94a3b8"
-"""What is there for comparison only."""
+"""Colour of what is shown for comparison only."""
 
 _FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _INK = "#1e293b"
@@ -37,7 +37,7 @@ _LINE = "#94a3b8"
 
 
 def new_figure(title: str, x_title: str, y_title: str, height: int = 440) -> go.Figure:
-    """Returns an empty figure with our layout; titles are shown as plain text."""
+    """Return an empty figure with the common layout; titles are shown as plain text."""
     axis: dict[str, Any] = {
         "gridcolor": _GRID,
         "linecolor": _LINE,
@@ -78,9 +78,9 @@ def _lines(title: str) -> str:
 
 
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """Returns a logarithmic axis over positive values, of half a decade or more, with at least two ticks.
+    """Return a logarithmic axis over positive values, of half a decade or more, with at least two ticks.
 
-    They are 1e-5, 1e-4 and so on; 2 and 5 too where the axis is short, and more where it is very short.
+    Ticks are 1e-5, 1e-4 and so on; also 2 and 5 if the axis is short, and more if it is very short.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     margin = max(0.08, 0.04 * (high - low), (0.5 - (high - low)) / 2)
@@ -105,30 +105,32 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
 
 
 def plain(text: object) -> str:
-    """Returns text that Plotly shows as it is, although it reads a few HTML tags."""
+    """Return text in which Plotly does not interpret HTML tags."""
     return html.escape(str(text), quote=False)
 
 
 def rounded(values: Sequence[float]) -> list[float | None]:
-    """Returns values with six digits, as a plain list: half the size, and older Plotly versions read it too."""
+    """Return values with six digits, as a plain list: half the size, and readable by older versions of Plotly."""
     return [None if math.isnan(value) else float(f"{value:.6g}") for value in values]
 
 
 def faded(color: str, alpha: float) -> str:
-    """Returns `#rrggbb` as an rgba colour."""
+    """Return `#rrggbb` as an rgba colour."""
     red, green, blue = (int(color[index : index + 2], 16) for index in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 
 
 def legend_below(figure: go.Figure, height: int) -> None:
-    """Puts one entry a line below a plot of this height: side by side they would reach into its axis on a phone."""
+    """Place the legend below a plot of this height, one entry per line: side by side they would overlap its axis on a
+    phone.
+    """
     n_entries = sum(trace.showlegend is not False for trace in figure.data)
     legend = {"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
     figure.update_layout(legend=legend, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})
 
 
 def say_empty(figure: go.Figure, text: str) -> go.Figure:
-    """Writes in the middle of an empty figure why it is empty."""
+    """Write the reason why a figure is empty into its middle."""
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     lines = "<br>".join(map(plain, textwrap.wrap(text, 42)))
@@ -137,13 +139,13 @@ def say_empty(figure: go.Figure, text: str) -> go.Figure:
 
 
 def explain_band(figure: go.Figure, what: str = "band") -> None:
-    """Says in the legend what the band (or the bar) around a line is."""
+    """Explain the band (or the bar) around a line in the legend."""
     line = {"color": faded(QUIET, 0.45), "width": 10 if what == "band" else 2}
     figure.add_scatter(x=[None], y=[None], mode="lines", name=f"{what}: worst to best seed", line=line)
 
 
 def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> None:
-    """Draws failed trials as a row of crosses below the area of the values, because they have none."""
+    """Draw failed trials as a row of crosses below the area of the values, because they have none."""
     if not x:
         return
     below = {
@@ -165,10 +167,10 @@ def add_failed(figure: go.Figure, x: Sequence[float], text: Sequence[str]) -> No
 
 
 CONFIRMED = "further seeds, 95% interval"
-"""In legends: what finalists were worth when they were run again."""
+"""Legend of the values of confirmed finalists."""
 
 CONFIRMED_MARKER = {"symbol": "diamond-open", "size": 9, "color": "#059669", "line": {"width": 2}}
-"""Its marker."""
+"""Marker of these values."""
 
 
 def add_confirmed(
@@ -178,7 +180,7 @@ def add_confirmed(
     text: Sequence[str],
     intervals: Sequence[tuple[float, float]],
 ) -> None:
-    """Draws values on further seeds as open diamonds, with their 95% intervals (NaN where unknown) as bars."""
+    """Draw values on further seeds as open diamonds, with their 95% intervals (NaN where unknown) as bars."""
     if not x:
         return
     ends = [
@@ -201,7 +203,7 @@ def add_confirmed(
 
 
 def say_only_failed(figure: go.Figure) -> None:
-    """Writes in the area of the values why it is empty: failed trials are all that there is."""
+    """Write into the area of the values that all trials have failed."""
     figure.update_layout(yaxis={"showticklabels": False, "showgrid": False, "ticks": ""})
     figure.add_annotation(
         text="Every trial that has ended failed.", x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False,
@@ -210,7 +212,7 @@ def say_only_failed(figure: go.Figure) -> None:
 
 
 def annotate_rate(figure: go.Figure, rate: float, text: str, rates: Sequence[float]) -> None:
-    """Writes above the plot at a rate; near an end of the axis (`log_axis(rates)`) the text runs inwards.
+    """Write above the plot at a rate; near an end of the axis (`log_axis(rates)`) the text is placed inwards.
 
     Annotations on a logarithmic axis take the exponent, unlike every trace.
     """
@@ -224,22 +226,22 @@ def annotate_rate(figure: go.Figure, rate: float, text: str, rates: Sequence[flo
 
 
 def shortened(text: str, limit: int) -> str:
-    """Returns text of so many characters at most; what is cut ends in an ellipsis."""
+    """Return text of this many characters at most; longer text ends in an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def value_title(metric: str, n_seeds: int) -> str:
-    """Returns what a trial's value is, for an axis: on the seeds of the search, and over how many of them."""
+    """Return the title of an axis of values: metric, seeds of the search, and their number."""
     return f"{metric} in the search<br>{over_seeds_text(n_seeds)}"
 
 
 def colors(labels: Sequence[str]) -> dict[str, str]:
-    """Returns a colour for each label, the same for the same labels whatever their order."""
+    """Return a colour for each label, the same for the same labels whatever their order."""
     return {label: PALETTE[index % len(PALETTE)] for index, label in enumerate(sorted(set(labels)))}
 
 
 def thin(figure: go.Figure, most: int) -> None:
-    """Leaves so many points of each longer line or cloud, evenly in their order, and says so in the title.
+    """Thin out longer lines and clouds to this many points, evenly in their order, and note it in the title.
 
     Args:
         figure: A figure of `new_figure`; it is changed.

@@ -1,4 +1,4 @@
-"""optuna-dashboard on our storages, with our figures and a note on each study's page, kept up to date."""
+"""optuna-dashboard with Finder's figures and a note on the page of each study, kept up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from studies.analysis.conclusion import conclusion
 from studies.analysis.listing import StudySummary, list_studies
 from studies.errors import StudyError
 from studies.recording.opening import remove_study, rename_study
-from studies.reports.answer import answer, budget_text, pick_or_none
+from studies.reports.explanation import budget_text, explain, pick_or_none
 from studies.reports.figures import study_figures
 from studies.reports.importances import importances_data
 from studies.servers.dashboard_gate import DashboardGate, without_tokens
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 _CARD_HEIGHT = 430
-"""Pixels; the dashboard's cards are 450 high and cut what is higher."""
+"""Pixels; cards of the dashboard are 450 high and cut off the rest."""
 
 LOOK_SECONDS = 3.0
-"""How often studies are looked at for trials that have ended since their figures were drawn."""
+"""Seconds between checks for trials that have ended since the figures were drawn."""
 
 _REST = 20
-"""A study's figures are drawn again after so many times the time that drawing took, so that it costs 5% at most."""
+"""Minimum time between two drawings of a figure, as a multiple of the time to draw it: drawing takes 5% at most."""
 
 _SIGNED = "*Written by Finder; it is written anew when trials end. Remove this line to keep a note of your own.*"
 
@@ -51,17 +51,16 @@ _logger = logging.getLogger(__name__)
 
 
 def attach_figures(study: OpenStudy) -> list[str]:
-    """Attaches our figures and a note to a study, so that they show on its page in optuna-dashboard.
+    """Attach figures and a note to a study, which optuna-dashboard shows on its page.
 
-    They are made from the study as it is now; attaching again replaces them. A note that somebody else wrote is left
-    alone. The dashboard keeps figures as study attributes, so this writes to the storage: about 30 small transactions
-    a figure.
+    They show the study as it is now; attaching again replaces them. A note that a user wrote is kept. The dashboard
+    stores figures as study attributes, so this writes to the storage: about 30 small transactions per figure.
 
     Args:
         study: The study.
 
     Returns:
-        The figures' ids, such as `finder-learning-rate`.
+        Ids of the figures, such as `finder-learning-rate`.
     """
     from optuna_dashboard import get_note, save_note, save_plotly_graph_object
 
@@ -76,7 +75,7 @@ def attach_figures(study: OpenStudy) -> list[str]:
 
 
 def _note(study: OpenStudy) -> str:
-    """Returns the study in words: what was asked, what the answer is, and where there is more."""
+    """Return the note on a study: question, answer, and where to find more."""
     spec = study.spec
     seeds = f"{plural('seed', len(spec.seeds))} {', '.join(map(str, spec.seeds))}"
     asked = f"{' and '.join(spec.agents)} on {spec.env}, {budget_text(study)} a seed, {seeds}"
@@ -86,11 +85,11 @@ def _note(study: OpenStudy) -> str:
         more += f" (intermediate values are drawn here for the best {MOST_CURVES} trials and the newest {MOST_CURVES})"
     found = conclusion(study)
     lines = "  \n".join([f"**{found.lines[0]}**", *found.lines[1:], *found.surer])
-    return f"{lines}\n\n{asked}\n\n{answer(study)}\n\n{more}\n\n{_SIGNED}"
+    return f"{lines}\n\n{asked}\n\n{explain(study)}\n\n{more}\n\n{_SIGNED}"
 
 
 def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
-    """Returns the number of a study's pick (None if it has none), and its card."""
+    """Return the number of the recommended trial (None if there is none), and its card."""
     pick = pick_or_none(study)
     above = f"The number above: {study.spec.metric} in the search, {over_seeds_text(len(study.spec.seeds))}."
     return None if pick is None else pick.trial, {
@@ -101,7 +100,7 @@ def _pick_shown(study: OpenStudy) -> tuple[int | None, PickShown]:
 
 
 class FigureKeeper:
-    """Attaches the figures of a storage's studies and knows their picks, again and again while they change.
+    """Thread that attaches the figures of the studies of a storage, and updates them.
 
     Args:
         storage: An open storage.
@@ -111,12 +110,14 @@ class FigureKeeper:
         self._storage = storage
         self._drawn: dict[str, StudySummary] = {}
         self._rests_until: dict[str, float] = {}
-        self._picks: dict[int, tuple[int | None, PickShown]] = {}  # study's id -> number of its pick, what is shown
+        self._picks: dict[
+            int, tuple[int | None, PickShown]
+        ] = {}  # id of a study -> number of its recommended trial, contents of its page
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="finder-figures", daemon=True)
 
     def look(self) -> list[str]:
-        """Draws the figures of studies with trials that have ended since; returns the studies' names."""
+        """Draw the figures of studies with newly ended trials; return the names of these studies."""
         changed = []
         for summary in list_studies(self._storage):
             ended = replace(summary, n_running=0)
@@ -132,7 +133,7 @@ class FigureKeeper:
                 self._picks[study.study._study_id] = _pick_shown(study)
                 attach_figures(study)
             except Exception:
-                # A figure that cannot be drawn or stored must not keep the dashboard from being looked at.
+                # A figure that cannot be drawn or stored must not prevent using the dashboard.
                 _logger.exception("the figures of the study %r could not be attached", summary.name)
             now = time.monotonic()
             self._rests_until[summary.name] = now + _REST * (now - began)
@@ -140,19 +141,19 @@ class FigureKeeper:
         return changed
 
     def pick_of(self, study_id: int) -> int | None:
-        """Returns the number of a study's pick, None if it has none."""
+        """Return the number of the recommended trial of a study, None if there is none."""
         return self._picks[study_id][0] if study_id in self._picks else None
 
     def picks(self) -> dict[str, PickShown]:
-        """Returns what is shown of each study's pick, by the study's id as text."""
+        """Return the contents of the page of each study, by its id as text."""
         return {str(study_id): shown for study_id, (_, shown) in list(self._picks.items())}
 
     def start(self) -> None:
-        """Looks every few seconds, in a thread of its own."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; what it is drawing is finished before."""
+        """Stop the thread after the current drawing."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -174,20 +175,22 @@ def serve(
     *,
     on_bound: Callable[[], None] | None = None,
 ) -> None:
-    """Serves optuna-dashboard until Ctrl-C, with our figures on every study, drawn again while studies run.
+    """Serve optuna-dashboard until Ctrl-C, with figures of every study that are updated while studies run.
 
     Args:
-        storage_url: The URL of an existing storage. Not `memory`, which nobody else can see.
+        storage_url: URL of an existing storage. Not `memory`, which other processes cannot see.
         host: Interface to listen on. Defaults to `127.0.0.1`: only this machine, because the dashboard can delete
             studies.
-        port: Port to listen on, from 0 to 65535; 0 takes a free one. Defaults to `8080`.
+        port: Port to listen on, from 0 to 65535; 0 for a free one. Defaults to `8080`.
         on_ready: Called with the address, such as `http://127.0.0.1:8080/dashboard`, once requests are answered.
             Defaults to `None`.
-        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        access: Access control. Defaults to `None`: `Access.of(host)`, which requires a token if other machines can
+            connect.
         on_bound: See `make_dashboard`. Defaults to `None`.
 
     Raises:
-        StudyError: If the storage cannot be opened, the port is taken or not allowed, or anybody would be let in.
+        StudyError: If the storage cannot be opened, the port is taken or not allowed, or there would be no
+            authentication.
     """
     access = access or Access.of(host)
     with (
@@ -211,20 +214,21 @@ def make_dashboard(
     access: Access | None = None,
     on_bound: Callable[[], None] | None = None,
 ) -> WSGIServer:
-    """Attaches our figures and returns a server that is bound but does not serve yet.
+    """Return a server that is bound but does not serve yet, after attaching the figures of all studies.
 
-    While it serves, it attaches the figures of studies that change anew.
+    While it serves, it updates the figures of studies that change.
 
     Args:
         storage: An open storage; it must stay open while the server runs.
         host: Interface to listen on. Defaults to `127.0.0.1`.
         port: Port to listen on, 0 for a free one. Defaults to `8080`.
-        flag: What says the port on the command line, for errors. Defaults to `--port`.
-        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        flag: Command-line flag of the port, for errors. Defaults to `--port`.
+        access: Access control. Defaults to `None`: `Access.of(host)`, which requires a token if other machines can
+            connect.
         on_bound: Called once the port is bound, before the figures are drawn, which takes a while. Defaults to `None`.
 
     Raises:
-        StudyError: If the storage is in memory, the port is taken or not allowed, or anybody would be let in.
+        StudyError: If the storage is in memory, the port is taken or not allowed, or there would be no authentication.
     """
     if storage.url == "memory":
         raise StudyError(
@@ -234,7 +238,7 @@ def make_dashboard(
         storage = replace(storage, optuna=cast("BaseStorage", ReadOnlyStorage(storage.optuna)))
     if not 0 <= port <= 65535:
         raise StudyError(f"port is {port}: give a port from 0 to 65535.")
-    # The port is bound first: a mistake there should not cost the time of drawing all figures.
+    # The port is bound first: an error there should not come after the time of drawing all figures.
     access = access or Access.of(host)
     server = _bind(host, port, flag)
     try:
@@ -269,19 +273,19 @@ def _application(storage: StudyStorage, keeper: FigureKeeper) -> DashboardPage:
 
 
 class _ThreadedServer(ThreadingMixIn, WSGIServer):
-    """Answers requests in parallel: a browser opens several connections, and one slow study must not block all."""
+    """Server with a thread per request: browsers open several connections, and a slow study must not block all."""
 
     daemon_threads = True
     keeper: FigureKeeper
 
     def use_tls(self, context: ssl.SSLContext | None) -> None:
-        """Encrypts every connection. The handshake is made in the connection's own thread: a client may be slow."""
+        """Encrypt every connection. The handshake happens in the thread of the connection, as clients may be slow."""
         if context is not None:
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
             self.base_environ["HTTPS"] = "on"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Leaves a line in the log of a connection that broke, or that speaks no TLS."""
+        """Log one line for a connection that broke, or does not use TLS."""
         _logger.debug("a connection from %s was cut", client_address, exc_info=True)
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
@@ -293,9 +297,9 @@ class _ThreadedServer(ThreadingMixIn, WSGIServer):
 
 
 class _QuietHandler(WSGIRequestHandler):
-    """Does not print a line for every request; the dashboard polls."""
+    """Request handler without a log line per request, since the dashboard polls."""
 
-    timeout = 60.0  # a client that says nothing must not keep a thread
+    timeout = 60.0  # a silent client must not keep a thread
 
     def log_message(self, format: str, *args: Any) -> None:
         _logger.debug("%s", without_tokens(format % args))

@@ -1,4 +1,4 @@
-"""The token before the dashboard: in a header, in a cookie, or typed into a page."""
+"""Authentication of the dashboard by a token in a header, a cookie, or typed into a page."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _PLAIN = (
 
 
 class DashboardGate:
-    """A WSGI application that lets requests with the token through to another one, and answers 401 to all others.
+    """WSGI middleware that answers 401 to requests without the token.
 
-    A program sends ``Authorization: Bearer TOKEN``. A browser sends the token once, by ``?token=TOKEN`` or from the
-    page that it gets, and keeps a cookie from which the token cannot be read.
+    Programs send ``Authorization: Bearer TOKEN``. A browser sends the token once, by ``?token=TOKEN`` or from the login
+    page, and then keeps a cookie from which the token cannot be derived.
 
     Args:
-        application: The other application.
-        access: Holds the token; without one, everything goes through.
+        application: Application that answers the other requests.
+        access: Access control; without a token, all requests pass.
     """
 
     def __init__(self, application: Application, access: Access) -> None:
         self._application, self._access = application, access
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answers a request."""
+        """Answer a request."""
         access, path = self._access, environ.get("PATH_INFO", "")
         if not access.token or access.admits(environ.get("HTTP_AUTHORIZATION", "")):
             return self._application(environ, start_response)
@@ -62,14 +62,14 @@ class DashboardGate:
         return _refuse(environ, start_response, _ASKED)
 
     def _let_in(self, environ: Environ, start_response: StartResponse, to: str) -> Iterable[bytes]:
-        """Gives the cookie, and goes to a page whose address has no token."""
+        """Set the cookie, and redirect to an address without the token."""
         secure = "; Secure" if self._access.has_tls else ""
         cookie = f"{_cookie_name(environ)}={self._access.cookie}; Path=/; HttpOnly; SameSite=Lax{secure}"
         return _answer(start_response, "303 See Other", "", [("Location", to), ("Set-Cookie", cookie)])
 
 
 def without_tokens(line: str) -> str:
-    """Returns a line of a log with stars in the place of tokens."""
+    """Return a log line with stars in place of tokens."""
     return _TOKEN.sub(r"\1***", line)
 
 
@@ -101,7 +101,7 @@ def _form(environ: Environ) -> dict[str, list[str]]:
 
 
 def _cookie_name(environ: Environ) -> str:
-    """Browsers keep one set of cookies for all ports of a host."""
+    """Return the name of the cookie, which includes the port: browsers share cookies between all ports of a host."""
     return f"finder_{environ.get('SERVER_PORT', '')}"
 
 
@@ -114,7 +114,7 @@ def _cookie(environ: Environ) -> str:
 
 
 def _without_token(environ: Environ) -> str:
-    """The address that was asked for, on this server whatever it begins with, without the token."""
+    """Return the requested address without the token, always on this server."""
     path = quote(environ.get("PATH_INFO", "").encode("latin-1").lstrip(b"/"))
     rest = [(name, value) for name, value in parse_qsl(environ.get("QUERY_STRING", "")) if name != "token"]
     return f"/{path}" + (f"?{urlencode(rest)}" if rest else "")

@@ -1,4 +1,4 @@
-"""optuna-dashboard's web application, where a study's pick stands first and a renamed study loses nothing."""
+"""Web application of optuna-dashboard with Finder's recommendation, and renaming without copies."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ SCRIPT = """
 
 
 class PickShown(TypedDict):
-    """What a study's page shows: the name of the trial in the place of the best one, lines under it, importances."""
+    """Additions to the page of a study: name of the recommended trial, lines under it, importances."""
 
     name: str
     lines: list[str]
@@ -108,15 +108,15 @@ class PickShown(TypedDict):
 
 
 class DashboardPage:
-    """A WSGI application: optuna-dashboard's, with a few answers of our own.
+    """WSGI application: optuna-dashboard with a few answers of Finder.
 
     Args:
-        shown: optuna-dashboard on the storage as it is shown (`studies.storage.dashboard_storage.DashboardStorage`).
-        stored: optuna-dashboard on the storage as it is, for what must leave out and round nothing: tables of trials to
-            download, and the copy that it makes of a study in order to rename it, where `rename` cannot.
-        picks: Returns what is shown of each study of ours, by its id as text.
-        rename: Gives a study, by its id, another name in place, and returns what optuna-dashboard sends of it; None
-            where the storage cannot. It raises `StudyError` where the name is taken.
+        shown: optuna-dashboard on the readable storage (`studies.storage.dashboard_storage.DashboardStorage`).
+        stored: optuna-dashboard on the storage itself, for requests that must be exact and complete: tables of trials
+            to download, and the copy that it makes of a study in order to rename it, if `rename` cannot.
+        picks: Returns the additions to the pages of studies, by id as text.
+        rename: Renames a study, by its id, in place, and returns the answer of optuna-dashboard; None if the storage
+            cannot. It raises `StudyError` if the name is taken.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class DashboardPage:
         self._shown, self._stored, self._picks, self._rename = shown, stored, picks, rename
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answers a request."""
+        """Answer a request."""
         path = environ.get("PATH_INFO", "")
         own = self._own(path)
         if own is not None:
@@ -145,7 +145,7 @@ class DashboardPage:
         return self._shown(environ, start_response)
 
     def _renamed(self, environ: Environ, start_response: StartResponse, study_id: int) -> Iterable[bytes]:
-        """Renames a study in place, or has it copied as it is stored."""
+        """Rename a study in place, or let optuna-dashboard copy it from the storage."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         try:
             name = json.loads(body).get("study_name")
@@ -159,7 +159,7 @@ class DashboardPage:
         return _answer(start_response, *_json(told), status="201 Created")
 
     def _own(self, path: str) -> tuple[str, bytes] | None:
-        """The answers of our own: their types and what they say; None where optuna-dashboard is asked."""
+        """Return Finder's answer and its type; None if optuna-dashboard answers."""
         if path == PICKS_PATH:
             return "application/json", json.dumps(self._picks()).encode()
         if path == SCRIPT_PATH:
@@ -171,7 +171,9 @@ class DashboardPage:
     def _changed(
         self, environ: Environ, start_response: StartResponse, kind: str, change: Callable[[bytes], bytes]
     ) -> Iterable[bytes]:
-        """Answers as optuna-dashboard does, changed; always whole, as no browser may keep what was not changed."""
+        """Answer with a changed answer of optuna-dashboard, always in full, since browsers may have cached the
+        original.
+        """
         asked = {key: value for key, value in environ.items() if not key.startswith(("HTTP_IF_", "HTTP_RANGE"))}
         told: list[Any] = []
         body = self._shown(asked, lambda status, headers, *_: told.extend((status, headers)))
@@ -191,7 +193,7 @@ class DashboardPage:
 
 
 def _importances(shown: PickShown) -> bytes:
-    """Returns our importances as optuna-dashboard sends its own, which compare complete trials only."""
+    """Return Finder's importances in the format of optuna-dashboard, whose own use complete trials only."""
     found = [{"name": name, "importance": share, "distribution": ""} for name, share in shown["importances"].items()]
     return json.dumps({"param_importances": [found]}).encode()
 
@@ -201,7 +203,7 @@ def _with_script(page: bytes) -> bytes:
 
 
 def _with_figures_in_order(detail: bytes) -> bytes:
-    """Returns what is sent of a study with our figures in reading order; optuna-dashboard has them in a set."""
+    """Return the answer on a study with Finder's figures in reading order; optuna-dashboard has them in a set."""
     study = json.loads(detail)
     study["plotly_graph_objects"].sort(key=lambda figure: reading_place(figure["id"]))
     return json.dumps(study).encode()

@@ -1,6 +1,6 @@
-"""Many processes on one storage through one server: Optuna's gRPC proxy, and our own tables beside it.
+"""Server through which many processes use one storage: Optuna's gRPC proxy, with Finder's tables.
 
-Workers need neither a driver nor the password of the database, and a SQLite file keeps its one writer, the server.
+Workers need neither a driver nor the password of the database, and a SQLite file is written by one process, the server.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ _THREADS = 32
 
 
 def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | None = None) -> tuple[grpc.Server, int]:
-    """Returns a server for a storage, bound but not started, and its port.
+    """Return a server for a storage, bound but not started, and its port.
 
     Args:
         storage: An open storage in a database; it must stay open while the server runs.
-        host: Interface to listen on. Who is let in may read and change every study.
+        host: Interface to listen on. Clients may read and change every study.
         port: Port to listen on, 0 for a free one.
-        access: Who is let in. Defaults to `None`: `Access.of(host)`, which wants a token where other machines reach it.
+        access: Access control. Defaults to `None`: `Access.of(host)`, which requires a token if other machines can
+            connect.
 
     Raises:
-        StudyError: If the storage cannot be served, the port is taken or not allowed, or anybody would be let in.
+        StudyError: If the storage cannot be served, the port is taken or not allowed, or there would be no
+            authentication.
     """
     import grpc
     from optuna.storages._grpc.auto_generated import api_pb2_grpc
@@ -46,7 +48,7 @@ def make_proxy(storage: StudyStorage, host: str, port: int, access: Access | Non
             f"a storage of the kind {kind!r} cannot be served: use sqlite:///finder.db or a database server."
         )
     access = access or Access.of(host)
-    # Without this, a second server on the same port takes half of the calls.
+    # Otherwise a second server on the same port would take half of the calls.
     server = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[*UNLIMITED, ("grpc.so_reuseport", 0)],
@@ -81,7 +83,7 @@ def _handler(storage: StudyStorage) -> grpc.GenericRpcHandler:
 
 
 def _letting_in(access: Access) -> grpc.ServerInterceptor:
-    """An interceptor that refuses every call without the token, whatever it calls, before its message is read."""
+    """Return an interceptor that rejects every call without the token, before its message is read."""
     import grpc
 
     def refuse(_messages: Any, context: Any) -> None:
@@ -101,9 +103,9 @@ def _letting_in(access: Access) -> grpc.ServerInterceptor:
 
 
 def _answering() -> grpc.ServerInterceptor:
-    """An interceptor that tells clients of every error whether calling again is of use.
+    """Return an interceptor whose errors tell clients whether a retry is useful.
 
-    gRPC itself answers UNKNOWN for all of them.
+    gRPC itself answers UNKNOWN to all of them.
     """
     import grpc
 
@@ -117,7 +119,7 @@ def _answering() -> grpc.ServerInterceptor:
                 try:
                     return handler.unary_unary(request, context)
                 except Exception as error:
-                    if context.code() is not None:  # it was answered already: of a trial that is not there, say
+                    if context.code() is not None:  # answered already, such as for a trial that does not exist
                         raise
                     failure = storage_failure(error)
                     if failure is not None:

@@ -20,7 +20,7 @@ from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.recording.recorder import Recorder
 from studies.recording.trial_states import created, requeue
-from studies.reports.answer import answer
+from studies.reports.explanation import explain
 from studies.servers.proxy import make_proxy
 from studies.spec.attributes import CONFIRMS_ATTR
 from studies.spec.spec import StudySpec
@@ -85,7 +85,7 @@ def test_the_pick_is_worth_what_it_is_on_further_seeds():
     assert pick.value == pytest.approx((29 + 29 + 30) / 3)
     assert "over 5 further seeds" in repr(pick)
     assert "confirmed over 5 further seeds" in conclusion(study).value
-    told = answer(study)
+    told = explain(study)
     assert "The 3 finalists were chosen by the seeds of the search alone, the pick among them by all seeds." in told
     assert "Its plain mean was 30 on the seeds of the search and 29.4 on the further ones, which is within" in told
 
@@ -107,16 +107,16 @@ def test_a_flattered_pick_is_told_so():
     told = (
         "Its plain mean was 30 on the seeds of the search and 20.6 on the further ones: the search flattered it by 9.4."
     )
-    assert told in answer(study)
+    assert told in explain(study)
 
 
 def test_optimizers_are_compared_on_all_seeds_as_the_conclusion_compares_trials():
     rows = tuple({"optimizer": name} for name in ("adam", "adamw", "sgd"))
     study = searched(spec_of(kind="opt", trials=rows, seeds=(0, 1, 2), confirm=3), (100.0, 99.0, 10.0))
-    assert "adam and adamw" in answer(study)
+    assert "adam and adamw" in explain(study)
     confirm(study, {0: 100.0, 1: 20.0, 2: 10.0})
     assert conclusion(study).lines[2] == "safe: no other trial may be as good, with 95% confidence"
-    assert "optimizer" not in answer(study)
+    assert "optimizer" not in explain(study)
 
 
 def test_both_sides_of_the_bias_are_means():
@@ -170,7 +170,7 @@ def test_a_finalist_that_fails_on_further_seeds_is_not_picked():
             else:
                 recorder.completed(ask.number, 24.0, dict.fromkeys(ask.seeds, 24.0))
     assert best(study).trial == 3
-    assert "On further seeds trial #2 failed: it diverged." in answer(study)
+    assert "On further seeds trial #2 failed: it diverged." in explain(study)
 
 
 def test_a_finalist_that_failed_is_level_with_nobody_and_no_peak_of_the_curve():
@@ -258,7 +258,7 @@ def test_all_finalists_may_fail_on_further_seeds():
         while (ask := recorder.ask_confirmation()) is not None:
             recorder.failed(ask.number, "it diverged.", diverged=True)
     assert best(study).trial == 2
-    assert "On further seeds trial #2 and 3 others failed: it diverged." in answer(study)
+    assert "On further seeds trial #2 and 3 others failed: it diverged." in explain(study)
 
 
 def test_a_finalist_is_not_handed_out_twice_when_another_is_interrupted():

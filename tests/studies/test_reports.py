@@ -29,10 +29,10 @@ from studies.reports import (
     states_data,
     write_report,
 )
-from studies.reports.answer import answer
-from studies.reports.facts import ranking
+from studies.reports.explanation import explain
 from studies.reports.figures import study_figures
 from studies.reports.html import report_html
+from studies.reports.ranking import ranking
 from studies.reports.theme import annotate_rate, log_axis, new_figure
 from studies.spec.spec import StudySpec
 from studies.storage.storage import StudyStorage
@@ -269,7 +269,7 @@ def test_range_tests(storage: StudyStorage, make_spec: Make) -> None:
             None,
             {"range_test": {**test, "suggestion": 1e-3, "rule": "steepest"}},  # type: ignore[union-attr]
         )
-        assert "1e-3 (steepest)" in answer(opened)
+        assert "1e-3 (steepest)" in explain(opened)
         recorder.completed(
             recorder.ask().number,
             1.0,
@@ -294,20 +294,20 @@ def test_a_range_test_without_a_suggestion_says_so(storage: StudyStorage, make_s
     opened.study.set_user_attr("range_test", test)
     with Recorder(opened) as recorder:
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
-    assert "no safe suggestion" in answer(opened)
+    assert "no safe suggestion" in explain(opened)
     assert "no safe suggestion" in plot_learning_rate(opened).layout.annotations[0].text
 
 
 def test_an_empty_study_has_figures_that_say_so(empty: OpenStudy) -> None:
     for figure in study_figures(empty).values():
         assert figure.layout.annotations[0].text.startswith("No trial")
-    assert answer(empty) == "Of 0 trials, 0 complete, 0 pruned, 0 failed."
+    assert explain(empty) == "Of 0 trials, 0 complete, 0 pruned, 0 failed."
     assert "no trial is complete" in report_html(empty)
     assert "How to use it" not in report_html(empty)
 
 
 def test_the_conclusion_and_the_answer_say_it_all_in_words(study: OpenStudy) -> None:
-    text, found = answer(study), conclusion(study)
+    text, found = explain(study), conclusion(study)
     assert found.pick.startswith("optimizer adam, learning_rate 1e-3")
     assert found.value.startswith("return 50 ± 14 in the search, over 2 seeds")
     assert "its value is the mean return on CartPole-v1 over the last part of training" in text

@@ -1,4 +1,4 @@
-"""What every figure needs to know of a study: its ranking, its pick and how its trials are called."""
+"""Ranking of a study and labels of trials, as figures need them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 LABEL_PARAMS = ("agent", "optimizer")
-"""Parameters that name a line or a bar, in this order."""
+"""Parameters that label a line or a bar, in this order."""
 
 
 class Ranking(NamedTuple):
-    """The complete trials, best first, with their trials by number.
+    """Ranking of the complete trials of a study.
 
     Attributes:
         ranked: Complete trials, best first.
         trials: Every trial of the study by number.
-        pick: The one to use (`studies.analysis.ranking.recommended`), None if there is none
+        pick: Recommended trial (`studies.recommended`), None if there is none
             (`studies.analysis.recommendation.why_no_pick`).
-        verdict: How sure that is, and what further seeds said.
+        verdict: Ties, and results on further seeds.
     """
 
     ranked: list[Ranked]
@@ -36,17 +36,17 @@ class Ranking(NamedTuple):
 
 
 def ranking(study: OpenStudy) -> Ranking:
-    """Returns the ranking of a study's complete trials."""
+    """Return the ranking of the complete trials of a study."""
     found = verdict(study)
     pick = None if why_no_pick(study) else found.pick
     return Ranking(found.tuning, {trial.number: trial for trial in study.trials()}, pick, found)
 
 
 def group_label(params: dict[str, Any]) -> str:
-    """Returns the agent and optimizer of a trial, such as `ppo · adam`; empty where neither was searched."""
+    """Return agent and optimizer of a trial, such as `ppo · adam`; empty if neither was searched."""
     return " · ".join(str(params[name]) for name in LABEL_PARAMS if params.get(name) is not None)
 
 
 def trial_label(number: int, params: dict[str, Any]) -> str:
-    """Returns a trial's name for a legend, such as `#12 optimizer adam, learning_rate 1e-3`."""
+    """Return the label of a trial in a legend, such as `#12 optimizer adam, learning_rate 1e-3`."""
     return f"#{number} {params_text(params)}"

@@ -1,4 +1,4 @@
-"""What a study's conclusion leaves out, in words: how its value came about, and what became of the trials."""
+"""Text that explains a conclusion: the origin of the value, and counts of trials."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from studies.analysis.learning_rate_estimate import LITTLE
 from studies.analysis.ranking import Ranked, seeds_to_settle, worst_choice
 from studies.analysis.recommendation import Recommendation, best, why_no_pick
 from studies.analysis.robust_choice import rate_name
-from studies.reports.facts import LABEL_PARAMS
 from studies.reports.range_tests import range_tests_data
-from studies.reports.states import states_data
+from studies.reports.ranking import LABEL_PARAMS
+from studies.reports.trials import states_data
 from studies.spec.spec import Direction
 from studies.words import counted, number_text, params_text, rate_text, spread_text
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 MANY_SEEDS = 100
-"""Seeds each beyond which a difference is of no use to anybody."""
+"""Number of seeds beyond which a difference is irrelevant in practice."""
 
 
 def pick_or_none(study: OpenStudy) -> Recommendation | None:
-    """Returns the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
+    """Return the recommendation, None if there is none; `why_no_pick` of its module gives the reason."""
     return None if why_no_pick(study) else best(study)
 
 
 def answer(study: OpenStudy) -> str:
-    """Returns what the three lines of a conclusion leave out, in one paragraph: how the value came about, and doubts.
+    """Return one paragraph that adds to the three lines of a conclusion: the origin of the value, and doubts.
 
-    It repeats nothing of them (`studies.analysis.conclusion`), and stands below them in the report and in the
-    dashboard's note.
+    It repeats nothing of the conclusion (`studies.analysis.conclusion`), below which the report and the dashboard show
+    it.
     """
     counts = f"Of {counts_text(study)}."
     pick = pick_or_none(study)
@@ -64,18 +64,18 @@ def _joined(sentences: Sequence[str]) -> str:
 
 
 def best_command(study: OpenStudy) -> str:
-    """Returns the command line that prints the pick and how to use it."""
+    """Return the command that prints the recommendation and how to use it."""
     return f"finder best {shlex.quote(study.name)} --storage {shlex.quote(study.storage.label)}"
 
 
 def budget_text(study: OpenStudy) -> str:
-    """Returns each seed's budget, such as `50,000 environment steps`."""
+    """Return the budget of each seed, such as `50,000 environment steps`."""
     unit = "environment steps" if study.spec.env_steps is not None else "episodes"
     return f"{study.spec.budget:,} {unit}"
 
 
 def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
-    """Says of which trial the value is, and of which part of its runs."""
+    """Return a sentence on the trial of the value, and on the part of its runs that counts."""
     return (
         f"The pick is trial #{pick.trial}; its value is the mean {study.spec.metric} on {pick.env} over the last part "
         f"of training, {budget_text(study)} each."
@@ -83,7 +83,7 @@ def _measured_sentence(study: OpenStudy, pick: Recommendation) -> str:
 
 
 def _horizon_sentence(pick: Recommendation) -> str:
-    """Says why the rate of a run of another length is not the tested one; "" where it is."""
+    """Return a sentence on why the rate for the long run differs from the tested one; "" if it does not."""
     rate = pick.rate
     if rate is None or not rate.corrected:
         return ""
@@ -94,14 +94,14 @@ def _horizon_sentence(pick: Recommendation) -> str:
 
 
 def _luck_sentence(found: Verdict) -> str:
-    """Says that the best of a few values is flattered; of more than a few, the conclusion says it."""
+    """Return a sentence on the bias of the best of few values; with more values it is part of the conclusion."""
     if found.confirmed or not 1 < len(found.tuning) <= FEW:
         return ""
     return f"The best of {len(found.tuning)} values is a little lucky by nature: expect somewhat less on new seeds."
 
 
 def _refuted_sentence(found: Verdict) -> str:
-    """Says which finalists failed on further seeds; "" if none did."""
+    """Return a sentence on the finalists that failed on further seeds; "" if none did."""
     if not found.refuted:
         return ""
     number, reason = next(iter(found.refuted.items()))
@@ -110,7 +110,7 @@ def _refuted_sentence(found: Verdict) -> str:
 
 
 def _bias_sentence(found: Verdict) -> str:
-    """Says what the pick was worth on the seeds of the search; "" if it was not confirmed."""
+    """Return a sentence on the value on the seeds of the search; "" without confirmation."""
     if found.confirmation is None:
         return ""
     confirmation = found.confirmation
@@ -124,7 +124,7 @@ def _bias_sentence(found: Verdict) -> str:
 
 
 def seeds_sentence(found: Verdict) -> str:
-    """Says what the further seeds had to do with the choice; "" if nothing was confirmed."""
+    """Return a sentence on the role of the further seeds in the choice; "" without confirmation."""
     n = len(found.confirmed)
     if found.confirmation is None:
         return ""
@@ -134,7 +134,7 @@ def seeds_sentence(found: Verdict) -> str:
 
 
 def counts_text(study: OpenStudy) -> str:
-    """Returns what became of the trials: `5 trials, 3 complete, 1 pruned, 1 failed`."""
+    """Return the counts of trials by state: `5 trials, 3 complete, 1 pruned, 1 failed`."""
     data = states_data(study)
     counts = [(len(data.of(state)), word) for state, word in _STATE_WORDS]
     shown = [f"{count} {word}" for count, word in counts if count or word in ("complete", "pruned", "failed")]
@@ -153,17 +153,17 @@ _STATE_WORDS = (
 
 
 def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Status) -> str:
-    """Says how sure it is that a trial is the best, where the conclusion does not: which others are level with it.
+    """Return a sentence on the trials that are tied with the best, unless it is part of the conclusion.
 
     Args:
         ranked: All trials of the search on all their seeds.
-        direction: Whether a high or a low value is good.
-        pick: The pick's number.
-        status: What the conclusion says.
+        direction: Direction in which values are better.
+        pick: Number of the recommended trial.
+        status: Status of the conclusion.
     """
     chosen = next(each for each in ranked if each.number == pick)
     others = [each for each in ranked if each.tied and each.number != pick]
-    if len(ranked) < 2 or not chosen.tied:  # that another one did better is a reason of the conclusion
+    if len(ranked) < 2 or not chosen.tied:  # a better trial is one of the reasons of the conclusion
         return ""
     if math.isnan(chosen.low):
         return "" if status == "not safe" else "One seed each cannot tell trials apart: which is the best is open."
@@ -191,7 +191,7 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
 
 
 def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
-    """Says which optimizers or agents cannot be told apart, and whether the choice matters; "" if one is the best."""
+    """Return a sentence on tied optimizers or agents, and whether the choice matters; "" if one is the best."""
     told = []
     for name in LABEL_PARAMS:
         if name not in searched:

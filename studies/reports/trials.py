@@ -1,4 +1,4 @@
-"""What became of the trials: values in the order of the search, and what failed and why."""
+"""Trials of a study: values in the order of the search, and failures with their reasons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TrialRow(NamedTuple):
-    """A trial: its number, state name, value (NaN if none), parameters, reason and traceback if it failed."""
+    """Trial: number, name of its state, value (NaN if none), parameters, and reason and traceback if it failed."""
 
     number: int
     state: str
@@ -39,12 +39,12 @@ class TrialRow(NamedTuple):
 
 
 class StatesData(NamedTuple):
-    """What the figure and the table of failures show.
+    """Data of the figure and of the table of failures.
 
     Attributes:
         metric: `return` or `loss`.
         trials: Every trial, by number.
-        best_so_far: For each complete trial, in order, its number and the best value until then.
+        best_so_far: Number of each complete trial, in order, and the best value until then.
     """
 
     metric: str
@@ -52,12 +52,12 @@ class StatesData(NamedTuple):
     best_so_far: tuple[tuple[int, float], ...]
 
     def of(self, state: str) -> list[TrialRow]:
-        """Returns the trials in a state: an Optuna state's name, or `INTERRUPTED` for one stopped from outside."""
+        """Return the trials in a state: the name of a state of Optuna, or `INTERRUPTED` for interrupted trials."""
         return [row for row in self.trials if row.state == state]
 
 
 def states_data(study: OpenStudy) -> StatesData:
-    """Returns every trial's state, value and, if it failed, reason."""
+    """Return state and value of every trial, and the reasons of failures."""
     rows = tuple(
         TrialRow(
             trial.number,
@@ -78,7 +78,7 @@ def states_data(study: OpenStudy) -> StatesData:
 
 
 def plot_trials(study: OpenStudy) -> go.Figure:
-    """Draws each trial's value in the order of the search, with the best so far; failed ones are crosses below."""
+    """Plot the value of each trial in the order of the search, with the best so far; failed ones are crosses below."""
     data = states_data(study)
     figure = new_figure("Trials in order", "trial number", value_title(data.metric, len(study.spec.seeds)))
     valued = [row for row in data.trials if not math.isnan(row.value)]

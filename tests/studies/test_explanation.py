@@ -9,7 +9,7 @@ from collections.abc import Callable
 from studies.analysis.conclusion import conclusion
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
-from studies.reports.answer import answer
+from studies.reports.explanation import explain
 from studies.reports.html import report_html
 from studies.reports.learning_curves import plot_learning_curves
 from studies.reports.optimizers import plot_optimizers
@@ -25,8 +25,8 @@ def test_a_close_runner_up_is_called_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0}, {0: 11.0, 1: 12.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 2, seeds)  # type: ignore[union-attr]
-    assert re.search(r"Trial #\d, [^:]*, is level with the pick: ", answer(opened))
-    assert "The pick is the best of them so far, its neighbours counted too; even 100 seeds" in answer(opened)
+    assert re.search(r"Trial #\d, [^:]*, is level with the pick: ", explain(opened))
+    assert "The pick is the best of them so far, its neighbours counted too; even 100 seeds" in explain(opened)
 
 
 def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Make) -> None:
@@ -35,7 +35,7 @@ def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Mak
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
     told = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would tell them apart\."
-    assert re.search(told, answer(opened))
+    assert re.search(told, explain(opened))
 
 
 def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) -> None:
@@ -43,7 +43,7 @@ def test_a_clear_winner_is_called_one(storage: StudyStorage, make_spec: Make) ->
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 107.0, 1: 111.0, 2: 109.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
-    assert "No other complete trial may be as good, with 95% confidence." in answer(opened)
+    assert "No other complete trial may be as good, with 95% confidence." in explain(opened)
     assert "expected 10" in conclusion(opened).value
 
 
@@ -54,7 +54,7 @@ def test_a_choice_that_does_not_matter_is_called_so(storage: StudyStorage, make_
         for first in (100.0, 99.5, 0.0):
             seeds = {0: first, 1: first + 1, 2: first + 2}
             recorder.completed(recorder.ask().number, first + 1, seeds)  # type: ignore[union-attr]
-    assert "Which optimizer does not matter here: adam and rmsprop are level, to " in answer(opened)
+    assert "Which optimizer does not matter here: adam and rmsprop are level, to " in explain(opened)
 
 
 def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make) -> None:
@@ -62,7 +62,7 @@ def test_one_seed_says_nothing_about_luck(storage: StudyStorage, make_spec: Make
     with Recorder(opened) as recorder:
         for value in (10.0, 9.999):
             recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-    told = f"{' '.join(conclusion(opened).lines)} {answer(opened)}"
+    told = f"{' '.join(conclusion(opened).lines)} {explain(opened)}"
     assert len(re.findall("one seed", told, re.IGNORECASE)) == 1
 
 
@@ -85,7 +85,7 @@ def test_the_answer_for_agents_names_the_agent(storage: StudyStorage, make_spec:
     assert conclusion(opened).pick == "agent ppo"
     assert conclusion(opened).value.startswith("return 67 ± 10 in the search, over 2 seeds")
     tie = "Trial #0, agent dqn, is level with the pick: 48 ± 14 over 2 seeds in all, the pick 67 ± 10 over 2."
-    assert tie in answer(opened)
+    assert tie in explain(opened)
 
 
 def test_the_paragraph_repeats_nothing_of_the_three_lines(storage: StudyStorage, make_spec: Make) -> None:
@@ -103,7 +103,7 @@ def test_the_paragraph_repeats_nothing_of_the_three_lines(storage: StudyStorage,
             for value in values:
                 own = {seed: value + seed for seed in seeds}
                 recorder.completed(recorder.ask().number, value + len(seeds) // 2, own)  # type: ignore[union-attr]
-        found, text = conclusion(opened), answer(opened)
+        found, text = conclusion(opened), explain(opened)
         assert found.status == status
         for line in (found.pick, found.value, found.certainty):
             assert line.lower() not in text.lower()
@@ -146,5 +146,5 @@ def test_what_was_interrupted_did_not_fail(storage: StudyStorage, make_spec: Mak
         assert second is not None
         recorder.completed(first.number, 1.0, {0: 1.0})
         recorder.interrupted(second.number)
-    assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in answer(study)
+    assert "1 complete, 0 pruned, 0 failed, 1 interrupted" in explain(study)
     assert "What failed and why" not in report_html(study)
