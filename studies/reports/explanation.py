@@ -32,7 +32,7 @@ def pick_or_none(study: OpenStudy) -> Recommendation | None:
     return None if why_no_pick(study) else best(study)
 
 
-def answer(study: OpenStudy) -> str:
+def explain(study: OpenStudy) -> str:
     """Return one paragraph that adds to the three lines of a conclusion: the origin of the value, and doubts.
 
     It repeats nothing of the conclusion (`studies.analysis.conclusion`), below which the report and the dashboard show
