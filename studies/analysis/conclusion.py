@@ -231,14 +231,14 @@ def _rate(study: OpenStudy, pick: Recommendation, found: Verdict) -> Reason | No
 def _one_seed(study: OpenStudy, found: Verdict) -> Reason | None:
     if len(study.spec.seeds) > 1 or len(found.tuning) < 2:
         return None
-    text = "each trial was chosen by one seed, which says nothing about luck"
+    text = "each trial has one seed, which cannot exclude luck"
     return Reason(text=text, remedy=more_seeds(study.spec, 3))
 
 
 def _unconfirmed(study: OpenStudy, found: Verdict) -> Reason | None:
     if found.confirmation is not None or len(found.tuning) <= FEW or study.spec.confirm:
         return None
-    text = "it was not confirmed on further seeds, and the best of several values is lucky by nature"
+    text = "it was not confirmed on further seeds, and the best of several values is optimistic"
     return Reason(text=text, remedy=more_confirmed(study.spec, 3))
 
 
@@ -266,7 +266,7 @@ def _why_safe(tied: list[Ranked], cost: float) -> str:
     if not tied:
         return "no other trial may be as good, with 95% confidence"
     return (
-        f"{counted(len(tied), 'other trial')} cannot be told from it, and may be better by at most "
+        f"{counted(len(tied), 'other trial')} cannot be distinguished from it, and may be better by at most "
         f"{max(cost, 0.01):.0%} of the range of all trials"
     )
 

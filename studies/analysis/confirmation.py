@@ -1,6 +1,6 @@
 """Confirmation: the finalists of a search are run again on further seeds, which were not used to choose them.
 
-The winner among many noisy candidates is partly lucky: its value on the seeds that chose it is biased upwards. The
+The winner among many noisy candidates is partly lucky: its value on the seeds that chose it is optimistic. The
 further seeds give a value without this bias, and the difference of the two means estimates the selection bias.
 
 All seeds together choose the recommendation among the finalists: replayed over tables of finished runs, this finds

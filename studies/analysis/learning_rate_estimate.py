@@ -162,8 +162,8 @@ def estimate_learning_rate(
             unmeasured = "" if drift_known else " (how it moves was not measured on this optimizer)"
             cause, why = (
                 "short runs",
-                f"runs of {env_steps:,} environment steps say too little of one of {horizon:,}: its best rate lies "
-                f"between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
+                f"runs of {env_steps:,} environment steps are too short to predict one of {horizon:,}: its best rate "
+                f"lies between {rate_text(low)} and {rate_text(high)}{unmeasured}. {longer}.",
             )
     return LearningRateEstimate(
         name=name, suggested=suggested, tested=tested, low=low, high=high, lowest=rates[0], highest=rates[-1],
@@ -179,10 +179,10 @@ _ONLY_ONE: _Why = ("one rate", "only one rate came to its end, so there is nothi
 
 def _why_unsafe(tested: float, edge: Edge, interval: tuple[float, float], cost: float, told_apart: bool) -> _Why:
     if math.isnan(cost):
-        return "one seed", "one seed each cannot tell rates apart. Give more seeds."
+        return "one seed", "with one seed each, rates cannot be distinguished. Give more seeds."
     if not told_apart and cost > LITTLE:
         return "not told apart", (
-            "no rate was told from another, neither at the end nor where one was pruned. Train longer, or on more "
+            "no rate was distinguishable from another, neither at the end nor when pruned. Train longer, or on more "
             "seeds."
         )
     if edge:
@@ -229,7 +229,7 @@ def cost_text(cost: float, which: str) -> str:
     """
     if cost < 1:
         return f"{which} may be better by up to {cost:.0%} of the range of all trials"
-    return "nothing tells them apart"
+    return "nothing distinguishes them"
 
 
 def _rate(point: Point, name: str) -> float:

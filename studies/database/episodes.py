@@ -191,7 +191,7 @@ class SqlEpisodes(EpisodeTable):
             )
             if not all(type(getattr(record, name)) in kinds for name, kinds in _KINDS):
                 told = f"an episode of trial {row.trial_number} of {study_name!r}"
-                raise damaged(told, f"it is kept as {record}")
+                raise damaged(told, f"its row is {record}")
             yield row.trial_number, record
 
 

@@ -201,8 +201,8 @@ class RetryPolicy:
         if not isinstance(error, OperationalError) and not isinstance(error.__cause__, OperationalError):
             return damaged(f"the storage {self._label!r}", reason_of(error))
         return StudyError(
-            f"the storage {self._label!r} cannot be used: {reason_of(error)}. Check that it is whole, that nobody else "
-            "has locked it, and that you may write to it."
+            f"the storage {self._label!r} cannot be used: {reason_of(error)}. Check that it is intact, that no other "
+            "process has locked it, and that it is writable."
         )
 
     def _given_up(self, failure: StorageFailure) -> StorageAwayError:
@@ -210,7 +210,7 @@ class RetryPolicy:
         if failure.transient:
             seconds = self.seconds if self._is_running else self.call_seconds
             return StorageAwayError(f"{self._label} has not answered for {seconds:g} s ({failure.message}).")
-        what = "refuses the call" if isinstance(failure, RejectedCall) else "cannot be written"
+        what = "rejects the call" if isinstance(failure, RejectedCall) else "cannot be written"
         return StorageAwayError(f"{self._label} {what} ({failure.message}).")
 
 

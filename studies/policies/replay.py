@@ -166,7 +166,7 @@ def run_policy(table: RunTable, policy: Policy, *, budget: float, rng: np.random
         given_up |= {run for run, mark in reached.items() if run not in wanted.runs and mark < len(shares) - 1}
         again = [run for run in runs if run in given_up]
         if again:
-            raise StudyError(f"the policy goes on with config {again[0][0]} on seed {again[0][1]}, which it gave up.")
+            raise StudyError(f"the policy continues config {again[0][0]} on seed {again[0][1]}, which it abandoned.")
         for run in runs:
             before = shares[reached[run]] if run in reached else 0.0
             cost += max(0.0, shares[wanted.mark] - before)

@@ -82,7 +82,7 @@ class RunTable:
         if len(repeated):
             first = repeated.iloc[0]
             raise StudyError(
-                f"the table says twice what {first['config']!r} was worth with seed {first['seed']} after "
+                f"the table has two values of {first['config']!r} with seed {first['seed']} after "
                 f"{first['env_steps']} environment steps."
             )
         configs = tuple(str(config) for config in frame["config"].drop_duplicates())

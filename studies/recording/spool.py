@@ -71,7 +71,7 @@ class Spool:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            log.warning("Trial %d could not be kept in %s: %s", trial.number, self.path, error.strerror or error)
+            log.warning("Trial %d could not be written to %s: %s", trial.number, self.path, error.strerror or error)
 
     def read(self) -> list[EndedTrial]:
         """Return the spooled trials; an incomplete last line is left out."""

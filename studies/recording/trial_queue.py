@@ -193,7 +193,7 @@ class TrialQueue:
             return True
         if not started.resumed:  # the other process may have started the same row
             with contextlib.suppress(LeaseLostError):
-                storage.set_trial_user_attr(started.trial._trial_id, REASON_ATTR, f"given up as it began: {error}")
+                storage.set_trial_user_attr(started.trial._trial_id, REASON_ATTR, f"abandoned at its start: {error}")
                 storage.set_trial_state_values(started.trial._trial_id, TrialState.FAIL)
         self._leases.release(number)  # a resumed trial was requeued by the other process before its lease was acquired
         return False

@@ -97,7 +97,7 @@ def _luck_sentence(found: Verdict) -> str:
     """Return a sentence on the bias of the best of few values; with more values it is part of the conclusion."""
     if found.confirmed or not 1 < len(found.tuning) <= FEW:
         return ""
-    return f"The best of {len(found.tuning)} values is a little lucky by nature: expect somewhat less on new seeds."
+    return f"The best of {len(found.tuning)} values is slightly optimistic: expect somewhat less on new seeds."
 
 
 def _refuted_sentence(found: Verdict) -> str:
@@ -119,7 +119,7 @@ def _bias_sentence(found: Verdict) -> str:
         f"{number_text(confirmation.held_out_mean)} on the further ones"
     )
     if confirmation.beyond_noise:
-        return f"{means}: the search flattered it by {number_text(confirmation.bias)}."
+        return f"{means}: the search overestimated it by {number_text(confirmation.bias)}."
     return f"{means}, which is within what seeds differ by."
 
 
@@ -166,7 +166,9 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
     if len(ranked) < 2 or not chosen.tied:  # a better trial is one of the reasons of the conclusion
         return ""
     if math.isnan(chosen.low):
-        return "" if status == "not safe" else "One seed each cannot tell trials apart: which is the best is open."
+        return (
+            "" if status == "not safe" else "With one seed each, trials cannot be distinguished: the best is unknown."
+        )
     if not others:
         return "" if status == "safe" else "No other complete trial may be as good, with 95% confidence."
     first = others[0]
@@ -184,9 +186,9 @@ def how_sure(ranked: list[Ranked], direction: Direction, pick: int, status: Stat
         chosen_for = "the best one of those that were run on further seeds"
     needed = seeds_to_settle(ranked, direction)
     if needed is not None and needed <= MANY_SEEDS:
-        more = f"about {needed:,} seeds each would tell them apart."
+        more = f"about {needed:,} seeds each would distinguish them."
     else:
-        more = f"even {MANY_SEEDS} seeds each would not tell all of them apart, if they go on as they did."
+        more = f"even {MANY_SEEDS} seeds each would not distinguish all of them, assuming the same means and spreads."
     return f"{level} The pick is {chosen_for}; {more}"
 
 
@@ -205,7 +207,7 @@ def which_matters(ranked: list[Ranked], searched: Collection[str]) -> str:
                 f"Which {name} does not matter here: {named} are level, to {cost:.0%} of the range of all trials."
             )
         else:
-            told.append(f"Of the {name}s, {named} cannot be told apart at the best settings tried of each.")
+            told.append(f"Of the {name}s, {named} cannot be distinguished at the best tried settings of each.")
     return " ".join(told)
 
 

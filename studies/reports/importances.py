@@ -136,7 +136,7 @@ def plot_importances(study: OpenStudy, max_rows: int = 10) -> go.Figure:
         "Importance of parameters", "share of all importances", "", height=190 + 34 * max(3, len(shown))
     )
     if not shown:
-        return say_empty(figure, f"Nothing can be said yet: {data.why_none}.")
+        return say_empty(figure, f"Not enough data yet: {data.why_none}.")
     names = [plain(shortened(each.name, 22)) for each in shown]
     for sure, color, legend in (
         (True, PALETTE[0], f"beyond chance (95%), {counted(data.n_trials, 'trial')}"),

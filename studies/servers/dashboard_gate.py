@@ -27,7 +27,7 @@ _PAGE = f"""<!doctype html>
 _ASKED = f"Token of this server ({TOKEN_VARIABLE}):"
 _WRONG = f"That is not the token of this server ({TOKEN_VARIABLE}):"
 _PLAIN = (
-    "This server wants a token. Send it as curl -H 'Authorization: Bearer TOKEN', or in a browser as ?token=TOKEN.\n"
+    "This server requires a token. Send it as curl -H 'Authorization: Bearer TOKEN', or in a browser as ?token=TOKEN.\n"
 )
 
 

@@ -85,7 +85,7 @@ def continuation_error(
     free = free_name(name, taken)
     return StudyError(
         f"the study {name!r} was made with {' and '.join(before)}; now {' and '.join(after)} "
-        f"{'are' if several else 'is'} asked for. Give the new study a name of its own (--study-name "
+        f"{'are' if several else 'is'} requested. Give the new study another name (--study-name "
         f"{shlex.quote(free)}; in Python study_name={free!r}), or remove the old one first "
         f"({delete_command})."
     )

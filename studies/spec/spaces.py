@@ -253,7 +253,7 @@ def check_json(value: Json) -> None:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise StudyError(
-            f"{value!r} cannot be kept in a study ({error}): give None, a bool, a finite number, text, or lists and "
+            f"{value!r} cannot be stored in a study ({error}): give None, a bool, a finite number, text, or lists and "
             "tables of these."
         ) from None
     if isinstance(value, dict) and json.loads(text).keys() != value.keys():

@@ -257,7 +257,7 @@ class StudySpec(CheckedModel):
 
     def _check_agent_param(self) -> None:
         if len(self.agents) > 1 and any("agent" not in row for row in self.trials):
-            raise StudyError(f"a planned trial does not say its agent: give 'agent' as one of {list(self.agents)}.")
+            raise StudyError(f"a planned trial has no agent: give 'agent' as one of {list(self.agents)}.")
         searched = self.params.get("agent")
         if isinstance(searched, Choice) and set(searched.values) != set(self.agents):
             raise StudyError(f"agent is searched over {list(searched.values)} but agents is {list(self.agents)}.")

@@ -69,13 +69,13 @@ class Access:
         token = token_of_environment()
         if new_token and (token or insecure):
             given = f"{TOKEN_VARIABLE} is set" if token else "--insecure is given"
-            raise StudyError(f"a new token was asked for, but {given}: leave one of them out.")
+            raise StudyError(f"a new token was requested, but {given}: leave one of them out.")
         if (certificate is None) != (key is None):
             raise StudyError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
         if not (token or new_token or insecure) and not is_loopback(host):
             raise StudyError(
                 f"{host or repr(host)} is open to other machines, and there is no token: set {TOKEN_VARIABLE}, or add "
-                f"--new-token to make one, or --insecure to let everybody in."
+                f"--new-token to create one, or --insecure to disable authentication."
             )
         made = secrets.token_urlsafe(32) if new_token else token
         access = cls(token=made, certificate=certificate, key=key, is_new=new_token)

@@ -157,7 +157,7 @@ def _asked(spec: Any) -> dict[str, str]:
             "answer": "see the page Note",
         }
     except (AttributeError, TypeError, ValueError):  # written by another version, or damaged
-        return {"answer": "this version of Finder cannot read what was asked"}
+        return {"answer": "this version of Finder cannot read the study"}
 
 
 def _readable_attr(value: Any) -> Any:

@@ -97,9 +97,9 @@ class Proxy:
             told = error.code().name if failure is None else failure.message
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise StorageAwayError(
-                    f"{label} is no storage of Finder ({told}): start one there with finder serve."
+                    f"{label} is not a storage server of Finder ({told}): start one there with finder serve."
                 ) from None
-            raise StorageAwayError(f"{label} refuses the call ({told}).") from None
+            raise StorageAwayError(f"{label} rejects the call ({told}).") from None
 
 
 class _OptunaProxy(GrpcStorageProxy):

@@ -151,8 +151,8 @@ def open_storage(url: str, *, create: bool = True) -> StudyStorage:
         raise StudyError(_missing_driver(address, error)) from None
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise StudyError(
-            f"the storage {address.label!r} cannot be opened: {reason_of(error)}. Check that it is there, that nobody "
-            "else has locked it, and that you may write to it."
+            f"the storage {address.label!r} cannot be opened: {reason_of(error)}. Check that it exists, that no other "
+            "process has locked it, and that it is writable."
         ) from error
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         # Optuna: tables of another version of Optuna, a journal with broken lines.

@@ -123,7 +123,7 @@ def _path_address(url: str) -> StorageAddress:
         path = Path(url).expanduser()
     except RuntimeError:
         raise StudyError(
-            f"the storage {url!r} is in the home directory of nobody known: write the whole path."
+            f"the storage {url!r} is in the home directory of an unknown user: write the whole path."
         ) from None
     if path.suffix in _SQLITE_SUFFIXES:
         return StorageAddress("sqlite", url_of_path("sqlite", path), path, str(path))
@@ -259,8 +259,8 @@ def not_opened(path: Path, error: sqlite3.Error) -> StudyError:
     if not isinstance(error, sqlite3.OperationalError):
         return damaged(f"the storage {str(path)!r}", str(error))
     return StudyError(
-        f"the storage {str(path)!r} cannot be opened: {error}. Check that nobody else has locked it, and that you may "
-        "use it."
+        f"the storage {str(path)!r} cannot be opened: {error}. Check that no other process has locked it, and that "
+        "you have access."
     )
 
 

@@ -70,7 +70,10 @@ def test_a_clear_winner_is_safe() -> None:
 def test_rates_that_are_all_as_good_are_safe() -> None:
     found = conclusion(concluded(spec_of(), (0.0, 500.0, 500.0, 500.0, 400.0), spread=0.5))
     assert found.status == "safe"
-    assert "2 other trials cannot be told from it, and may be better by at most 1% of the range" in found.certainty
+    assert (
+        "2 other trials cannot be distinguished from it, and may be better by at most 1% of the range"
+        in found.certainty
+    )
 
 
 def test_what_left_a_race_is_part_of_the_range() -> None:
@@ -106,7 +109,7 @@ def test_where_a_tie_could_cost_everything_no_share_is_given() -> None:
     rows = [{"agent": "ppo"}, {"agent": "dqn"}]
     spec = spec_of(rows, kind="agents", agents=("ppo", "dqn"), confirm=0)
     found = conclusion(concluded(spec, (50.0, 48.0), spread=20.0))
-    assert found.lines[2] == "tie: with 1 other trial, #1, agent dqn; nothing tells them apart"
+    assert found.lines[2] == "tie: with 1 other trial, #1, agent dqn; nothing distinguishes them"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,7 @@ def test_a_search_that_is_not_done_is_not_safe() -> None:
 def test_noise_asks_for_seeds_or_longer_runs() -> None:
     found = conclusion(concluded(spec_of(), (50.0, 52.0, 49.0, 51.0, 48.0), spread=40.0))
     assert found.status == "not safe"
-    assert "no rate was told from another" in found.lines[2]
+    assert "no rate was distinguishable from another" in found.lines[2]
     assert options(found) == {"env_steps": 2000, "study_name": "s-2000-steps"}
 
 
@@ -187,9 +190,7 @@ def test_for_scripts() -> None:
     study = concluded(spec_of(confirm=0), (0.0, 10.0, 100.0, 20.0, 0.0))
     data = pick_json(study, best(study))
     assert (data["safe"], data["status"], data["complete"]) == (False, "not safe", True)
-    assert data["reasons"] == [
-        "it was not confirmed on further seeds, and the best of several values is lucky by nature"
-    ]
+    assert data["reasons"] == ["it was not confirmed on further seeds, and the best of several values is optimistic"]
     assert data["remedies"] == [
         {"options": {"confirm": 3}, "purpose": "the best 3 again on further seeds; they join the study", "joins": True}
     ]
@@ -233,7 +234,7 @@ def test_runs_that_are_long_enough_for_the_horizon() -> None:
 
 def test_runs_longer_than_the_horizon_are_answered_by_runs_of_its_length() -> None:
     found = conclusion(concluded(spec_of(horizon=10), (0.0, 10.0, 100.0, 20.0, 0.0)))
-    assert found.lines[2].startswith("not safe: runs of 1,000 environment steps say too little of one of 10")
+    assert found.lines[2].startswith("not safe: runs of 1,000 environment steps are too short to predict one of 10")
     assert found.lines[2].endswith("Train as long as that")
     assert options(found) == {"env_steps": 10, "study_name": "s-10-steps"}
 

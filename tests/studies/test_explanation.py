@@ -34,7 +34,7 @@ def test_how_many_seeds_would_settle_a_tie(storage: StudyStorage, make_spec: Mak
     with Recorder(opened) as recorder:
         for seeds in ({0: 10.0, 1: 14.0, 2: 12.0}, {0: 7.0, 1: 11.0, 2: 9.0}):
             recorder.completed(recorder.ask().number, sum(seeds.values()) / 3, seeds)  # type: ignore[union-attr]
-    told = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would tell them apart\."
+    told = r"Trial #1, .* is level with the pick: .*; about \d+ seeds each would distinguish them\."
     assert re.search(told, explain(opened))
 
 

@@ -97,7 +97,7 @@ class TestImportances:
         data = importances_data(study)
         assert data.importances == ()
         assert why in data.why_none
-        assert "Nothing can be said yet" in plot_importances(study).layout.annotations[0].text
+        assert "Not enough data yet" in plot_importances(study).layout.annotations[0].text
 
     def test_the_figure_says_what_may_be_chance(self, storage: StudyStorage, make_spec: Make) -> None:
         figure = plot_importances(filled(storage, random_spec(make_spec), by_rate))

@@ -152,7 +152,7 @@ class TestRefusedForGood:
                 if running:
                     opened.retry_policy.begin(DEADLINE_SECONDS)
                 before = len(calls)
-                with pytest.raises(StorageAwayError, match=f"refuses the call.*{code}: not for you") as caught:
+                with pytest.raises(StorageAwayError, match=f"rejects the call.*{code}: not for you") as caught:
                     opened.episodes.count("a study")
                 assert len(calls) == before + 1, "it was called again"
                 assert "\n" not in str(caught.value)

@@ -69,7 +69,7 @@ def test_the_best_at_an_edge_is_no_safe_suggestion(centers: list[float], edge: s
 def test_where_nothing_is_told_apart_nothing_is_suggested() -> None:
     finding = found([50.0, 52.0, 49.0, 51.0, 48.0], spread=40.0, pick=2)
     assert finding is not None
-    assert "no rate was told from another" in finding.why_unsafe
+    assert "no rate was distinguishable from another" in finding.why_unsafe
 
 
 def test_where_the_interval_is_wide_and_it_matters_nothing_is_suggested() -> None:
@@ -161,7 +161,7 @@ def test_on_which_optimizers_the_drift_was_measured(optimizer: str, arguments: A
 def test_for_a_much_longer_run_nothing_is_safe() -> None:
     finding = found([0.0, 10.0, 100.0, 20.0, 0.0], env_steps=50_000, horizon=5_000_000)
     assert finding is not None
-    assert "runs of 50,000 environment steps say too little of one of 5,000,000" in finding.why_unsafe
+    assert "runs of 50,000 environment steps are too short to predict one of 5,000,000" in finding.why_unsafe
 
 
 def test_runs_as_long_as_the_horizon_need_no_correction() -> None:

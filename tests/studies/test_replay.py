@@ -80,7 +80,7 @@ BAD = [
     (lambda frame: frame.drop(columns="seed"), "no column 'seed'"),
     (lambda frame: frame.iloc[:0], "has no rows"),
     (lambda frame: frame.iloc[1:], "11 rows, not 12"),
-    (lambda frame: pd.concat([frame, frame.iloc[:1]]), "says twice what 'c0' was worth with seed 0 after 50"),
+    (lambda frame: pd.concat([frame, frame.iloc[:1]]), "has two values of 'c0' with seed 0 after 50"),
     (lambda frame: frame.assign(**{"return": np.nan}), "no return that is a number"),
     (lambda frame: frame.assign(**{"return": "abc"}), "column 'return' has 'abc', which is no number"),
     (lambda frame: frame.assign(seed="s0"), "column 'seed' has 's0', which is no number"),
@@ -133,7 +133,7 @@ def test_a_run_that_was_given_up_does_not_come_back():
         yield Round(runs=[(0, 0)], mark=1)
         return Decision(pick=0)
 
-    with pytest.raises(StudyError, match="goes on with config 0 on seed 0, which it gave up"):
+    with pytest.raises(StudyError, match="continues config 0 on seed 0, which it abandoned"):
         run_policy(table_of(np.zeros((2, 2, 2))), policy, budget=10, rng=np.random.default_rng(0))
 
 

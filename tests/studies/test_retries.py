@@ -96,7 +96,7 @@ class TestRetryPolicy:
 
     def test_who_only_reads_is_told_at_once(self) -> None:
         flaky = Flaky(1)
-        with pytest.raises(StudyError, match=r"'the storage' cannot be used: .*Check that it is whole") as told:
+        with pytest.raises(StudyError, match=r"'the storage' cannot be used: .*Check that it is intact") as told:
             RetryPolicy("the storage")(flaky)
         assert isinstance(told.value.__cause__, OperationalError)
         assert flaky.n_calls == 1

@@ -66,26 +66,26 @@ RATES = [{"learning_rate": 1e-3}]
     [
         (
             {"params": {"learning_rate": "1e-4:1e-1:log"}},
-            "learning_rate out of 1e-5:0.1:log; now learning_rate out of 0.0001:0.1:log is asked for",
+            "learning_rate out of 1e-5:0.1:log; now learning_rate out of 0.0001:0.1:log is requested",
         ),
         (
             {"params": {"gamma": "0.9:0.99"}},
             "learning_rate out of 1e-5:0.1:log and gamma not searched; now learning_rate not searched and gamma out of",
         ),
-        ({"env": "Acrobot-v1"}, "the environment CartPole-v1; now the environment Acrobot-v1 is asked for"),
-        ({"env_kwargs": {"x": 1}}, "no x for the environment; now x=1 for the environment is asked for"),
-        ({"agents": ("dqn",)}, "agents ['ppo']; now agents ['dqn'] are asked for"),
-        ({"agent_params": {"ppo": {"gamma": 0.5}}}, "ppo's gamma as usual; now ppo's gamma 0.5 is asked for"),
+        ({"env": "Acrobot-v1"}, "the environment CartPole-v1; now the environment Acrobot-v1 is requested"),
+        ({"env_kwargs": {"x": 1}}, "no x for the environment; now x=1 for the environment is requested"),
+        ({"agents": ("dqn",)}, "agents ['ppo']; now agents ['dqn'] are requested"),
+        ({"agent_params": {"ppo": {"gamma": 0.5}}}, "ppo's gamma as usual; now ppo's gamma 0.5 is requested"),
         ({"agent_weights": {"ppo": "a1"}}, "new weights of ppo; now the weights a1 of ppo"),
-        ({"metric": "loss"}, "the metric return; now the metric loss is asked for"),
-        ({"seeds": (0, 1)}, "seeds [0, 1, 2]; now seeds [0, 1] are asked for"),
-        ({"env_steps": 2000}, "1,000 environment steps; now 2,000 environment steps are asked for"),
-        ({"env_steps": None, "episodes": 9}, "1,000 environment steps; now 9 episodes are asked for"),
-        ({"fixed": {"tau": 0.1}}, "tau not fixed; now tau fixed to 0.1 is asked for"),
-        ({"kind": "lr"}, "the question tune; now the question lr is asked for"),
+        ({"metric": "loss"}, "the metric return; now the metric loss is requested"),
+        ({"seeds": (0, 1)}, "seeds [0, 1, 2]; now seeds [0, 1] are requested"),
+        ({"env_steps": 2000}, "1,000 environment steps; now 2,000 environment steps are requested"),
+        ({"env_steps": None, "episodes": 9}, "1,000 environment steps; now 9 episodes are requested"),
+        ({"fixed": {"tau": 0.1}}, "tau not fixed; now tau fixed to 0.1 is requested"),
+        ({"kind": "lr"}, "the question tune; now the question lr is requested"),
         (
             {"seeds": (1,), "env_steps": 20},
-            "seeds [0, 1, 2] and 1,000 environment steps; now seeds [1] and 20 environment steps are asked for",
+            "seeds [0, 1, 2] and 1,000 environment steps; now seeds [1] and 20 environment steps are requested",
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudySto
 def test_what_differs_is_told_before_plans_are_joined(storage: StudyStorage, make_spec: Make) -> None:
     old = [{"agent": "dqn"}, {"agent": "ppo"}]
     open_study(make_spec(params={}, agents=("dqn", "ppo"), trials=old), storage)
-    with pytest.raises(StudyError, match=r"agents \['dqn', 'ppo'\]; now agents \['ppo', 'a2c'\] are asked for"):
+    with pytest.raises(StudyError, match=r"agents \['dqn', 'ppo'\]; now agents \['ppo', 'a2c'\] are requested"):
         open_study(make_spec(params={}, agents=("ppo", "a2c"), trials=[{"agent": "ppo"}, {"agent": "a2c"}]), storage)
 
 

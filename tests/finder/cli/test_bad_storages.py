@@ -135,7 +135,7 @@ URLS = [
     Mistake("studies --storage journal:///", "names no file", "journal:///finder.log"),
     Mistake("studies --storage 'journal:///journal.db?mode=rw'", "mode=rw", "mode=ro"),
     Mistake("studies --storage postgresql://h:port/d", "cannot be read", "give one of"),
-    Mistake("studies --storage postgresql://127.0.0.1:1/none", "127.0.0.1:1", "Check that it is there"),
+    Mistake("studies --storage postgresql://127.0.0.1:1/none", "127.0.0.1:1", "Check that it exists"),
     Mistake("studies --storage postgresql+nodriver://h/d", "nodriver", "unknown database driver"),
     Mistake("studies --storage grpc://h:port", "grpc://h:port", "grpc://host:13000"),
     Mistake("studies --storage grpc://h:99999", "grpc://h:99999", "grpc://host:13000"),

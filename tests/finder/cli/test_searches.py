@@ -87,7 +87,7 @@ class TestLearningRates:
         assert searched.finder.small(*searched.words, *named).code == 0
         ran = searched.finder.small(*searched.words, *named, "--set", "gamma=0.5")
         assert (ran.code, ran.out) == (2, "")
-        assert "was made with gamma not fixed; now gamma fixed to 0.5 is asked for." in ran.err
+        assert "was made with gamma not fixed; now gamma fixed to 0.5 is requested." in ran.err
         assert "--study-name mine-2" in ran.err
         assert "finder delete mine)" in ran.err
 
