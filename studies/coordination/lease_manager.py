@@ -238,7 +238,7 @@ class LeaseManager:
                 self._renew()
                 wait = RENEW_SECONDS
             except Exception as error:  # noqa: BLE001 - whatever a database says that is away for a while
-                log.debug("what is held of %s could not be renewed: %s", self._study, error)
+                log.debug("the leases of %s could not be renewed: %s", self._study, error)
                 wait = RENEW_SECONDS / 10
 
     def _renew(self) -> None:
@@ -278,7 +278,7 @@ class LeaseManager:
                 except StorageAwayError:  # all further calls would wait as well
                     break
                 except Exception as error:  # noqa: BLE001 - it is free by itself, in a while
-                    log.debug("what is held of %s could not be given back: %s", self._study, error)
+                    log.debug("the leases of %s could not be released: %s", self._study, error)
 
     def __enter__(self) -> LeaseManager:
         return self

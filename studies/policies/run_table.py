@@ -120,7 +120,7 @@ def _numbers(frame: Any, name: str) -> Any:
     numbers = pd.to_numeric(frame[name], errors="coerce")
     wrong = frame[name][numbers.isna() & (frame[name].notna() | (name != "return"))]
     if len(wrong):
-        raise StudyError(f"the column {name!r} has {wrong.iloc[0]!r}, which is no number.")
+        raise StudyError(f"the column {name!r} has {wrong.iloc[0]!r}, which is not a number.")
     return numbers
 
 

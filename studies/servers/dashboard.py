@@ -309,7 +309,9 @@ def _bind(host: str, port: int, flag: str) -> _ThreadedServer:
     try:
         return make_server(host, port, _not_ready, server_class=_ThreadedServer, handler_class=_QuietHandler)
     except socket.gaierror as error:
-        raise StudyError(f"host is {host!r}, which is no address of this machine ({error}): use 127.0.0.1.") from None
+        raise StudyError(
+            f"host is {host!r}, which is not an address of this machine ({error}): use 127.0.0.1."
+        ) from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StudyError(

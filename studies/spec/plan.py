@@ -133,8 +133,8 @@ def _axis(name: str, space: Space, points: int | None) -> list[Json]:
         return [*(space.low + index * space.step for index in range(count)), space.high]
     if points is None:
         raise StudyError(
-            f"{name} ranges over all numbers from {space.low} to {space.high}, which is no grid: give it a step, list "
-            "its values, or set sampler_kwargs points."
+            f"{name} ranges over all numbers from {space.low} to {space.high}, which is not a grid: give it a step, "
+            "list its values, or set sampler_kwargs points."
         )
     inner = range(1, points - 1)
     if space.log:

@@ -28,7 +28,9 @@ def _as_seeds(value: Any) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if not 1 <= value <= MOST_SEEDS:
-        raise StudyError(f"{value} is no number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds.")
+        raise StudyError(
+            f"{value} is not a number of seeds: give how many, from 1 to {MOST_SEEDS}, or a list of seeds."
+        )
     return tuple(range(value))
 
 
@@ -210,7 +212,9 @@ class StudySpec(CheckedModel):
         for field in ("agent_params", "agent_weights"):
             strange = sorted(set(getattr(self, field)) - set(self.agents))
             if strange:
-                raise StudyError(f"{field} has {strange[0]!r}, which is no agent of the study: {list(self.agents)}.")
+                raise StudyError(
+                    f"{field} has {strange[0]!r}, which is not an agent of the study: {list(self.agents)}."
+                )
         for field in ("agent_params", "env_kwargs", "fixed", "sampler_kwargs", "pruner_kwargs"):
             for key, value in getattr(self, field).items():
                 try:
@@ -243,7 +247,7 @@ class StudySpec(CheckedModel):
     def _check_places(self) -> None:
         for name in ("trial_cpus", "trial_memory_gb"):
             if getattr(self, name) is not None and self.executor != "ray":
-                raise StudyError(f"{name} is what a trial asks a Ray cluster for: use the executor 'ray' with it.")
+                raise StudyError(f"{name} is a request to a Ray cluster: use the executor 'ray' with it.")
         if self.strategy == "none" or self.executor in ("auto", "process", "ray"):
             return
         why = {

@@ -74,8 +74,8 @@ class Access:
             raise StudyError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
         if not (token or new_token or insecure) and not is_loopback(host):
             raise StudyError(
-                f"{host or repr(host)} is open to other machines, and there is no token: set {TOKEN_VARIABLE}, or add "
-                f"--new-token to create one, or --insecure to disable authentication."
+                f"{host or repr(host)} is open to other machines, and there is no token: set {TOKEN_VARIABLE}, or "
+                f"add --new-token to create one, or --insecure to disable authentication."
             )
         made = secrets.token_urlsafe(32) if new_token else token
         access = cls(token=made, certificate=certificate, key=key, is_new=new_token)
@@ -132,7 +132,7 @@ def token_of_environment() -> str:
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if token and (len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token):
         raise StudyError(
-            f"{TOKEN_VARIABLE} is no token: give {SHORTEST_TOKEN} or more ASCII characters without spaces."
+            f"{TOKEN_VARIABLE} is not a valid token: give {SHORTEST_TOKEN} or more ASCII characters without spaces."
         )
     return token
 
@@ -151,7 +151,7 @@ def authority_of_environment() -> bytes | None:
         return Path(path).read_bytes()
     except OSError as error:
         raise StudyError(
-            f"{AUTHORITY_VARIABLE} is {path!r}, which is no certificate ({error}): give a PEM file."
+            f"{AUTHORITY_VARIABLE} is {path!r}, which is not a certificate ({error}): give a PEM file."
         ) from None
 
 
@@ -170,7 +170,7 @@ def is_loopback(host: str) -> bool:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)} if host else set()
     except OSError as error:
         raise StudyError(
-            f"host is {host!r}, which is no address of this machine ({error}): choose another, such as 127.0.0.1."
+            f"host is {host!r}, which is not an address of this machine ({error}): choose another, such as 127.0.0.1."
         ) from None
     return bool(found) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
 

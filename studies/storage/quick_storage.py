@@ -143,7 +143,7 @@ def _number(value: Any) -> float:
 def _whole(number: Any) -> int:
     """Return the integer in a column, whose type SQLite does not enforce."""
     if not isinstance(number, int):
-        raise TypeError(f"{number!r} is no whole number")
+        raise TypeError(f"{number!r} is not an integer")
     return number
 
 

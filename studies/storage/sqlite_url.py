@@ -85,7 +85,7 @@ def read_file_url(url: str, example: str) -> FileUrl:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError:
         raise StudyError(
-            f"the storage {url!r} has {query!r} behind a question mark, which is no option: give the path itself, "
+            f"the storage {url!r} has {query!r} behind a question mark, which is not an option: give the path itself, "
             f"without a scheme, or write %3F where the file's name has a question mark."
         ) from None
     options = dict(pairs)

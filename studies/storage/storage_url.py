@@ -146,7 +146,7 @@ def _proxy_address(scheme: str, location: str) -> StorageAddress:
     port = port or str(DEFAULT_PORT)
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
         raise StudyError(
-            f"the storage '{scheme}://{location}' is no address of a proxy: write {scheme}://host:{DEFAULT_PORT}."
+            f"the storage '{scheme}://{location}' is not the address of a proxy: write {scheme}://host:{DEFAULT_PORT}."
         )
     address = f"{scheme}://{host}:{port}"
     return StorageAddress("proxy", address, None, address)
@@ -218,7 +218,7 @@ def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
             raise StudyError(f"the storage {str(path)!r} cannot be created: the directory is not writable for you.")
         return
     if not path.is_file():  # opening a pipe blocks until it has a writer
-        raise StudyError(f"the storage {str(path)!r} is no regular file: give another path.")
+        raise StudyError(f"the storage {str(path)!r} is not a regular file: give another path.")
     if not os.access(path, os.R_OK | os.W_OK if create else os.R_OK):
         what = "readable and writable" if create else "readable"
         raise StudyError(f"the storage {str(path)!r} is not {what} for you: copy it or change its mode.")

@@ -58,9 +58,7 @@ class WatchedFile:
             with contextlib.suppress(sqlite3.Error, OSError):
                 rescue(place)
                 self._rescued = place
-        where = (
-            f"what it held is in {self._rescued.name} beside it" if self._rescued else "what it held is gone with it"
-        )
+        where = f"its contents are in {self._rescued.name} beside it" if self._rescued else "its contents are lost"
         raise FileReplacedError(f"{self._path.name} was deleted or replaced while the study ran; {where}")
 
     def _found(self) -> tuple[int, int] | None:

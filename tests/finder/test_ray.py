@@ -174,7 +174,7 @@ def spec_of(**fields: object) -> StudySpec:
 
 def test_what_only_a_cluster_is_asked_for_is_refused_elsewhere() -> None:
     for field in ("trial_cpus", "trial_memory_gb"):
-        with pytest.raises(StudyError, match=f"{field} is what a trial asks a Ray cluster for"):
+        with pytest.raises(StudyError, match=f"{field} is a request to a Ray cluster"):
             spec_of(**{field: 2})
         assert getattr(spec_of(executor="ray", **{field: 2}), field) == 2
 

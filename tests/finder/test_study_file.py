@@ -69,7 +69,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     expected = [
         (3, "Unknown environment 'CartPol-v1'. Did you mean CartPole-v1"),
         (4, "unknown key 'env_stepz'. Did you mean 'env_steps'"),
-        (5, "seeds: 0 is no number of seeds"),
+        (5, "seeds: 0 is not a number of seeds"),
         (8, "Unknown hyperparameter 'learning_rat' of ppo. Did you mean learning_rate"),
         (9, "learning_rate must be a number or a table"),
         (10, "tau must be"),

@@ -82,8 +82,8 @@ BAD = [
     (lambda frame: frame.iloc[1:], "11 rows, not 12"),
     (lambda frame: pd.concat([frame, frame.iloc[:1]]), "has two values of 'c0' with seed 0 after 50"),
     (lambda frame: frame.assign(**{"return": np.nan}), "no return that is a number"),
-    (lambda frame: frame.assign(**{"return": "abc"}), "column 'return' has 'abc', which is no number"),
-    (lambda frame: frame.assign(seed="s0"), "column 'seed' has 's0', which is no number"),
+    (lambda frame: frame.assign(**{"return": "abc"}), "column 'return' has 'abc', which is not a number"),
+    (lambda frame: frame.assign(seed="s0"), "column 'seed' has 's0', which is not a number"),
     (lambda frame: frame.assign(env_steps=0), "env_steps has a value that is not above 0"),
     (lambda frame: frame.assign(lr=range(len(frame))), "column 'lr' is not the same on all rows of 'c0'"),
 ]

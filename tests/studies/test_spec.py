@@ -87,7 +87,7 @@ def test_every_mistake_is_named_at_once(make_spec: Make) -> None:
 def test_seeds_may_be_a_number(make_spec: Make) -> None:
     assert make_spec(seeds=2).seeds == (0, 1)
     assert make_spec(seeds=[2]).seeds == (2,)
-    with pytest.raises(StudyError, match="seeds: 0 is no number of seeds"):
+    with pytest.raises(StudyError, match="seeds: 0 is not a number of seeds"):
         make_spec(seeds=0)
 
 

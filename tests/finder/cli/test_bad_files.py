@@ -103,7 +103,7 @@ STUDIES = [
     Mistake("run huge.toml", "line 4: env_steps is 1000", "9223372036854775807"),
     Mistake("run seeds.toml", "seeds is [1, 1]", "give each one once"),
     Mistake("run seed.toml", "seeds.0 is -1", "greater than or equal to 0"),
-    Mistake("run many-seeds.toml", "100000000 is no number of seeds", "10000"),
+    Mistake("run many-seeds.toml", "100000000 is not a number of seeds", "10000"),
     Mistake("run seconds.toml", "hang_seconds is inf", "finite number"),
     Mistake("run sampler.toml", "line 5: sampler: there is no sampler 'tpee'", "Did you mean 'tpe'"),
     Mistake("run pruner.toml", "line 5: pruner: there is no pruner 'medain'", "Did you mean 'median'"),

@@ -45,7 +45,7 @@ OF_STUDY = {
     "spec-version": ("spec version x", "upgrade with pip install"),
     "direction": ("direction.db", "Restore the storage"),
     "state": ("DONE", "Restore the storage"),
-    "number": ("'x' is no whole number", "Restore the storage"),
+    "number": ("'x' is not an integer", "Restore the storage"),
     "date": ("yesterday", "Restore the storage"),
     "distribution": ("JSONDecodeError", "Restore the storage"),
     "distribution-kind": ("trial 0 is damaged", "Restore the storage"),
@@ -58,7 +58,7 @@ OF_STUDY = {
     "configuration": ("its attribute 'configuration' is 3", "Restore the storage"),
     "value": ("'x'", "Restore the storage"),
     "value-kind": ("NEITHER", "Restore the storage"),
-    "step": ("'x' is no whole number", "Restore the storage"),
+    "step": ("'x' is not an integer", "Restore the storage"),
 }
 OF_EPISODES = {
     "episode-steps": ("env_steps='x'", "Restore the storage"),
@@ -96,7 +96,7 @@ PLACES = [
     Mistake("studies --storage folder.db", "'folder.db' is a directory", "give a file in it"),
     Mistake("studies --storage nothing.db", "there is no storage 'nothing.db'", "check the path"),
     Mistake("studies --storage nowhere/x.db", "nowhere", "make the directory"),
-    Mistake("studies --storage pipe.db", "'pipe.db' is no regular file", "give another path"),
+    Mistake("studies --storage pipe.db", "'pipe.db' is not a regular file", "give another path"),
     Mistake("studies --storage journal.db", "'journal.db' is not an SQLite database", "give another file"),
     Mistake("studies --storage real.log", "'real.log' is not an Optuna journal", "sqlite:///real.log"),
     Mistake("studies --storage broken.log", "'broken.log' cannot be used", "Expecting"),
@@ -107,7 +107,7 @@ PLACES = [
     Mistake("studies --storage ~nobody-at-all/x.db", "~nobody-at-all", "write the whole path"),
     Mistake("report real --storage folder.db", "'folder.db' is a directory", "give a file in it"),
     Mistake("lr PPO --storage folder.db", "'folder.db' is a directory", "give a file in it"),
-    Mistake("lr PPO --storage pipe.db", "'pipe.db' is no regular file", "give another path"),
+    Mistake("lr PPO --storage pipe.db", "'pipe.db' is not a regular file", "give another path"),
     Mistake("lr PPO --storage keys.log", "'keys.log' cannot be used", "KeyError"),
 ]
 
