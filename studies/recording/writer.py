@@ -203,7 +203,7 @@ class Writer:
         if kept.epoch is None or epochs.get(kept.number, kept.epoch) == kept.epoch:
             return True
         log.warning(
-            "Trial %d was begun again by another process: what %s has of it is not recorded.",
+            "Trial %d was restarted by another process: its events in %s are discarded.",
             kept.number, self._spool.path,
         )  # fmt: skip
         return False

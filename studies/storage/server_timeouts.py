@@ -100,15 +100,15 @@ def _within(gen: Any, connection: Any, retry_policy: RetryPolicy) -> Generator[A
     """Run a generator of psycopg, and give up when the server has been silent for too long."""
     import psycopg
 
-    heard = time.monotonic()
+    received_at = time.monotonic()
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
             now = time.monotonic()
             if ready:
-                heard = now
-            elif now - heard >= (limit := retry_policy.silence_seconds):
+                received_at = now
+            elif now - received_at >= (limit := retry_policy.silence_seconds):
                 connection.close()  # the answer may still arrive, and is discarded
                 raise psycopg.OperationalError(f"the server has not answered for {limit:.3g} s")
             wanted = gen.send(ready)

@@ -29,16 +29,16 @@ class StudyOrigin:
     words: tuple[str, ...] = ()
 
 
-_current: ContextVar[StudyOrigin | None] = ContextVar("begun", default=None)
+_current: ContextVar[StudyOrigin | None] = ContextVar("origin", default=None)
 
 
 @contextmanager
-def started_by(begun: StudyOrigin) -> Iterator[None]:
+def started_by(origin: StudyOrigin) -> Iterator[None]:
     """Set the origin of studies that are created within the block; the outermost block counts."""
     if _current.get() is not None:
         yield
         return
-    token = _current.set(begun)
+    token = _current.set(origin)
     try:
         yield
     finally:
