@@ -343,7 +343,7 @@ class TestNothingIsLost:
             assert (trial.state, trial.user_attrs["configuration"]) == (TrialState.WAITING, {"of": "the second one"})
             assert recorder.spool_path is None
             assert recorder.ask() is not None
-        assert "Trial 0 was begun again by another process" in caplog.text
+        assert "Trial 0 was restarted by another process" in caplog.text
 
     def test_a_line_that_was_cut_short_is_left_out(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         spool = Spool(f"sqlite:///{tmp_path}/finder.db", "s")
