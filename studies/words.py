@@ -37,8 +37,9 @@ def number_text(value: float) -> str:
 
 
 def spread_text(value: float, spread: float) -> str:
-    """Return `494 ± 11`, with two digits of the spread, or one, as in `9.346 ± 0.005`, if the value has three without
-    them.
+    """Return `494 ± 11`, with one or two digits of the spread.
+
+    There is one, as in `9.346 ± 0.005`, if the value has three digits without the second.
 
     The spread of a few seeds is itself rough, so 9.3460 ± 0.0054 would suggest false precision.
     """

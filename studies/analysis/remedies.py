@@ -167,8 +167,7 @@ def _beyond(finding: LearningRateEstimate, tried: Sequence[float]) -> list[float
 
 
 def _enough_steps(finding: LearningRateEstimate) -> int:
-    """Return the environment steps, by doubling those of the study, that would narrow the interval for the long run
-    enough.
+    """Return the budget, by doubling that of the study, that would narrow the interval for the long run enough.
 
     It is at most the length of the long run.
     """

@@ -106,9 +106,7 @@ class LeaseManager:
         return None
 
     def other_owner_in_time(self) -> Owner | None:
-        """Return another process that holds any lease, after watching the owners of expired ones; None if there is
-        none.
-        """
+        """Return another process that holds a lease, after watching owners of expired ones; None without one."""
         told = False
         while True:
             with self._lock:
@@ -164,8 +162,9 @@ class LeaseManager:
             return Fence(self._study, str(self._own), epochs) if epochs else None
 
     def fence_of(self, number: int | None) -> Fence | None:
-        """Return the lease that a write of Optuna requires: the planning lease if held, else that of the trial or the
-        study.
+        """Return the lease that a write of Optuna requires.
+
+        It is the planning lease if it is held, else that of the trial or the study.
 
         Args:
             number: Number of the trial that is written; None for the study.
@@ -174,8 +173,9 @@ class LeaseManager:
         return next((fence for each in asked if (fence := self.fence((each,))) is not None), None)
 
     def pop_lost(self) -> set[int]:
-        """Return the leases lost since the last call, because this process did not renew them in time (such as after
-        sleep).
+        """Return the leases lost since the last call.
+
+        Leases are lost when this process does not renew them in time, such as after sleep.
         """
         with self._lock:
             lost, self._lost = self._lost, set()

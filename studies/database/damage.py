@@ -37,9 +37,7 @@ OPTUNA_TABLES = (
 
 
 class DamagedError(StudyError):
-    """Error for stored data that is unreadable or inconsistent, because a file was damaged or another program changed
-    it.
-    """
+    """Error for stored data that a damaged file or another program made unreadable or inconsistent."""
 
 
 def damaged(what: str, why: str) -> DamagedError:

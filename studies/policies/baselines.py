@@ -31,8 +31,9 @@ def random_search(problem: Problem, rng: np.random.Generator) -> Generator[Round
 
 
 def keep_top(problem: Problem, rng: np.random.Generator) -> Generator[Round, Values, Decision]:
-    """Train all candidates on one seed for a while, then the best few to the end on all seeds, with half of the budget
-    each.
+    """Train all candidates on one seed for a while, then the best few to the end on all seeds.
+
+    Each phase gets half of the budget.
 
     It is the simplest rule, and often as good as any (Egele et al. 2023, "Is one epoch all you need?").
     """

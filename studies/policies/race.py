@@ -1,5 +1,4 @@
-"""Race on a budget: all candidates start, the worst are removed at rungs, and the rest of the budget goes to the best
-few.
+"""Race on a budget: the worst candidates are removed at rungs, and the savings go to the best few.
 
 Candidates race on as many seeds as the budget has for all of them (at least one), with the scores of the pruner `race`
 (`studies.statistics.racing`). The savings go to the finalists: they are run on further seeds, which alone determine the
@@ -122,8 +121,9 @@ def _one_run_each(problem: Problem, rng: np.random.Generator) -> Generator[Round
 def _final(
     problem: Problem, whole: Values, finalists: Sequence[int], n_left: int
 ) -> Generator[Round, Values, Decision]:
-    """Run the finalists on their own seeds. All seeds choose among them; only their own determine the value of the
-    pick.
+    """Run the finalists on their own seeds.
+
+    All seeds choose among them; only their own determine the value of the pick.
 
     Args:
         problem: Search problem.

@@ -72,8 +72,9 @@ class IntermediateValues:
             trial.set_user_attr(RUNG_ATTR, {**trial.user_attrs.get(RUNG_ATTR, {}), str(env_steps): own})
 
     def _is_due(self, reported: set[int], env_steps: int) -> bool:
-        """Return whether a report is due: at most one per step, and few enough for storages and dashboards to stay
-        fast.
+        """Return whether a report is due.
+
+        There is at most one per step, and few enough for storages and dashboards to stay fast.
         """
         if self._spec.env_steps is None:
             return len(reported) < 2 * self._spec.n_reports

@@ -117,8 +117,9 @@ def _is_best(entry: Ranked) -> str:
 
 
 def _beats(entry: Ranked, pick: Ranked | None, direction: Direction) -> str:
-    """Return the probability that a run of this trial beats one of the recommended trial; "" for that trial, or with
-    one seed each.
+    """Return the probability that a run of this trial beats one of the recommended trial.
+
+    It is "" for the recommended trial, or with one seed each.
     """
     if pick is None or entry is pick or not (entry.seed_values and pick.seed_values) or math.isnan(entry.low):
         return ""

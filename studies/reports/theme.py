@@ -121,9 +121,7 @@ def faded(color: str, alpha: float) -> str:
 
 
 def legend_below(figure: go.Figure, height: int) -> None:
-    """Place the legend below a plot of this height, one entry per line: side by side they would overlap its axis on a
-    phone.
-    """
+    """Place the legend below a plot of this height, one entry per line, so that it fits on a phone."""
     n_entries = sum(trace.showlegend is not False for trace in figure.data)
     legend = {"orientation": "v", "y": 0.01, "yref": "container", "yanchor": "bottom"}
     figure.update_layout(legend=legend, height=height + 20 * n_entries, margin={"b": 76 + 20 * n_entries})

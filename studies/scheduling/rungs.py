@@ -122,8 +122,7 @@ class HalvingPruner(RungPruner):
 
 
 class HyperbandPruner(RungPruner):
-    """Hyperband (Li et al. 2018, arXiv 1603.06560): successive halving in brackets that start to halve at different
-    rungs.
+    """Hyperband (Li et al. 2018, arXiv 1603.06560): successive halving in brackets with different first rungs.
 
     Early values may mislead to an unknown degree. Trials are therefore distributed over brackets: the first one halves
     from the first rung on, the next from the second, and so on; the last one never prunes. A bracket gets as many
@@ -194,8 +193,9 @@ class KeepTopPruner(RungPruner):
 
 
 class RacePruner(RungPruner):
-    """Prune the worst trials at every rung, in proportion to the elapsed share of the runs
-    (`studies.statistics.racing`).
+    """Prune the worst trials at every rung, in proportion to the elapsed share of the runs.
+
+    See `studies.statistics.racing`.
 
     Args:
         rungs: Environment steps of the rungs, ascending, each >= 1.

@@ -171,8 +171,9 @@ class DashboardPage:
     def _changed(
         self, environ: Environ, start_response: StartResponse, kind: str, change: Callable[[bytes], bytes]
     ) -> Iterable[bytes]:
-        """Answer with a changed answer of optuna-dashboard, always in full, since browsers may have cached the
-        original.
+        """Answer with a changed answer of optuna-dashboard.
+
+        It is always sent in full, since browsers may have cached the original.
         """
         asked = {key: value for key, value in environ.items() if not key.startswith(("HTTP_IF_", "HTTP_RANGE"))}
         told: list[Any] = []

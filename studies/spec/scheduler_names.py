@@ -75,8 +75,9 @@ def canonical_pruner_name(name: str) -> str | None:
 
 
 def check_pruner_name(name: Any) -> str:
-    """Return `name` if a pruner has it, or a withdrawn one had it: stored studies with that name can be read but not
-    run.
+    """Return `name` if a pruner has it, or a withdrawn one had it.
+
+    Stored studies with a withdrawn pruner can be read but not run.
 
     Raises:
         StudyError: If the name is unknown; names the nearest ones.

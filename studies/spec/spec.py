@@ -185,7 +185,7 @@ class StudySpec(CheckedModel):
     kind: Literal["tune", "lr", "opt", "agents", "range-test"] = "tune"
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What was set, without the storage's password; planned trials by their number."""
+        """Yield the fields that were set, without the password of the storage and without planned trials."""
         for name, value in super().__repr_args__():
             if name in self.model_fields_set and name != "trials":
                 yield name, redacted(value) if name == "storage" else value
@@ -280,8 +280,7 @@ class StudySpec(CheckedModel):
 
     @property
     def report_marks(self) -> tuple[int, ...]:
-        """Points at which a trial reports: up to `n_reports`, evenly spaced, in the unit of the budget, its end
-        included.
+        """Points at which a trial reports: up to `n_reports`, evenly spaced, the end of the budget included.
 
         Trials that report at these marks are compared at equal points whatever their rollout lengths.
         """

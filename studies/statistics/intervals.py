@@ -1,5 +1,4 @@
-"""Estimates from a few seeds: interquartile means, intervals valid for three to ten seeds, and comparisons with the
-best.
+"""Estimates from a few seeds: interquartile means, intervals, and comparisons with the best.
 
 Three seeds of one candidate carry little information about its spread: three runs that all reached the greatest return
 have a spread of 0 and an interval without width. The candidates of one study carry more together. The variance of each
@@ -51,8 +50,9 @@ _CELLS = 64
 
 
 def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the probability that a run of one candidate beats a run of another, ties counted half (Agarwal et al.
-    2021).
+    """Return the probability that a run of one candidate beats a run of another (Agarwal et al. 2021).
+
+    Ties count half.
 
     Args:
         values: Values of the seeds of one candidate, higher is better.
@@ -90,9 +90,7 @@ class Estimates:
         return np.asarray(self.errors * stats.t.rvs(self.df, size=size, random_state=np.random.default_rng(0)))
 
     def probability_best(self) -> Array:
-        """Return [C] probabilities that a candidate has the highest expected value; equal candidates share a
-        probability.
-        """
+        """Return [C] probabilities that a candidate has the highest expected value; equal ones share it."""
         drawn = self.centers + self._noise
         highest = drawn == drawn.max(axis=1, keepdims=True)
         return np.asarray((highest / highest.sum(axis=1, keepdims=True)).mean(axis=0))

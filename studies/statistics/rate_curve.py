@@ -125,8 +125,7 @@ def _cells(at: Array, n: int) -> tuple[Array, Array]:
 
 
 def _reach(smooth: Array, at: Array, lows: Array, highs: Array) -> tuple[float, float]:
-    """Return the minimum extent of the interval: the bandwidth around the best rate, or less up to a clearly worse
-    rate.
+    """Return the minimum extent of the interval: the bandwidth, or less up to a clearly worse rate.
 
     Args:
         smooth: [D, n] curves at the rates that can be the peak.

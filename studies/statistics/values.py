@@ -12,8 +12,9 @@ from studies.errors import StudyError
 
 
 def iqm(values: ArrayLike, axis: int = -1) -> Any:
-    """Return the interquartile mean: the mean without the lowest and the highest quarter (Agarwal et al. 2021, arXiv
-    2108.13264).
+    """Return the interquartile mean: the mean without the lowest and the highest quarter.
+
+    See Agarwal et al. 2021 (arXiv 2108.13264).
 
     For fewer than four values it is the mean; NaN if any value is NaN.
 
@@ -44,8 +45,9 @@ def iqm_of_population(values: ArrayLike, axis: int = -1) -> Any:
 
 
 def usual_range(values: ArrayLike) -> float:
-    """Return the range of values (higher is better) without their worst tenth; of five or more, at least one is left
-    out.
+    """Return the range of values (higher is better) without their worst tenth.
+
+    Of five or more values, at least one is left out.
 
     A single diverged but finite candidate must not make all others look alike.
 

@@ -227,8 +227,9 @@ def _check_place(address: StorageAddress, path: Path, create: bool) -> None:
 
 
 def _check_sqlite(address: StorageAddress, path: Path) -> None:
-    """Check a file with SQLite itself. A file that this process has open in SQLite must not be opened and closed
-    otherwise.
+    """Check a file with SQLite itself.
+
+    A file that this process has open in SQLite must not be opened and closed otherwise.
 
     Closing it would release all locks that this process has on it, and other processes would take it for unused.
     """

@@ -191,7 +191,7 @@ class TestWhileAnotherOnePlans:
             assert recorder.n_left == 2
             for value in (1.0, 2.0):
                 recorder.completed(recorder.ask().number, value, {0: value})  # type: ignore[union-attr]
-            away_once(study, monkeypatch, recorder._queue._confirmations, "look")
+            away_once(study, monkeypatch, recorder._queue._confirmations, "pending")
             assert recorder.n_to_confirm() == 1
             away_once(study, monkeypatch, storage.optuna, "get_study_user_attrs")
             assert recorder.refresh().spec == study.spec
