@@ -19,7 +19,7 @@ from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
 from studies.recording.recorder import Recorder
-from studies.recording.trial_states import created, requeue
+from studies.recording.trial_states import add_trial, requeue
 from studies.reports.explanation import explain
 from studies.servers.proxy import make_proxy
 from studies.spec.attributes import CONFIRMS_ATTR
@@ -496,7 +496,7 @@ def unmarked(study: OpenStudy, confirms: int) -> Trial:
         state=TrialState.RUNNING, params=finalist.params, distributions=finalist.distributions,
         user_attrs={"confirms": confirms},
     )  # fmt: skip
-    return Trial(study.study, created(study.study, template)._trial_id)
+    return Trial(study.study, add_trial(study.study, template)._trial_id)
 
 
 def failed_row(row: dict[str, float]) -> FrozenTrial:
