@@ -101,7 +101,7 @@ def params_text(params: dict[str, Any]) -> str:
     return ", ".join(f"{name} {param_text(name, params[name])}" for name in names) or "default settings"
 
 
-class Place(Protocol):
+class HasEnvironment(Protocol):
     """Protocol of objects that describe an environment: studies, recommendations, settings of a run."""
 
     @property
@@ -122,7 +122,7 @@ def class_or_id(env: str) -> str:
     return env.rpartition(":")[2] if ".py:" in env else env
 
 
-def environment_code(place: Place) -> str:
+def environment_code(place: HasEnvironment) -> str:
     """Return Python code for an environment: its id, or an `EnvironmentSpec` with the settings that differ."""
     settings = {
         "kwargs": dict(place.env_kwargs),
@@ -133,7 +133,7 @@ def environment_code(place: Place) -> str:
     return f"agents.EnvironmentSpec({place.env!r}{given})" if given else repr(place.env)
 
 
-def call_lines(agent: str, environment: Place, config: Mapping[str, Any]) -> str:
+def call_lines(agent: str, environment: HasEnvironment, config: Mapping[str, Any]) -> str:
     """Return lines of Python that call a training function with the parameters that were found.
 
     Args:

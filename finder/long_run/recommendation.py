@@ -43,7 +43,7 @@ def recommended_agent(
             f"as module:{label} or file.py:{label}; a training function is called from Python, with what the study "
             f"found (finder best {shlex.quote(study.name)})."
         )
-    environment = EnvironmentSpec.of_described(pick, study.stepped_by)
+    environment = EnvironmentSpec.of_described(pick, study.vectorization)
     spec = AgentSpec.of(agent or label, environment, pick.config)
     if spec.label.rpartition(":")[2].lower() != label.rpartition(":")[2].lower():
         raise ConfigurationError(f"The pick of {study.name!r} is of the agent {label!r}, not {spec.label!r}.")

@@ -75,7 +75,7 @@ class Search:
         self.study = study
         self.recorder = Recorder(study)
         changed = changed_defaults(study, resolver.agents)
-        self._resolver = resolver.stepped_by(study.stepped_by).with_recorded_defaults(changed)
+        self._resolver = resolver.stepped_by(study.vectorization).with_recorded_defaults(changed)
         if changed:
             executor.notes = [*executor.notes, *(each.note for each in changed)]
         self._executor = executor

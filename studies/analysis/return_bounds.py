@@ -15,7 +15,7 @@ def return_bounds(study: OpenStudy) -> Bounds:
     """Return the bounds of the episode returns of a study; `NO_BOUNDS` if its metric is the loss."""
     if study.spec.metric != "return":
         return NO_BOUNDS
-    seen = study.storage.episodes.returns_seen(study.episodes_key)
+    seen = study.storage.episodes.return_extremes(study.episodes_key)
     if seen is None:
         return NO_BOUNDS
     limits = [_limits(trial.user_attrs.get("configuration", {})) for trial in study.all_trials()]

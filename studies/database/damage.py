@@ -57,7 +57,7 @@ def reason_of(error: BaseException) -> str:
     return told if type(cause).__name__ in told or len(told.split()) > 2 else f"{type(cause).__name__}: {told}"
 
 
-def is_of_contents(error: BaseException) -> bool:
+def is_content_error(error: BaseException) -> bool:
     """Return whether an error means that the contents of the storage cannot be read or written."""
     if isinstance(error, IntegrityError | StudyError):
         return False

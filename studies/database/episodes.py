@@ -13,7 +13,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from studies.database.damage import damaged
 from studies.database.records import EpisodeRecord
 from studies.database.schema import episodes
-from studies.statistics.bounds import TIMES, ReturnsSeen
+from studies.statistics.bounds import TIMES, ReturnExtremes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class EpisodeTable(ABC):
     def delete(self, study_name: str, trial_number: int | None = None) -> None:
         """Delete all episodes of a study, or of one of its trials."""
 
-    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+    def return_extremes(self, study_name: str) -> ReturnExtremes | None:
         """Return the extremes of the returns of a study, None if no episode has a return."""
         runs: dict[tuple[int, int], list[float]] = {}
         a_step = []
@@ -74,7 +74,7 @@ class EpisodeTable(ABC):
             return None
         lowest, highest = min(map(min, runs.values())), max(map(max, runs.values()))
         n_lowest, n_highest = (sum(own.count(value) >= TIMES for own in runs.values()) for value in (lowest, highest))
-        return ReturnsSeen(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
+        return ReturnExtremes(lowest, highest, n_lowest, n_highest, min(a_step), max(a_step))
 
     def frame(self, study_name: str) -> pd.DataFrame:
         """Return all episodes of a study as a table, ordered by trial, seed and episode, for export and analysis."""
@@ -147,7 +147,7 @@ class SqlEpisodes(EpisodeTable):
         with self.engine.begin() as connection:
             connection.execute(statement)
 
-    def returns_seen(self, study_name: str) -> ReturnsSeen | None:
+    def return_extremes(self, study_name: str) -> ReturnExtremes | None:
         """See `EpisodeTable`; computed by the database, without reading episodes."""
         columns = episodes.c
         own = sa.and_(columns.study_name == study_name, columns.episode_return.is_not(None), columns.length > 0)
@@ -169,7 +169,7 @@ class SqlEpisodes(EpisodeTable):
                 )
                 for extreme in (lowest, highest)
             ]
-        return ReturnsSeen(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
+        return ReturnExtremes(float(lowest), float(highest), counts[0], counts[1], float(least), float(most))
 
     def _read(self, study_name: str, trial_number: int | None) -> Iterator[tuple[int, EpisodeRecord]]:
         """Yield trial number and episode, in order."""

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from studies.database.damage import damaged, is_of_contents, reason_of
+from studies.database.damage import damaged, is_content_error, reason_of
 from studies.errors import StudyError
 from studies.spec.attributes import TOKEN_ATTR
 
@@ -147,7 +147,7 @@ class RetryPolicy:
         except Exception as error:
             failure = storage_failure(error)
             if failure is None or not (self._is_running or _is_of_server(error)):
-                if is_of_contents(error):
+                if is_content_error(error):
                     raise self._unusable_error(error) from error
                 raise
             if self.is_over or not self._is_running or not failure.transient or self._left(began) <= 0:

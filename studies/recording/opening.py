@@ -69,7 +69,7 @@ def open_study(spec: StudySpec, storage: StudyStorage | str | None = None) -> Op
             argument of a sampler or pruner is wrong.
     """
     with opened_storage(storage or spec.storage, create=True) as opened:
-        opened.begin_to_run(retry_seconds())
+        opened.start_run(retry_seconds())
         owns = storage is not opened
         try:
             return _open(spec, opened, owns)
@@ -121,7 +121,7 @@ def join_study(study_name: str, storage: StudyStorage | str) -> OpenStudy:
             another live process writes.
     """
     with opened_storage(storage, create=False) as opened, contextlib.ExitStack() as on_error:
-        opened.begin_to_run(retry_seconds())
+        opened.start_run(retry_seconds())
         study_id = require_study(opened, study_name)
         spec = spec_of(opened, study_id, study_name)
         check_trials(opened.optuna.get_all_trials(study_id, deepcopy=False), study_name)

@@ -321,7 +321,7 @@ class Recorder:
             StudyError: If the trial is not running.
         """
         with self._entered():
-            if not self._let_go(number):
+            if not self._end_here(number):
                 self._requeue(self._trials.running_trial(number))
 
     def _requeue(self, trial: Trial) -> None:
@@ -372,9 +372,9 @@ class Recorder:
             finally:
                 self.seconds += time.perf_counter() - entered
 
-    def _let_go(self, number: int) -> bool:
+    def _end_here(self, number: int) -> bool:
         """Return whether another process took over a trial that ends here; this process may resume it if it waits."""
-        if not self._trials.let_go(number):
+        if not self._trials.end_here(number):
             return False
         if not self.is_cut_off:
             self._leases.release(number)
@@ -382,13 +382,13 @@ class Recorder:
         return True
 
     def _end(self, number: int, ending: TrialEnding, *, counts: bool = True) -> None:
-        if self._let_go(number):
+        if self._end_here(number):
             return
         trial = self._trials.running_trial(number)
         try:
             with self._trials.unless_lost(trial):
                 self._writer.end(trial, ending)
-            if self._let_go(number):
+            if self._end_here(number):
                 return
             if not self.is_cut_off:
                 self._leases.release(number)

@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 NO_BOUNDS = Bounds(-math.inf, math.inf)
 
 
-class ReturnsSeen(NamedTuple):
+class ReturnExtremes(NamedTuple):
     """Extremes of the episode returns of a study.
 
     Attributes:
@@ -49,19 +49,19 @@ class ReturnsSeen(NamedTuple):
         highest: Highest return.
         n_lowest: Runs with at least `TIMES` episodes that returned exactly `lowest`.
         n_highest: Runs with at least `TIMES` episodes that returned exactly `highest`.
-        least_a_step: Lowest return per step of an episode.
-        most_a_step: Highest return per step of an episode.
+        least_per_step: Lowest return per step of an episode.
+        most_per_step: Highest return per step of an episode.
     """
 
     lowest: float
     highest: float
     n_lowest: int
     n_highest: int
-    least_a_step: float
-    most_a_step: float
+    least_per_step: float
+    most_per_step: float
 
 
-def bounds_of(seen: ReturnsSeen, step_limit: int | None = None, reward_threshold: float | None = None) -> Bounds:
+def bounds_of(seen: ReturnExtremes, step_limit: int | None = None, reward_threshold: float | None = None) -> Bounds:
     """Return the bounds that the recorded episodes imply.
 
     Args:
@@ -71,8 +71,8 @@ def bounds_of(seen: ReturnsSeen, step_limit: int | None = None, reward_threshold
     """
     if seen.lowest == seen.highest:
         return NO_BOUNDS  # no learning so far: the next agent may leave this value
-    reward = seen.most_a_step
-    if reward != 0 and math.isclose(seen.least_a_step, reward, rel_tol=_SAME):
+    reward = seen.most_per_step
+    if reward != 0 and math.isclose(seen.least_per_step, reward, rel_tol=_SAME):
         at_limit = math.inf if step_limit is None else abs(reward) * step_limit
         bounds = Bounds(reward, at_limit) if reward > 0 else Bounds(-at_limit, reward)
         # Vector environments may count one step more than the limit; recorded returns are always possible.

@@ -79,7 +79,7 @@ class StudyStorage:
         path = parse_storage_url(self.url).path
         return self.shared or (path is not None and path.stat().st_uid != os.geteuid())
 
-    def begin_to_run(self, retry_seconds: float) -> None:
+    def start_run(self, retry_seconds: float) -> None:
         """Prepare for running a study: retry calls during outages, and watch the files.
 
         Raises:

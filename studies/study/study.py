@@ -87,7 +87,7 @@ class OpenStudy:
         return self.study.get_trials(deepcopy=False)
 
     @property
-    def stepped_by(self) -> str:
+    def vectorization(self) -> str:
         """Vectorization of its environments, with which its trials remain comparable.
 
         It is that of the spec, or EnvPool if the spec has ``"auto"`` and an earlier version ran its trials with

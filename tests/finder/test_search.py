@@ -286,7 +286,7 @@ def test_a_study_that_envpool_stepped_without_being_asked_for_goes_on_so(storage
     again = tune("ppo", "Acrobot-v1", {"learning_rate": None}, n_trials=2, **asked)
     told = [trial.user_attrs["configuration"]["vectorization"] for trial in again.study.trials()]
     assert told == ["envpool", "envpool"]
-    assert again.study.stepped_by == "envpool"
+    assert again.study.vectorization == "envpool"
     again.study.close()
 
 

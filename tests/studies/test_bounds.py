@@ -15,22 +15,22 @@ from studies.database.records import EpisodeRecord
 from studies.recording.opening import open_study
 from studies.recording.recorder import Recorder
 from studies.spec.spec import StudySpec
-from studies.statistics.bounds import NO_BOUNDS, ReturnsSeen, bounds_of
+from studies.statistics.bounds import NO_BOUNDS, ReturnExtremes, bounds_of
 from studies.storage.storage import StudyStorage
 
 Make = Callable[..., StudySpec]
 
 
-def seen(lowest: float, highest: float, **more: Any) -> ReturnsSeen:
-    settings = {"n_lowest": 0, "n_highest": 0, "least_a_step": -1.0, "most_a_step": 2.0, **more}
-    return ReturnsSeen(lowest, highest, **settings)
+def seen(lowest: float, highest: float, **more: Any) -> ReturnExtremes:
+    settings = {"n_lowest": 0, "n_highest": 0, "least_per_step": -1.0, "most_per_step": 2.0, **more}
+    return ReturnExtremes(lowest, highest, **settings)
 
 
 def test_the_same_reward_a_step_and_a_step_limit_bound_returns() -> None:
-    cartpole = seen(8.0, 480.0, least_a_step=1.0, most_a_step=1.0)
+    cartpole = seen(8.0, 480.0, least_per_step=1.0, most_per_step=1.0)
     assert bounds_of(cartpole, step_limit=500) == (1.0, 500.0)
     assert bounds_of(cartpole) == (1.0, math.inf)
-    mountain_car = seen(-200.0, -90.0, least_a_step=-1.0, most_a_step=-1.0)
+    mountain_car = seen(-200.0, -90.0, least_per_step=-1.0, most_per_step=-1.0)
     assert bounds_of(mountain_car, step_limit=200) == (-200.0, -1.0)
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_known_where_all_episodes_returned_the_same() -> None:
 def test_intervals_do_not_reach_beyond_what_is_possible() -> None:
     ranked = rank([Candidate(label="a", params={}, seed_values=(300.0, 495.0, 490.0))])
     assert ranked[0].high > 600
-    [cut] = within(ranked, bounds_of(seen(8.0, 500.0, least_a_step=1.0, most_a_step=1.0), step_limit=500))
+    [cut] = within(ranked, bounds_of(seen(8.0, 500.0, least_per_step=1.0, most_per_step=1.0), step_limit=500))
     assert (cut.low, cut.high) == (max(1.0, ranked[0].low), 500.0)
     assert cut.value == ranked[0].value
 
@@ -103,12 +103,12 @@ def test_losses_have_no_bounds(storage: StudyStorage, make_spec: Make) -> None:
 class TestEveryStorage:
     def test_the_returns_that_were_seen(self, storage: StudyStorage, episode: Callable[..., EpisodeRecord]) -> None:
         table = storage.episodes
-        assert table.returns_seen("s") is None
+        assert table.return_extremes("s") is None
         values = {(0, 0): [1.0] * 3 + [9.0] * 3, (0, 1): [1.0] * 2 + [9.0] * 4, (1, 0): [9.0] * 3 + [math.nan]}
         for (number, seed), returns in values.items():
             records = [episode(seed=seed, episode=i, episode_return=each, length=2) for i, each in enumerate(returns)]
             table.add("s", [(number, record) for record in records])
         table.add("other", [(0, episode(episode_return=99.0))])
-        expected = ReturnsSeen(1.0, 9.0, n_lowest=1, n_highest=3, least_a_step=0.5, most_a_step=4.5)
-        assert table.returns_seen("s") == expected
-        assert EpisodeTable.returns_seen(table, "s") == expected  # what a storage does that has no database
+        expected = ReturnExtremes(1.0, 9.0, n_lowest=1, n_highest=3, least_per_step=0.5, most_per_step=4.5)
+        assert table.return_extremes("s") == expected
+        assert EpisodeTable.return_extremes(table, "s") == expected  # what a storage does that has no database

@@ -47,14 +47,14 @@ def summary_of(played: Sequence[PlayedEpisode], time_limit: int | None) -> Summa
     """
     from scipy import stats
 
-    from studies.statistics.bounds import ReturnsSeen, bounds_of
+    from studies.statistics.bounds import ReturnExtremes, bounds_of
 
     returns = [episode.episode_return for episode in played]
     n, mean = len(returns), math.fsum(returns) / len(returns)
     deviation = math.sqrt(math.fsum((each - mean) ** 2 for each in returns) / (n - 1))
     half = float(stats.t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
     a_step = [episode.episode_return / episode.length for episode in played]
-    seen = ReturnsSeen(min(returns), max(returns), 0, 0, min(a_step), max(a_step))
+    seen = ReturnExtremes(min(returns), max(returns), 0, 0, min(a_step), max(a_step))
     bounds = bounds_of(seen, time_limit)
     return Summary(mean, max(mean - half, bounds.least), min(mean + half, bounds.most))
 
