@@ -34,8 +34,7 @@ WATCH_SECONDS = 20.0
 """Seconds for which the owner of an expired lease is watched before the lease is taken over."""
 
 STUDY = -1
-"""Lease of the process that leads a study: it makes and extends the plan. Leases of trials have their numbers, from 0.
-"""
+"""Lease of the process that leads a study: it makes the plan. Leases of trials have their numbers, from 0."""
 
 PLANNING = -2
 """Lease of a process while it starts a trial."""

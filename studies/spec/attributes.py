@@ -17,8 +17,7 @@ which every version of Optuna and optuna-dashboard can read.
 """
 
 HELD_ATTR = "finder:held"
-"""System attribute: true while a process of Finder runs a trial, set before it starts and reset when it waits or ends.
-"""
+"""System attribute: true while a process of Finder runs a trial, from before its start until it waits or ends."""
 
 TOKEN_ATTR = "finder:token"
 """System attribute: identifies a trial whose creation was not acknowledged by the storage."""

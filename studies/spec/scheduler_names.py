@@ -28,8 +28,7 @@ PRUNERS = (
 """Names that `studies.make_pruner` accepts, beside class names of Optuna such as `MedianPruner`."""
 
 RACES = ("race", "sequential-test")
-"""Pruners that race: they compare single seeds at their own rungs, and can race the values of a parameter separately.
-"""
+"""Pruners that race: they compare single seeds at rungs, and can race the values of a parameter separately."""
 
 _NAMES = {
     "race": "race",

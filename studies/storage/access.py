@@ -17,8 +17,7 @@ TOKEN_VARIABLE = "FINDER_TOKEN"
 """Environment variable with the token of a server, on the server and on every client."""
 
 AUTHORITY_VARIABLE = "FINDER_TLS_CA"
-"""Environment variable with the file of the CA certificate (PEM) that clients trust; unset: the system's authorities.
-"""
+"""Environment variable with the CA certificate (PEM file) that clients trust; unset: the system's authorities."""
 
 SHORTEST_TOKEN = 16
 """Minimum length of a token in characters."""
