@@ -51,7 +51,7 @@ def read_spec(attributes: Mapping[str, Any], name: str) -> StudySpec:
             f"{SPEC_VERSION}): upgrade with pip install -U agentfinder."
         )
     if not isinstance(stored, dict):
-        raise StudyError(f"the study {name!r} cannot be read: its spec is a {type(stored).__name__}, not a mapping.")
+        raise StudyError(f"the study {name!r} cannot be read: its spec is {type(stored).__name__}, not a mapping.")
     try:
         return StudySpec.from_json_dict(stored)
     except (StudyError, TypeError) as error:

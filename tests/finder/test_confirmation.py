@@ -18,6 +18,7 @@ from studies.analysis.confirmation import held_out_seeds, pruned_estimates, unco
 from studies.analysis.listing import list_studies
 from studies.analysis.recommendation import best
 from studies.analysis.status import study_status
+from studies.recording.failure_streak import FailureStreak
 from studies.recording.recorder import Recorder
 from studies.recording.trial_states import add_trial, requeue
 from studies.reports.explanation import explain
@@ -193,7 +194,7 @@ def test_a_trial_that_failed_and_was_tried_again_is_what_it_was_then():
             ask = recorder.ask()
             assert ask is not None
             recorder.failed(ask.number, "the disk was full", diverged=True)
-            recorder._failures = 0
+            recorder._failures = FailureStreak()
     assert len(pruned_estimates(study)) == 4
     with Recorder(study) as recorder:
         while (ask := recorder.ask()) is not None:

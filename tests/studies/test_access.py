@@ -63,7 +63,7 @@ class TestAccess:
         assert Access.of(host).token == TOKEN
 
     def test_a_host_that_is_no_address(self) -> None:
-        with pytest.raises(StudyError, match="no address of this machine"):
+        with pytest.raises(StudyError, match="not an address of this machine"):
             Access.of("no.such.host.invalid")
 
     def test_contradictions(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -378,7 +378,7 @@ def test_what_cannot_be_served(storage_url: str, tmp_path: Path) -> None:
         pass
     with pytest.raises(StudyError, match="port is 70000"):
         serve(storage_url, port=70000)
-    with pytest.raises(StudyError, match="no address of this machine"):
+    with pytest.raises(StudyError, match="not an address of this machine"):
         serve(storage_url, host="no.such.host.invalid", port=0)
     with pytest.raises(StudyError, match="open to other machines, and there is no token"):
         serve(storage_url, host="192.0.2.1", port=0)

@@ -42,7 +42,7 @@ def test_points_of_ranges() -> None:
 
 
 def test_impossible_grids() -> None:
-    with pytest.raises(StudyError, match="no grid"):
+    with pytest.raises(StudyError, match="not a grid"):
         grid_rows({"x": FloatRange(0.0, 1.0)}, {}, 0)
     with pytest.raises(StudyError, match="'points'"):
         grid_rows({"x": Choice((1,))}, {"pionts": 3}, 0)

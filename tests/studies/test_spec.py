@@ -62,7 +62,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ({"trials": [{"learning_rate": 5.0}]}, ["planned trial 0", "learning_rate", "5.0"]),
         ({"trials": [{}]}, ["planned trial 0 is empty"]),
         ({"trials": [{"learning_rate": 0.1}], "n_trials": 4}, ["n_trials is 4", "plan of 1"]),
-        ({"sampler": "grid"}, ["learning_rate", "no grid"]),
+        ({"sampler": "grid"}, ["learning_rate", "not a grid"]),
         ({"sampler": "grid", "sampler_kwargs": {"points": 1}}, ["points is 1"]),
         ({"first": [{"gamma": 0.9}]}, ["first has 'gamma'", "not searched"]),
         ({"first": [{"learning_rate": 5.0}]}, ["learning_rate", "5.0"]),

@@ -30,7 +30,7 @@ STRANGE: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (later, f"later version of Finder .spec version {SPEC_VERSION + 1}, this one reads up to {SPEC_VERSION}"),
     (lambda stored: {SPEC_ATTR: {**stored, "horizons": [1, 2]}}, "unknown key 'horizons'"),
     (lambda stored: {SPEC_ATTR: {**stored, "env_steps": "many", "agents": 3}}, "env_steps"),
-    (lambda stored: {SPEC_ATTR: [1, 2]}, "no mapping"),
+    (lambda stored: {SPEC_ATTR: [1, 2]}, "not a mapping"),
 ]
 
 

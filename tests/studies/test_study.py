@@ -242,7 +242,7 @@ def test_a_plans_choices_may_not_change_but_its_range_may_grow(storage: StudySto
         recorder.completed(recorder.ask().number, 1.0)  # type: ignore[union-attr]
     open_study(make_spec(params={}, trials=[*rows, {"optimizer": "adam", "x": 50.0}]), storage)
     with pytest.raises(
-        StudyError, match=r"optimizer out of \['adam', 'sgd'\]; now .*\['adam', 'sgd', 'lion'\] is asked"
+        StudyError, match=r"optimizer out of \['adam', 'sgd'\]; now .*\['adam', 'sgd', 'lion'\] is requested"
     ):
         open_study(make_spec(params={}, trials=[*rows, {"optimizer": "lion", "x": 1.0}]), storage)
 

@@ -39,7 +39,7 @@ TOLD = {
 }
 OF_STUDY = {
     "spec-cut": ("spec-cut.db", "Restore the storage"),
-    "spec-number": ("'real' cannot be read", "is int, no mapping"),
+    "spec-number": ("'real' cannot be read", "is int, not a mapping"),
     "spec-empty": ("'real' cannot be read", "'name' is missing"),
     "spec-newer": ("spec version 99", "upgrade with pip install"),
     "spec-version": ("spec version x", "upgrade with pip install"),
