@@ -75,7 +75,7 @@ def _summary(root: Path, module: str, name: str) -> str:
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     body = ast.parse(source.read_text()).body
     for place, node in enumerate(body):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name and ast.get_docstring(node):
             return _first(ast.get_docstring(node))
         assigned = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in assigned):
