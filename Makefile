@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: demo test docs install lint benchmarks speed resume tune-all recording kills mutants clean
+.PHONY: demo test test-all docs install lint benchmarks speed resume tune-all recording kills mutants clean
 
 # What a user installs.
 install: $(VENV)/.installed
@@ -29,8 +29,13 @@ demo: install
 		--study-name demo
 	$(BIN)/finder report demo --storage sqlite:///$(DEMO)/finder.db --output $(DEMO)/report.html
 
+# Everything but what is slow, or starts processes, databases and browsers. Ten minutes on two cores.
 test: lint
-	$(BIN)/python -m pytest --quiet -n auto --dist loadfile
+	$(BIN)/python -m pytest --quiet -n auto --dist worksteal -m "not slow and not real"
+
+# All tests, as continuous integration runs them.
+test-all: test
+	$(BIN)/python -m pytest --quiet -n auto --dist worksteal -m "slow or real"
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .

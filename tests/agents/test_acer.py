@@ -305,6 +305,7 @@ def weights_of(agent):
 
 
 @pytest.mark.parametrize("params", [{}, {"jit_compile": True, "replay_ratio": 1}, {"replay_ratio": 0}])
+@pytest.mark.slow
 def test_members_are_those_agents_alone(params):
     spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60, **params})
     members = [
@@ -327,6 +328,7 @@ def test_members_are_those_agents_alone(params):
 
 
 @pytest.mark.parametrize("together", [True, False])
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_state(together):
     spec = AgentSpec.of("acer", "CartPole-v1", {**SMALL, "buffer_size": 60})
 

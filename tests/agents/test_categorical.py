@@ -243,6 +243,7 @@ def test_rainbow_says_what_it_takes():
         Rainbow(PLANE, spaces.Box(-1.0, 1.0, (1,), np.float32))
 
 
+@pytest.mark.slow
 def test_rainbows_loss_falls_on_what_it_is_shown_again_and_again():
     agent = agents.make("rainbow", "CartPole-v1", hidden_sizes=(16,), batch_size=3, jit_compile=False, v_min=0.0)
     rng = np.random.default_rng(0)

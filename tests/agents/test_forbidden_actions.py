@@ -96,6 +96,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("agent", "params", "env_steps"), CASES)
+@pytest.mark.slow
 def test_agents_learn_beside_forbidden_actions(agent, params, env_steps):
     spec = AgentSpec.of(agent, Cards, params)
     trained = spec.build(0)
@@ -107,6 +108,7 @@ def test_agents_learn_beside_forbidden_actions(agent, params, env_steps):
 
 
 @pytest.mark.parametrize("agent", [MaskedPPO, MaskedTRPO, MaskedACER])
+@pytest.mark.slow
 def test_members_of_populations_forbid_actions_too(agent):
     params = {"hidden_sizes": [8], "n_envs": 2, "n_steps": 8, "ent_coef": 0.01}
     population = Population(AgentSpec.of(agent, Cards, params), [{"seed": 0}, {"seed": 1}])

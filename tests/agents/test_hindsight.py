@@ -426,6 +426,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped():
 
 
 @pytest.mark.learns
+@pytest.mark.slow
 def test_ten_bits_are_learned_with_hindsight_and_not_without():
     """Solved is an episode that ends before its ten steps are over; acting at random solves 1% of them."""
     params = {
@@ -443,6 +444,7 @@ def test_ten_bits_are_learned_with_hindsight_and_not_without():
 
 
 @pytest.mark.learns
+@pytest.mark.slow
 def test_goals_are_reached_by_continuous_actions_too():
     class Reach(gym.Env):
         """A point in a square that moves by its action; wanted is to be within 0.1 of another one after 20 steps."""

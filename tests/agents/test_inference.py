@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,7 @@ def test_activation_layers_are_mirrored():
     rows=st.integers(1, 5),
     seed=st.integers(0, 1000),
 )
+@pytest.mark.slow
 def test_a_mirror_of_a_noisy_network_takes_its_noise(sizes, activation, dueling, rows, seed):
     space, rng = spaces.Box(-1.0, 1.0, (4,), np.float32), np.random.default_rng(seed)
     head = dueling_head(2, 2, 1, activation, lambda units, name=None: [NoisyDense(units), *activations(name)])

@@ -204,6 +204,7 @@ def random_return(spec, n_episodes=300):
         ("sac", Identity, {"continuous": True}, {"gamma": 0.0, "replay": "prioritized"}, 4_000),
     ],
 )
+@pytest.mark.slow
 def test_learns(algorithm, environment, kwargs, params, env_steps):
     spec = EnvironmentSpec(environment, kwargs)
     threshold = 0.9 * environment.optimum
@@ -226,6 +227,7 @@ def test_learns(algorithm, environment, kwargs, params, env_steps):
         ("acer", "critic", {"n_steps": 8, "replay_ratio": 0, "learning_rate": 2e-2}, 0.0),
     ],
 )
+@pytest.mark.slow
 def test_a_value_goes_on_through_a_truncation_and_ends_at_a_termination(
     algorithm, name, params, bootstrapped, truncates
 ):

@@ -501,6 +501,7 @@ class TestTensorBoard:
         moved = np.linalg.norm(weights[1] - weights[0])
         assert moved == pytest.approx(told[0].metrics[f"{name}/default"][0], rel=1e-4)
 
+    @pytest.mark.slow
     def test_norms_of_several_replicas_are_those_of_the_whole_minibatch(self) -> None:
         # In a process of its own: TensorFlow takes its devices before anything is built.
         done = subprocess.run([sys.executable, "-c", REPLICAS], capture_output=True, text=True, check=False)

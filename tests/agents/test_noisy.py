@@ -201,6 +201,7 @@ class Pixels(gym.Env):
         return self._seen(), float(action), self.t == 5, False, {}
 
 
+@pytest.mark.slow
 def test_members_whose_networks_are_compiled_have_noise_too():
     """Images go through convolutions, which NumPy does not compute."""
     params = {"noisy": True, "hidden_sizes": (4,), "learning_starts": 8, "batch_size": 2, "jit_compile": False}

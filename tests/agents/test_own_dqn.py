@@ -36,6 +36,7 @@ def test_its_network_learns_its_target_follows_and_its_exploration_fades():
     assert agent.policy.epsilon == pytest.approx(0.05)
 
 
+@pytest.mark.slow
 def test_a_population_trains_it_as_it_is_trained_alone():
     returns = {}
     for executor in ("inline", "population"):

@@ -107,6 +107,7 @@ DQN_MEMBERS = [
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_member_is_the_agent_alone_with_its_seed_and_numbers(
     algorithm: str, members: list[dict[str, Any]], params: dict[str, Any]
 ):
@@ -260,6 +261,7 @@ def test_a_users_own_optimizer_may_do_what_it_likes(monkeypatch: pytest.MonkeyPa
         assert_same_run(together, i, alone(spec, member, 96))
 
 
+@pytest.mark.slow
 def test_xla_gives_members_the_same_numbers():
     spec = spec_of("ppo", jit_compile=True)
     together = trained(spec, PPO_MEMBERS, 96)

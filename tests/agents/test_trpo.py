@@ -268,6 +268,7 @@ def test_gradient_steps_one_at_a_time_open_the_update_once(together):
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.slow
 def test_members_are_those_agents_alone(jit_compile):
     spec = AgentSpec.of("trpo", "CartPole-v1", {**SMALL, "jit_compile": jit_compile})
     members = [

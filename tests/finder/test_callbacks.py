@@ -38,6 +38,7 @@ class Raises(agents.Callback):
 
 @pytest.mark.parametrize("executor", ["inline", "process", "population"])
 @pytest.mark.parametrize("callback", [Lengths, PLACE])
+@pytest.mark.slow
 def test_metrics_of_every_trial_reach_the_study(executor: str, callback: Any, storage: str):
     space = {"learning_rate": [1e-3, 1e-2]}
     result = finder.tune(
@@ -67,6 +68,7 @@ class StopsAtSix(agents.Callback):
             trainer.stop("six")
 
 
+@pytest.mark.slow
 def test_runs_have_callbacks_of_their_own_wherever_they_are_trained():
     space = {"learning_rate": [1e-4, 1e-3, 1e-2]}
     seen = []
@@ -90,6 +92,7 @@ class RaisesForOne(agents.Callback):
             raise RuntimeError("not this one")
 
 
+@pytest.mark.slow
 def test_a_fault_with_one_member_is_the_end_of_that_one():
     space = {"learning_rate": [1e-4, 1e-3]}
     options = {**QUICK, "executor": "population", "storage": None, "seeds": [0, 2]}
@@ -114,6 +117,7 @@ def test_a_worker_is_given_callbacks_of_a_script(storage: str):
     assert finder.work("a", storage, callbacks=[Lengths]).study.trials()
 
 
+@pytest.mark.slow
 def test_a_study_of_other_callbacks_is_another_study(storage: str):
     space = {"learning_rate": [1e-3, 1e-2]}
     named: dict[str, Any] = {**QUICK, "study_name": "a", "storage": storage}
@@ -136,6 +140,7 @@ def test_one_that_does_not_exist_is_refused_before_anything_runs(tmp_path: Path)
     assert not (tmp_path / "a.db").exists()
 
 
+@pytest.mark.slow
 def test_a_file_may_name_them(tmp_path: Path):
     path = tmp_path / "study.toml"
     path.write_text(
@@ -149,6 +154,7 @@ def test_a_file_may_name_them(tmp_path: Path):
         finder.run_file(path)
 
 
+@pytest.mark.slow
 def test_the_pick_is_trained_with_the_same(storage: str):
     for name, callback in (("found", PLACE), ("lost", Lengths)):
         finder.tune(

@@ -38,6 +38,7 @@ def search(url: str, rates: list[float], **params: Any) -> Any:
     return finder.grid(rates=rates, env_steps=200, seeds=[0], progress=False, fixed={**SMALL_PPO, **params}, **options)
 
 
+@pytest.mark.slow
 def test_further_trials_keep_the_defaults_of_the_earlier_ones(old_defaults: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/it.db"
     before = search(url, [1e-3])
@@ -52,6 +53,7 @@ def test_further_trials_keep_the_defaults_of_the_earlier_ones(old_defaults: Any,
     after.close()
 
 
+@pytest.mark.slow
 def test_what_was_given_is_no_default(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/it.db"
     search(url, [1e-3], gamma=0.9).close()

@@ -299,6 +299,7 @@ def test_another_configuration_begins_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty"])
+@pytest.mark.slow
 def test_a_damaged_file_is_said_and_the_trial_begins_anew(
     tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -316,6 +317,7 @@ def test_a_damaged_file_is_said_and_the_trial_begins_anew(
     assert ("its checksum is wrong" in caplog.text) == (harm == "flip")
 
 
+@pytest.mark.slow
 def test_where_the_newest_is_damaged_an_older_one_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole, again = Remembering(), Remembering()
     run_cohort([make_trial(None, number) for number in range(2)], whole)

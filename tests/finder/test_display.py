@@ -75,6 +75,7 @@ def test_searches_are_shown_unless_told_otherwise(call: str, capsys: pytest.Capt
 
 
 @pytest.mark.usefixtures("shown")
+@pytest.mark.slow
 def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "study.toml").write_text(FILE)
     run_file(tmp_path / "study.toml")
@@ -91,6 +92,7 @@ def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("name", ["progress", "observer"])
 @pytest.mark.usefixtures("shown")
+@pytest.mark.slow
 def test_an_observer_watches_in_place_of_the_display(name: str, capsys: pytest.CaptureFixture[str]):
     tracker = Tracker()
     for call in CALLS.values():

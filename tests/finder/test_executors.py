@@ -188,6 +188,7 @@ class TestEveryExecutor:
         assert "in step" in listener.outcomes[0].traceback
         assert listener.outcomes[1].state == "complete"
 
+    @pytest.mark.slow
     def test_where_all_copies_hang_a_member_waits_for_one_of_them(self, executor: Executor):
         counter = f"steps of copies that hang {uuid.uuid4()}"
         kwargs = {"hang_after": 21, "counter": counter}

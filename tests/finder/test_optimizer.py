@@ -27,6 +27,7 @@ def test_names_objects_and_configs_are_all_optimizers():
     assert list(finder.optimizers) == ["adamw", "sgd(momentum=0.9)", "rmsprop", "adamw #2"]
 
 
+@pytest.mark.slow
 def test_each_is_judged_at_its_own_best_rate(storage: str):
     finder = OptFinder("ppo", ["adam", keras.optimizers.SGD(momentum=0.9)], ENV)
     result = finder.find(n_rates=3, extend=False, storage=storage, **QUICK)
@@ -58,6 +59,7 @@ def test_the_arguments_of_an_object_reach_the_agent(storage: str):
     assert (config["momentum"], config["learning_rate"]) == (0.25, 0.5)
 
 
+@pytest.mark.slow
 def test_what_one_optimizer_of_the_agent_was_set_to_hides_nothing(storage: str):
     agent = AgentSpec.of("ppo", ENV, {"default.optimizer": "lion", "default.learning_rate": 0.5})
     result = OptFinder(agent, ["adam", "sgd"]).find(learning_rates=[1e-3], storage=storage, **QUICK)
@@ -73,6 +75,7 @@ def test_a_schedule_is_kept_as_it_is(storage: str):
     assert result.best.optimizers["default"]["config"]["learning_rate"]["class_name"] == "ExponentialDecay"
 
 
+@pytest.mark.slow
 def test_losses_can_decide(storage: str):
     finder = OptFinder("ppo", ["adam"], ENV)
     finder.find(metrics="loss", n_rates=2, storage=storage, **QUICK)
@@ -124,6 +127,7 @@ def test_an_argument_that_none_takes_is_refused():
         OptFinder("ppo", ["adam"], ENV, vary={"weight_decay": ()})
 
 
+@pytest.mark.slow
 def test_rates_race_within_their_optimizer_and_never_against_another(storage: str):
     finder = OptFinder("ppo", ["adam", "sgd"], ENV)
     options = {key: value for key, value in QUICK.items() if key != "pruner"}

@@ -60,6 +60,7 @@ class TestWhatOneRateSees:
 class TestWhatMayBeRead:
     @pytest.mark.parametrize("kind", ["ppo", "dqn"])
     @pytest.mark.parametrize("metrics", ["reward", "loss"])
+    @pytest.mark.slow
     def test_rates_that_have_no_effect_suggest_nothing(self, kind: str, metrics: Any):
         for seed in range(3):
             result = LRFinder(small(kind, seed=seed)).find(1e-12, 1e-10, N=60, metrics=metrics, storage=None)

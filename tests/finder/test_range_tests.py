@@ -85,6 +85,7 @@ def test_beyond_the_first_divergence_nothing_is_read():
     assert result.reason == "the loss diverged at 0.1"
 
 
+@pytest.mark.slow
 def test_a_finder_tests_several_seeds_and_records_them_as_one(tmp_path: object):
     small = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden_sizes": [8], "jit_compile": False}
     from agents import AgentSpec

@@ -50,6 +50,7 @@ def make_spec(**changes: Any) -> StudySpec:
     return StudySpec(**{**fields, **changes})
 
 
+@pytest.mark.slow
 def test_any_hyperparameter_can_be_searched_and_reaches_the_agent(storage: str):
     space = {"gamma": "0.9:0.999", "learning_rate": None, "optimizer": "adam,sgd", "clip_range": [0.1, 0.2]}
     result = tune("ppo", ENV, space, n_trials=4, storage=storage, **QUICK)
@@ -174,6 +175,7 @@ def test_a_study_goes_on_when_started_again_and_repeats_nothing(storage: str):
     assert len(set(rates)) == 5
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_whichever_name_its_vectorization_has(storage: str):
     names = ["dummy", "sync", "dummy"]
     for n_trials, name in enumerate(names, start=1):
@@ -247,6 +249,7 @@ def test_mistakes_are_found_before_anything_is_written(changes: dict[str, Any], 
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_study_can_be_a_file(tmp_path: Path):
     text = f"""
 name = "from a file"

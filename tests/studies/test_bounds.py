@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from studies.analysis.confirmation import verdict
 from studies.analysis.ranking import Candidate, rank, within
 from studies.analysis.recommendation import best
@@ -96,6 +98,7 @@ def test_studies_of_before_have_no_limits_and_intervals_as_before(storage: Study
     assert best(study).high > 500
 
 
+@pytest.mark.slow
 def test_losses_have_no_bounds(storage: StudyStorage, make_spec: Make) -> None:
     assert return_bounds(open_study(make_spec(metric="loss"), storage)) == NO_BOUNDS
 

@@ -55,6 +55,7 @@ def random_spec(make_spec: Make, **changes: Any) -> StudySpec:
 
 
 class TestImportances:
+    @pytest.mark.slow
     def test_what_decides_is_beyond_chance(self, storage: StudyStorage, make_spec: Make) -> None:
         data = importances_data(filled(storage, random_spec(make_spec), by_rate))
         assert data.importances[0].name == "learning_rate"
@@ -63,6 +64,7 @@ class TestImportances:
         assert sum(each.share for each in data.importances) == pytest.approx(1.0)
         assert {each.name for each in data.importances} == set(SPACE) - {"n_envs"}, "what is fixed has none"
 
+    @pytest.mark.slow
     def test_what_decides_nothing_may_be_chance(self, storage: StudyStorage, make_spec: Make) -> None:
         data = importances_data(filled(storage, random_spec(make_spec), by_chance))
         assert sum(each.sure for each in data.importances) == 0
@@ -99,6 +101,7 @@ class TestImportances:
         assert why in data.why_none
         assert "Not enough data yet" in plot_importances(study).layout.annotations[0].text
 
+    @pytest.mark.slow
     def test_the_figure_says_what_may_be_chance(self, storage: StudyStorage, make_spec: Make) -> None:
         figure = plot_importances(filled(storage, random_spec(make_spec), by_rate))
         sure, unsure, chance = figure.data

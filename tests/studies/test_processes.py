@@ -105,6 +105,7 @@ def test_a_run_that_is_killed_goes_on_and_one_that_lives_is_left_alone(tmp_path:
         assert [trial.state.name for trial in study.trials()] == ["COMPLETE"] * 3
 
 
+@pytest.mark.slow
 def test_recording_costs_a_bounded_number_of_statements(
     tmp_path: Path, make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

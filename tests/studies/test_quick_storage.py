@@ -69,6 +69,7 @@ def test_what_is_read_is_the_same(kind: str, tmp_path: Path, request: pytest.Fix
         theirs.engine.dispose()
 
 
+@pytest.mark.slow
 def test_more_trials_than_a_query_can_name(tmp_path: Path) -> None:
     storage = QuickStorage(f"sqlite:///{tmp_path}/s.db")
     study = optuna.create_study(storage=storage)

@@ -35,6 +35,7 @@ def another_database(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("by", ["deleted", "deleted with its log", "replaced"])
+@pytest.mark.slow
 def test_a_database_that_loses_its_place_ends_the_study_and_nothing_is_lost(
     tmp_path: Path, make_spec: Make, episode: MakeEpisode, by: str
 ) -> None:

@@ -59,6 +59,7 @@ def lr(finder: Any, *words: str) -> Any:
     return finder("lr", "ppo", *budget, *SMALL, *words)
 
 
+@pytest.mark.slow
 def test_a_search_then_its_pick(there: Any) -> None:
     ran = lr(there, *THERE)
     assert ran.code == 0, ran.err
@@ -83,6 +84,7 @@ def test_a_search_then_its_pick(there: Any) -> None:
     assert 30.0 < ran.json["mean_return"] < 30.1
 
 
+@pytest.mark.slow
 def test_they_make_another_question(there: Any) -> None:
     first = ("--env", "my_env.py:Endless", "--max-episode-steps", "10", "--study-name", "s")
     assert lr(there, *first).code == 0
@@ -101,6 +103,7 @@ def test_a_run_of_its_own(there: Any) -> None:
     assert ran.json["folder"] == "runs/ppo-Endless-seed0"
 
 
+@pytest.mark.slow
 def test_a_file_of_a_study(there: Any) -> None:
     (there.folder / "study.toml").write_text(
         'name = "s"\nagents = ["ppo"]\nenv = "my_env.py:Endless"\nwrappers = ["my_env.py:Doubled"]\n'

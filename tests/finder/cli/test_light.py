@@ -33,6 +33,7 @@ def test_help_imports_nothing_heavy(finder: Any, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["studies", "show", "best", "report"])
+@pytest.mark.slow
 def test_looking_needs_no_tensorflow(searched: Any, command: str) -> None:
     words = [command] if command == "studies" else [command, searched.study]
     assert not {"tensorflow", "keras"} & set(loaded(searched.finder, *words))

@@ -63,6 +63,7 @@ def served(finder: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     write(finder.folder)
     ran = finder("submit", "study.toml", "--storage", "kept.db")

@@ -58,6 +58,7 @@ class TestPlay:
         assert """To see it  finder play run --env-kwargs '{"sutton_barto_reward": false}' --video out.gif""" in ran.err
 
     @pytest.mark.parametrize("flags", [(), ("--headless",)])
+    @pytest.mark.slow
     def test_without_a_screen(self, trained: Any, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]) -> None:
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
             monkeypatch.delenv(name, raising=False)

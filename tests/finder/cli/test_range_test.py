@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 SMALL = ("--range-test", "--set", "jit_compile=false")
 
 
 class TestRangeTest:
+    @pytest.mark.slow
     def test_finders_own_agents_are_judged_by_their_losses_and_suggest_a_rate_that_learns(self, finder: Any) -> None:
         for agent, low, high in (("ppo", 5e-4, 1e-2), ("dqn", 1e-4, 3e-3)):
             ran = finder("lr", agent, "--env", "CartPole-v1", *SMALL, "--json", "--storage", "memory")
@@ -17,6 +20,7 @@ class TestRangeTest:
             assert rates[-1] > 10 * high, "the sweep ended before the rates at which training diverges"
             assert low < ran.json["suggestion"] < high
 
+    @pytest.mark.slow
     def test_where_nothing_can_be_read_the_next_command_trains_every_rate_afresh(self, finder: Any) -> None:
         words = ("--env", "CartPole-v1", "--start-lr", "1e-12", "--end-lr", "1e-10", "--storage", "it.db")
         ran = finder("lr", "dqn", *words, *SMALL)

@@ -223,6 +223,7 @@ class TestOfRates:
         shown = watched("show", ran.json["study"], "--json").json
         assert [trial["params"] for trial in shown["trials"]] == [{"critic.learning_rate": r} for r in (1e-4, 1e-2)]
 
+    @pytest.mark.slow
     def test_vary(self, watched: Any) -> None:
         words = ("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "sgd", "--optimizer", "adam", "--rates", "1e-3")
         ran = watched.small(*words, "--vary", "momentum=0,0.9", "--confirm", "0", "--pruner", "none", "--json")
@@ -231,6 +232,7 @@ class TestOfRates:
         assert [trial["params"]["optimizer"] for trial in shown["trials"]] == ["sgd", "sgd(momentum=0.9)", "adam"]
 
     @pytest.mark.parametrize("extends", [True, False])
+    @pytest.mark.slow
     def test_rates_of_optimizers(self, watched: Any, extends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         further = {"optimizer": "sgd", "learning_rate": 0.5}
         monkeypatch.setattr(

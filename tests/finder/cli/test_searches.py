@@ -82,6 +82,7 @@ class TestLearningRates:
         assert (best["safe"], best["status"]) == (again.json["safe"], again.json["status"]) == (False, "not safe")
         assert len(best["conclusion"]) == 3
 
+    @pytest.mark.slow
     def test_another_space_under_the_same_name_is_refused(self, searched: Any) -> None:
         named = ("--study-name", "mine")
         assert searched.finder.small(*searched.words, *named).code == 0
@@ -120,6 +121,7 @@ class TestLearningRates:
 
 
 class TestOtherSearches:
+    @pytest.mark.slow
     def test_optimizers(self, finder: Any) -> None:
         words = ("--optimizer", "adam", "--optimizer", "sgd(momentum=0.9)", "--rates", "1e-3", "--storage", "memory")
         ran = finder.small("opt", "ppo", "--env", "CartPole-v1", *words, "--json")
@@ -137,6 +139,7 @@ class TestOtherSearches:
         assert 1e-5 <= params["learning_rate"] <= 0.1
         assert "sampler random (seed 0)" in ran.err
 
+    @pytest.mark.slow
     def test_a_file_and_flags_that_replace_what_it_says(self, finder: Any) -> None:
         (finder.folder / "study.toml").write_text(TOML)
         first = finder("run", "study.toml")
@@ -214,6 +217,7 @@ class TestFailures:
         assert finder("best", f"{command}-ppo-cli_envs:Broken-v0").code == 1
 
     @pytest.mark.parametrize("executor", ["inline", pytest.param("process", marks=pytest.mark.real)])
+    @pytest.mark.slow
     def test_what_failed_is_tried_again_when_it_is_mended(self, finder: Any, executor: str) -> None:
         (finder.folder / "broken").touch()
         words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3,1e-2", "--executor", executor, "--json")
@@ -237,6 +241,7 @@ class TestFailures:
 
 
 class TestGoingOn:
+    @pytest.mark.slow
     def test_the_advice_works(self, finder: Any) -> None:
         """From one seed: the command that is offered runs as it is."""
         ran = finder.small("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-4,1e-3,1e-2", "--set", "n_envs=1")
@@ -279,6 +284,7 @@ class TestGoingOn:
             in finder("best", spec.name).err
         )
 
+    @pytest.mark.slow
     def test_advice_is_given_in_the_words_of_the_interface_that_began_the_study(self, finder: Any) -> None:
         storage = f"--storage=sqlite:///{finder.folder}/finder.db"
         words = ("lr", "ppo", "--env", "CartPole-v1", "--rates=1e-3,1e-2")
@@ -295,6 +301,7 @@ class TestGoingOn:
         assert "finder run study.toml --n-trials 2" in best.err
         assert 'with seeds = 3, name = "from-a-file-3-seeds" in study.toml: 3 seeds each; another study' in best.err
 
+    @pytest.mark.slow
     def test_more_rates_join_and_other_optimizers_do_not(self, finder: Any) -> None:
         assert finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-3").code == 0
         more = finder.small("opt", "ppo", "--env", "CartPole-v1", "--optimizer", "adam", "--rates", "1e-2", "--json")

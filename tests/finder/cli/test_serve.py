@@ -78,6 +78,7 @@ def test_a_new_token_is_printed_and_one_of_the_environment_is_not(finder: Any, m
 @pytest.mark.parametrize(
     "command", [("serve", "--host", "0.0.0.0", "--dashboard-port", "0"), ("dashboard", "--host", "0.0.0.0")]
 )
+@pytest.mark.slow
 def test_everybody_is_let_in_where_that_is_asked_for(
     finder: Any, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:

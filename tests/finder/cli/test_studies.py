@@ -132,6 +132,7 @@ class TestDeleting:
         assert len(finder("studies", "--json").json) == 1
 
 
+@pytest.mark.slow
 def test_tables_of_studies_fit_a_narrow_terminal(finder: Any) -> None:
     """Nothing is cut, and what is the same for all pruned trials is said once."""
     spec = studies.StudySpec(

@@ -308,6 +308,7 @@ class TestFailures:
         assert "The newest checkpoint, after 0 environment steps, is run/checkpoints/000000000000.checkpoint" in ran.err
         assert "in step" in ran.err  # where it happened
 
+    @pytest.mark.slow
     def test_an_environment_that_hangs(self, finder: Any) -> None:
         hanging = ("ppo", "--env", "fakes:TwoStep-v0", "--env-kwargs", '{"hang_after": 41}', *PPO[3:])
         ran = finder("train", *hanging, "--steps", "400", "--folder", "run", "--hang-seconds", "3")
@@ -385,6 +386,7 @@ class TestThePick:
         assert "See finder show lr-ppo-cli_envs:Broken-v0" in ran.err
         assert not (finder.folder / "runs").exists()
 
+    @pytest.mark.slow
     def test_an_agent_of_a_script_and_weights_that_it_started_from(self, finder: Any) -> None:
         (finder.folder / "mine.py").write_text("from agents.algorithms.ppo import PPO\n\nclass Mine(PPO):\n    pass\n")
         words = ("mine.py:Mine", *PPO[1:])
