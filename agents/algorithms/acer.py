@@ -88,7 +88,7 @@ class ACERConfig(NetworkConfig):
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.buffer_size < self.n_envs * self.n_steps:
             raise ConfigurationError(
@@ -143,7 +143,7 @@ class ACER(KerasAgent):
         )
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds the probabilities of all actions under the policy that acted, [T, N, A]."""
+        """Add the probabilities of all actions under the policy that acted, [T, N, A]."""
         observations = data["observations"]
         logits = self.infer("actor", observations.reshape(-1, *observations.shape[2:]))  # [T * N, A]
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -151,7 +151,7 @@ class ACER(KerasAgent):
         return {**data, "probabilities": probabilities.reshape(*data["rewards"].shape, -1).astype(np.float32)}
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Adds what the actions were worth by Retrace, which looks along trajectories; each has `n_steps` rows."""
+        """Add what the actions were worth by Retrace, which looks along trajectories; each has `n_steps` rows."""
         observations = ops.concatenate([batch["observations"], batch["next_observations"]])  # [2 B, ...]
         policy = ops.softmax(self.networks["actor"](observations))  # [2 B, A]
         values = self.networks["critic"](observations)  # [2 B, A]

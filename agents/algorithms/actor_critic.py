@@ -59,7 +59,7 @@ class ActorCriticConfig(NetworkConfig):
     separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.normalize_advantages and self.n_steps * self.n_envs < 2:
             raise ConfigurationError(
@@ -151,7 +151,7 @@ class ActorCritic(KerasAgent):
         super().set_acting_state(state)
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds advantages, value targets and the log-probabilities of the actions under the policy that took them.
+        """Add advantages, value targets and the log-probabilities of the actions under the policy that took them.
 
         Where observations are normalised, a rollout enters the statistics before it is learned from, so that networks
         learn from observations as they will see them in the next rollout: the first one is not learned from as it

@@ -150,7 +150,7 @@ class ContinuousAgent(OffPolicyAgent):
 
     @property
     def n_dimensions(self) -> int:
-        """Dimensions of an action."""
+        """Number of dimensions of an action."""
         return math.prod(self.action_space.shape or ())
 
     def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:

@@ -97,7 +97,7 @@ class DQNConfig(OffPolicyConfig):
     )
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.policy is None and self.policy_kwargs:
             raise ConfigurationError(f"policy_kwargs {dict(self.policy_kwargs)!r} need a policy: name one.")
@@ -196,7 +196,7 @@ class DQN(OffPolicyAgent):
     # Noise ----------------------------------------------------------------------------------------------------
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds the noise of the networks in the loss.
+        """Add the noise of the networks in the loss.
 
         It is drawn here, since the generators of TensorFlow give other numbers where XLA compiles them. As in the paper
         all rows of a minibatch see the same noise, so each brings its share of it.

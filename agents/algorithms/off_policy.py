@@ -83,5 +83,5 @@ class OffPolicyAgent(KerasAgent):
             _ = self.goals  # here, so that members of a population find it
 
     def bootstrapped(self, batch: dict[str, Any], next_values: Any) -> Any:
-        """Targets [B]: the rewards, and the discounted values [B] of where they lead; no gradient goes through."""
+        """Return targets [B]: rewards plus discounted next values [B], without gradient."""
         return ops.stop_gradient(batch["rewards"] + self.discounts(batch) * next_values)

@@ -39,7 +39,7 @@ class PPOConfig(OneLossConfig):
     )
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.normalize_advantages and self.batch_size < 2:
             raise ConfigurationError(

@@ -46,7 +46,7 @@ class SACConfig(ContinuousConfig):
     n_step: int = hyperparameter(1, "Steps until the bootstrap, which is 1: values hold every step's entropy.", low=1)
 
     def __post_init__(self) -> None:
-        """Refuses what would be learned wrongly."""
+        """Refuse what would be learned wrongly."""
         super().__post_init__()
         if self.n_step > 1:
             raise ConfigurationError(
@@ -100,7 +100,7 @@ class SAC(ContinuousAgent):
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
+        """Add the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
         noise = self.rng.standard_normal((len(data["rewards"]), 2 * self.n_dimensions)).astype(np.float32)
         return {**data, "noise": noise[:, : self.n_dimensions], "next_noise": noise[:, self.n_dimensions :]}
 

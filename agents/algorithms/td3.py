@@ -48,7 +48,7 @@ class TD3(DDPG):
         return super().rowwise  # said of `preprocess_batch` below, too
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds the noise of the target actor's actions, [M, D] of deviation 1."""
+        """Add the noise of the target actor's actions, [M, D] of deviation 1."""
         noise = self.rng.standard_normal((len(data["rewards"]), self.n_dimensions))
         return {**data, "noise": noise.astype(np.float32)}
 

@@ -68,7 +68,7 @@ class TRPOConfig(ActorCriticConfig):
     line_search_max_iter: int = hyperparameter(10, "Steps that are tried before the policy stays as it is.", low=1)
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.share_layers:
             raise ConfigurationError(
@@ -97,7 +97,7 @@ class TRPO(ActorCritic):
         return self.policy_step
 
     def policy_step(self, rows: dict[str, Any]) -> Mapping[str, Any]:
-        """Moves the actor along the natural gradient of the surrogate, as far as the divergence may go."""
+        """Move the actor along the natural gradient of the surrogate, as far as the divergence may go."""
         live, variables = self.live, self.networks["actor"].trainable_variables
         start = tf.concat([tf.reshape(variable.value, [-1]) for variable in variables], 0)  # [n]
         old = tf.stop_gradient(self._policy(start, rows))  # [M, A] or [M, 2 D]

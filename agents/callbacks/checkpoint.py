@@ -139,7 +139,7 @@ class Checkpoints(Callback):
         return history.mean_return(self.window) if len(history.returns) >= max(1, self.window // 10) else None
 
     def write(self, trainer: Trainer) -> Path:
-        """Writes one now, and removes those that are too many; returns its path."""
+        """Write one now, and removes those that are too many; returns its path."""
         began = time.monotonic()
         value = self.value(trainer)
         # An update may have followed a checkpoint without a step between them; that one may be the best, and stays.

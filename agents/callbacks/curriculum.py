@@ -164,7 +164,7 @@ class Curriculum(Callback):
         self.moves = [Move(*move) for move in state["moves"]]
 
     def _check(self, trainer: Trainer) -> None:
-        """Refuses environments that cannot be moved, or do not know a phase."""
+        """Refuse environments that cannot be moved, or do not know a phase."""
         label = trainer.environment.label
         if not all(trainer.call_environments("has_wrapper_attr", self.method)):
             raise ConfigurationError(
@@ -182,7 +182,7 @@ class Curriculum(Callback):
                 )
 
     def _tell(self, trainer: Trainer, member: int) -> ConfigurationError | None:
-        """Tells a member's copies the phase; gives what is wrong with it."""
+        """Tell a member's copies the phase; gives what is wrong with it."""
         phase = self.phase_of(member)
         try:
             trainer.call_environments(self.method, phase, member=member)

@@ -116,7 +116,7 @@ class Evaluate(Callback):
         self._pending = bool(state["pending"])
 
     def evaluate(self, trainer: Trainer) -> Evaluation | None:
-        """Evaluates now, tells everybody, and returns the result.
+        """Evaluate now, tells everybody, and returns the result.
 
         A training that is asked to stop meanwhile, by Ctrl-C say, does not wait for it: then nobody is told, the result
         is None, and the same agent is evaluated first of all when the training goes on.
@@ -151,7 +151,7 @@ class Evaluate(Callback):
         return evaluation
 
     def _make_up(self, trainer: Trainer) -> None:
-        """Evaluates what was to be evaluated when the training was stopped, before it changes."""
+        """Evaluate what was to be evaluated when the training was stopped, before it changes."""
         if self._pending:
             self.evaluate(trainer)
 

@@ -77,7 +77,7 @@ class GrowingTable:
         self._key = schema.names[0]
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Adds rows, which follow those that are there."""
+        """Add rows, which follow those that are there."""
         if not rows:
             return
         self._write(pa.Table.from_pylist(list(rows), self.schema), rows[0][self._key])
@@ -101,13 +101,13 @@ class GrowingTable:
         return pa.concat_tables(tables, promote_options="default")
 
     def cut(self, n_rows: int) -> None:
-        """Leaves the first rows only."""
+        """Leave the first rows only."""
         there = self.read()
         if len(there) > n_rows or (n_rows == 0 and self._parts()):
             self._replace(there.slice(0, n_rows))
 
     def put_together(self) -> None:
-        """Makes one file of all."""
+        """Make one file of all."""
         if len(self._parts()) > 1:
             self._replace(self.read())
 
@@ -188,7 +188,7 @@ class HistoryFile(Callback):
         self._evaluations.put_together()
 
     def write(self) -> None:
-        """Writes what came since the last time."""
+        """Write what came since the last time."""
         self._episodes.append(self._new_episodes)
         self._evaluations.append(self._new_evaluations)
         self._new_episodes, self._new_evaluations = [], []
@@ -196,7 +196,7 @@ class HistoryFile(Callback):
 
 
 def read_history(place: str | Path) -> pa.Table:
-    """Returns every episode of a training: `episode`, `env_steps`, `return`, `length`, `loss`, `wall_seconds`, ...
+    """Return every episode of a training: `episode`, `env_steps`, `return`, `length`, `loss`, `wall_seconds`, ...
 
     `custom_metrics` are pairs of a name and a number.
 
@@ -210,7 +210,7 @@ def read_history(place: str | Path) -> pa.Table:
 
 
 def read_evaluations(place: str | Path) -> pa.Table:
-    """Returns every evaluation of a training; none if nobody evaluated it.
+    """Return every evaluation of a training; none if nobody evaluated it.
 
     Args:
         place: The folder of a run.

@@ -36,7 +36,7 @@ class Every:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what is no interval."""
+        """Refuse what is no interval."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in given.items() if value is not None}
         if len(given) != 1:
@@ -47,7 +47,7 @@ class Every:
 
     @classmethod
     def of(cls, value: int | str | Every) -> Every:
-        """Reads an interval as people write it: ``10000`` (environment steps), ``"50 episodes"``, ``"60 s"``.
+        """Read an interval as people write it: ``10000`` (environment steps), ``"50 episodes"``, ``"60 s"``.
 
         Raises:
             ConfigurationError: It is none.

@@ -15,7 +15,7 @@ the evaluations of `agents.Evaluate`."""
 
 
 def check_judge(trainer: Trainer, judged_by: JudgedBy, what: str) -> None:
-    """Refuses to judge by evaluations that nobody makes.
+    """Refuse to judge by evaluations that nobody makes.
 
     Args:
         trainer: The trainer, with its callbacks.

@@ -155,7 +155,7 @@ class EarlyStopping(Patient):
 
 
 def refuse_schedules(config: AgentConfig, optimizers: Sequence[str]) -> None:
-    """Raises `ConfigurationError` where one of these optimizers follows a schedule, which nobody can lower."""
+    """Raise `ConfigurationError` where one of these optimizers follows a schedule, which nobody can lower."""
     for name in optimizers:
         if isinstance(config.optimizer_spec(name).learning_rate, Mapping):
             raise ConfigurationError(

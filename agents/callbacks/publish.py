@@ -45,7 +45,7 @@ class Board:
         self._state: list[Array] = []
 
     def put(self, env_steps: int, state: Sequence[Array], recipe: bytes = b"") -> None:
-        """Takes newer weights, how long was trained, and where it is told the recipe of the agent."""
+        """Take newer weights, how long was trained, and where it is told the recipe of the agent."""
         self._version += 1
         self._recipe = recipe or self._recipe
         self._env_steps, self._state = env_steps, list(state)
@@ -75,7 +75,7 @@ class Publish(Callback):
         self._board = _board(name)
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Publishes the agent.
+        """Publish the agent.
 
         Raises:
             ConfigurationError: It is a population.
@@ -89,14 +89,14 @@ class Publish(Callback):
         self._board.put(agent.env_steps, agent.acting_state(), recipe)
 
     def on_update_end(self, trainer: Trainer, update: UpdateMetrics) -> None:
-        """Publishes its weights when it is time; those of an update that has diverged are nothing to act with."""
+        """Publish its weights when it is time; those of an update that has diverged are nothing to act with."""
         self._updates += 1
         self._finite = bool(update.finite)
         if self._finite and self._updates % self._every == 0:
             self._board.put(trainer.agent.env_steps, trainer.agent.acting_state())
 
     def on_train_end(self, trainer: Trainer) -> None:
-        """Publishes its last weights."""
+        """Publish its last weights."""
         if self._finite:
             self._board.put(trainer.agent.env_steps, trainer.agent.acting_state())
 
@@ -149,7 +149,7 @@ class NamedAgent:
         self.agent.advance(max(0, newest.env_steps - self.agent.env_steps))
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        """Chooses an action for each observation, with the weights of the last `refresh`; see `Agent.act`.
+        """Choose an action for each observation, with the weights of the last `refresh`; see `Agent.act`.
 
         Args:
             observations: [N, ...], as the agent sees them.
@@ -158,7 +158,7 @@ class NamedAgent:
         return self.agent.act(observations, explore)
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """Chooses what to do, as the environment speaks, with the weights of the last `refresh`; see `Agent.predict`.
+        """Choose what to do, as the environment speaks, with the weights of the last `refresh`; see `Agent.predict`.
 
         Args:
             observation: What the environment gives, or a batch.
@@ -167,7 +167,7 @@ class NamedAgent:
         return self.agent.predict(observation, deterministic)
 
     def refresh(self) -> bool:
-        """Takes the newest weights; False where it has them already. Worth it once an episode, not at every step."""
+        """Take the newest weights; False where it has them already. Worth it once an episode, not at every step."""
         newest = self._board.newer(self.version)
         if newest is None:
             return False

@@ -37,7 +37,7 @@ _PACKAGES = ("agentfinder", "tensorflow", "keras", "gymnasium", "numpy")
 
 
 def write(path: Path, trainer: Trainer, contents: Contents, value: float | None, judged_by: str) -> None:
-    """Writes a checkpoint of a training, in one step.
+    """Write a checkpoint of a training, in one step.
 
     Call it from `on_step_end`, or when training has ended: in the middle of a step there is no state to go on from.
 
@@ -90,7 +90,7 @@ def write(path: Path, trainer: Trainer, contents: Contents, value: float | None,
 
 
 def weights_of(agent: Agent) -> dict[str, Any]:
-    """Returns what of an agent's state it needs to act: no optimizer, no generator."""
+    """Return what of an agent's state it needs to act: no optimizer, no generator."""
     state = agent.get_state()
     if not {"networks", "extra"} <= set(state):
         raise ConfigurationError(
@@ -100,7 +100,7 @@ def weights_of(agent: Agent) -> dict[str, Any]:
 
 
 def find(place: str | Path, *, best: bool = False) -> Path:
-    """Returns a checkpoint: the file itself, or of a folder (of a run, or of its checkpoints) the newest one.
+    """Return a checkpoint: the file itself, or of a folder (of a run, or of its checkpoints) the newest one.
 
     Args:
         place: A file or a folder.
@@ -147,7 +147,7 @@ def _say_damaged(damaged: Path, newest: Path, env_steps: int) -> None:
 
 
 def all_in(folder: Path) -> dict[Path, CheckpointHeader]:
-    """Returns every whole checkpoint of a training in a folder, oldest first; none if there is no such folder."""
+    """Return every whole checkpoint of a training in a folder, oldest first; none if there is no such folder."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         told = state_file.about(path)
@@ -205,7 +205,7 @@ def resume(trainer: Trainer, place: str | Path, *, trust: bool = False) -> Check
 
 
 def why_new_episodes(trainer: Trainer) -> str:
-    """Returns why a training whose environments are not in its checkpoint cannot go on exactly, and what can."""
+    """Return why a training whose environments are not in its checkpoint cannot go on exactly, and what can."""
     kind = trainer.collector.environments.kind
     told = (
         f"The environments {trainer.environment.label!r}, stepped by {kind!r}, were not copied into the checkpoint: "
@@ -219,7 +219,7 @@ def why_new_episodes(trainer: Trainer) -> str:
 def load_agent(
     place: str | Path, *, best: bool = False, trust: bool = False, allow_modules: Sequence[str] = ()
 ) -> Agent:
-    """Builds the agent of a checkpoint as it was then, ready to act (`agents.play`, `agents.evaluate`).
+    """Build the agent of a checkpoint as it was then, ready to act (`agents.play`, `agents.evaluate`).
 
     Of a built-in algorithm in an environment that text names, nothing in the file is run.
 
@@ -259,7 +259,7 @@ def load_agent(
 
 
 def load_weights(place: str | Path, *, best: bool = False, trust: bool = False) -> dict[str, Any]:
-    """Returns the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
+    """Return the weights of a checkpoint, for `AgentSpec.state`: what a new training can start from.
 
     Nothing in the file is run, so that weights of other people can be loaded. Checkpoints of before, and those of
     agents whose state is more than numbers, texts and arrays, have to be this user's own, or trusted.
@@ -288,7 +288,7 @@ def _is_trusted(path: Path, trust: bool) -> bool:
 
 
 def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
-    """Reads sections of a checkpoint."""
+    """Read sections of a checkpoint."""
     try:
         sections = state_file.read(path, names, trust=trust)
         if sections is None:
@@ -304,7 +304,7 @@ def _read(path: Path, names: Sequence[str], trust: bool) -> dict[str, Any]:
 
 
 def _check_same(path: Path, header: CheckpointHeader, agent: Agent, trainer: Trainer) -> None:
-    """Refuses a checkpoint of something else, in words that name both sides."""
+    """Refuse a checkpoint of something else, in words that name both sides."""
     environment = trainer.environment
     sides = {
         "algorithm": (header.algorithm, type(agent).__name__),

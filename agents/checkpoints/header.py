@@ -66,7 +66,7 @@ class CheckpointHeader:
 
 
 def header_of(path: str | Path) -> CheckpointHeader:
-    """Reads what a checkpoint says about itself.
+    """Read what a checkpoint says about itself.
 
     Raises:
         ConfigurationError: There is no such file, it is not whole, none of ours, or of a newer version.

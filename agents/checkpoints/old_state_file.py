@@ -17,13 +17,13 @@ _OF_THE_FILE = ("crc", "size", "plain_crc", "plain_size")
 
 
 def about(path: Path) -> dict[str, Any] | None:
-    """Returns what a file says that it holds; None if it is not whole, or none of these."""
+    """Return what a file says that it holds; None if it is not whole, or none of these."""
     told = _told(path)
     return None if told is None else {name: value for name, value in told.items() if name not in _OF_THE_FILE}
 
 
 def read(path: Path) -> Any:
-    """Returns the state in a file. Unpickling runs what the file says: call it for files that are trusted.
+    """Return the state in a file. Unpickling runs what the file says: call it for files that are trusted.
 
     Raises:
         ValueError: The file is not what it was when it was written.

@@ -28,7 +28,7 @@ _REGISTERED = ("entry_point", "reward_threshold", "nondeterministic", "max_episo
 
 
 def plain_spec(spec: AgentSpec, interface: Interface) -> dict[str, Any] | None:
-    """Returns a spec and its agent's spaces as plain values; None where something in them is code of the user's."""
+    """Return a spec and its agent's spaces as plain values; None where something in them is code of the user's."""
     name = next((name for name, place in ALGORITHMS.items() if place == _place(spec.agent)), None)
     config = spec.config.to_dict()
     sides = [_plain_space(interface.observations), _plain_space(interface.actions)]
@@ -40,7 +40,7 @@ def plain_spec(spec: AgentSpec, interface: Interface) -> dict[str, Any] | None:
 
 
 def spec_of_plain(told: Mapping[str, Any]) -> tuple[AgentSpec, Interface]:
-    """Returns the spec that `plain_spec` told, and its agent's spaces. What text names is found here, and not later.
+    """Return the spec that `plain_spec` told, and its agent's spaces. What text names is found here, and not later.
 
     Raises:
         ConfigurationError: It names a module that may not be named here (`agents.trust.allowed_modules`), or something

@@ -31,7 +31,7 @@ class Split(NamedTuple):
 
 
 def split(value: Any) -> Split:
-    """Takes a state apart.
+    """Take a state apart.
 
     Args:
         value: Anything. Mappings, lists, tuples, arrays, numbers, texts and None go into tree and arrays. Bytes are
@@ -50,7 +50,7 @@ def split(value: Any) -> Split:
 
 
 def joined(tree: Any, array: Callable[[np.dtype[Any], tuple[int, ...]], Array], objects: Sequence[Any]) -> Any:
-    """Returns the state that was split.
+    """Return the state that was split.
 
     Args:
         tree: Its tree.

@@ -36,7 +36,7 @@ _JOIN = 1 << 20
 
 
 def write(path: Path, sections: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Writes a file; it is there as a whole or as it was before, whatever happens meanwhile.
+    """Write a file; it is there as a whole or as it was before, whatever happens meanwhile.
 
     Args:
         path: The file, in a folder that is there.
@@ -68,7 +68,7 @@ def write(path: Path, sections: Mapping[str, Any], about: Mapping[str, Any]) -> 
 
 
 def write_with_environments(write_one: Callable[[bool], None]) -> None:
-    """Writes a state that has environments in it, and without them where they cannot be pickled.
+    """Write a state that has environments in it, and without them where they cannot be pickled.
 
     Args:
         write_one: Writes it, with the environments or without.
@@ -86,7 +86,7 @@ def write_with_environments(write_one: Callable[[bool], None]) -> None:
 
 
 def about(path: Path) -> dict[str, Any] | None:
-    """Returns what a file says that it holds; None if it is not whole, or none of ours."""
+    """Return what a file says that it holds; None if it is not whole, or none of ours."""
     if (of_before := old_state_file.about(path)) is not None:
         return of_before
     try:
@@ -112,7 +112,7 @@ def is_ours(path: Path) -> bool:
 
 
 def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, Any] | None:
-    """Returns sections of a file; None for a file of a version before (see `agents.checkpoints.old_state_file`).
+    """Return sections of a file; None for a file of a version before (see `agents.checkpoints.old_state_file`).
 
     Nothing is unpickled but objects of files that this user's Finder wrote here, or that are trusted.
 
@@ -144,7 +144,7 @@ def read(path: Path, names: Sequence[str], *, trust: bool = False) -> dict[str, 
 
 
 def read_of_before(path: Path, *, trust: bool = False) -> Any:
-    """Returns the state in a file of a version before, which is a pickle.
+    """Return the state in a file of a version before, which is a pickle.
 
     Raises:
         UntrustedFileError: The file is not trusted.
@@ -162,7 +162,7 @@ _DAMAGES = (zipfile.BadZipFile, KeyError, ValueError, struct.error, zlib.error, 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Opens an archive as `write` makes it: nothing in it is larger than the file."""
+    """Open an archive as `write` makes it: nothing in it is larger than the file."""
     try:
         with zipfile.ZipFile(path) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
@@ -173,7 +173,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _own_digests(archive: zipfile.ZipFile) -> Mapping[str, str]:
-    """Digests of a file's parts that this user has signed; none of a file of somebody else."""
+    """Digest of a file's parts that this user has signed; none of a file of somebody else."""
     try:
         told = json.loads(archive.read(_SIGNATURE))
         digests, signature = told["digests"], told["signature"]

@@ -23,7 +23,7 @@ _COLUMNS: dict[str, Callable[[Any], Any]] = {
 
 
 def sections_of(trainer: Trainer, *, environments: bool = True) -> dict[str, Any]:
-    """Returns everything of a training, by section.
+    """Return everything of a training, by section.
 
     Whoever wants the agent alone reads nothing of the environments, and needs no module of theirs.
 
@@ -42,7 +42,7 @@ def sections_of(trainer: Trainer, *, environments: bool = True) -> dict[str, Any
 
 
 def state_of(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the state of the trainer (`Trainer.set_state`) of its sections."""
+    """Return the state of the trainer (`Trainer.set_state`) of its sections."""
     training = sections["training"]
     collector = {**training["collector"], "environments": sections["environments"]}
     runs = [_whole_run(run) for run in training["runs"]]
@@ -50,7 +50,7 @@ def state_of(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_before(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Returns sections of a state that an earlier version kept as one pickle, of a training or of a study's trials.
+    """Return sections of a state that an earlier version kept as one pickle, of a training or of a study's trials.
 
     Args:
         state: The state.

@@ -49,6 +49,6 @@ def _sync(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what processes left that were killed while they wrote such files. Nobody may be writing there."""
+    """Remove what processes left that were killed while they wrote such files. Nobody may be writing there."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         path.unlink(missing_ok=True)

@@ -84,7 +84,7 @@ class Collector:
         return self._observations is not None
 
     def start(self) -> None:
-        """Begins the first episodes."""
+        """Begin the first episodes."""
         self._observations = self.environments.reset(self._seeds_now())
 
     def _seeds_now(self) -> list[int]:
@@ -99,7 +99,7 @@ class Collector:
         """Is told how many steps will be wanted until the agent learns: it makes them one by one, as they are."""
 
     def step(self, actor: Actor, explore: bool = False) -> Collected:
-        """Lets the agent act once in every copy."""
+        """Let the agent act once in every copy."""
         if self._observations is None:
             self.start()
         observations: Array = self._observations  # type: ignore[assignment]
@@ -131,7 +131,7 @@ class Collector:
         return 0
 
     def call(self, method: str, arguments: Sequence[Any], position: int | None = None) -> list[Any]:
-        """Calls a method of every copy that is alive, of one member or of all; gives what they gave, in order.
+        """Call a method of every copy that is alive, of one member or of all; gives what they gave, in order.
 
         Raises:
             ConfigurationError: Copies have no such method, or are no single environments.
@@ -155,7 +155,7 @@ class Collector:
             self._observations = self._observations[rows]
 
     def close(self) -> None:
-        """Closes the environments."""
+        """Close the environments."""
         self.environments.close()
 
     def get_state(self, *, environments: bool = True) -> dict[str, Any]:

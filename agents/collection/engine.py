@@ -24,19 +24,19 @@ class Engine(ABC):
 
     @abstractmethod
     def start(self, task: Task) -> None:
-        """Starts the process of a place in the pool, or another one in place of one that is gone."""
+        """Start the process of a place in the pool, or another one in place of one that is gone."""
 
     @abstractmethod
     def publish(self, acting: Sequence[Array]) -> None:
-        """Gives all processes what they act with. None of them may be collecting."""
+        """Give all processes what they act with. None of them may be collecting."""
 
     @abstractmethod
     def ask(self, index: int, method: str, *arguments: Any) -> None:
-        """Asks a process for a method of its `Part`; ``collect`` takes a slot and the number of steps."""
+        """Ask a process for a method of its `Part`; ``collect`` takes a slot and the number of steps."""
 
     @abstractmethod
     def answer(self, index: int) -> Any:
-        """Waits for the answer to the oldest question that has none.
+        """Wait for the answer to the oldest question that has none.
 
         Raises:
             Gone: The process has ended.
@@ -45,4 +45,4 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends all processes."""
+        """End all processes."""

@@ -42,7 +42,7 @@ class Pool:
     cpus: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what does not exist."""
+        """Refuse what does not exist."""
         if isinstance(self.processes, bool) or not isinstance(self.processes, int):
             raise ConfigurationError(f"A pool is a number of processes or an agents.Pool, got {self.processes!r}.")
         if self.processes < 1:

@@ -131,7 +131,7 @@ class PoolCollector:
             raise
 
     def start(self) -> None:
-        """Begins the first episodes, with the first step."""
+        """Begin the first episodes, with the first step."""
         self.started = True
 
     def plan(self, n_steps: int) -> None:
@@ -192,7 +192,7 @@ class PoolCollector:
         return sum(chunk.n_steps - chunk.given for chunk in self._chunks)
 
     def call(self, method: str, arguments: Sequence[Any], _position: int | None = None) -> list[Any]:
-        """Calls a method of every copy, in all processes, when the chunk that is under way is made.
+        """Call a method of every copy, in all processes, when the chunk that is under way is made.
 
         A process that takes the place of another one calls it again, as the newest call of this method.
         """
@@ -278,7 +278,7 @@ class PoolCollector:
         """An agent alone stays."""
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         self._engine.close()
 
     def get_state(self, *, environments: bool = True) -> dict[str, Any]:

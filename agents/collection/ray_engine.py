@@ -45,7 +45,7 @@ class RayEngine(Engine):
         self._acting: Any = None
 
     def _await_room(self, n: int) -> None:
-        """Waits for CPUs that somebody gives back just now."""
+        """Wait for CPUs that somebody gives back just now."""
         until = time.monotonic() + _SECONDS_FOR_ROOM
         while (free := self._ray.available_resources().get("CPU", 0)) < n * self._cpus:
             if time.monotonic() > until:

@@ -93,7 +93,7 @@ class Part:
         return Made(environments.observation_space, environments.action_space, environments.kind)
 
     def collect(self, n_steps: int, acting: Sequence[Array], rows: Rows) -> Told:
-        """Makes steps with these weights.
+        """Make steps with these weights.
 
         Args:
             n_steps: Of each copy.
@@ -115,14 +115,14 @@ class Part:
         return Told(n_steps, ended, [])
 
     def collected(self, n_steps: int, acting: Sequence[Array]) -> tuple[Rows, Told]:
-        """Makes steps with these weights; gives them [n_steps, n, ...] and what there is to tell of them."""
+        """Make steps with these weights; gives them [n_steps, n, ...] and what there is to tell of them."""
         shapes = rows_of(self._agent, len(self._task.copies))
         rows = {name: np.zeros((n_steps, *shape), dtype) for name, (shape, dtype) in shapes.items()}
         told = self.collect(n_steps, acting, rows)
         return {name: values[: told.n_steps] for name, values in rows.items()}, told
 
     def call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Calls a method of its environments."""
+        """Call a method of its environments."""
         return self._collector.call(method, arguments)
 
     def get_state(self, environments: bool) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Part:
         self._collector.set_state({**state["collector"], "environments": copied})
 
     def close(self) -> None:
-        """Closes the environments."""
+        """Close the environments."""
         self._collector.close()
 
 
@@ -149,7 +149,7 @@ _OF_THE_LEARNER = ("networks", "optimizers")
 
 
 def rows_of(agent: Any, n: int) -> Shapes:
-    """Shapes of one step of n copies."""
+    """Return the shapes of one step of n sub-environments."""
     observation, action = agent.observation_space, agent.action_space
     observations = ((n, *observation.shape), observation.dtype)
     return {

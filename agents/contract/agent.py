@@ -1,7 +1,7 @@
-"""What an agent is to the rest: it acts, and it learns from data. It is not a loop.
+"""Base class for agents: an agent acts, and learns from data. It has no training loop.
 
-An agent opens no environment, counts no episodes and writes no file. The `Trainer` brings it together with
-environments and a memory; finders build agents from an `AgentSpec`, never from another live agent's parts.
+An agent opens no environment, counts no episodes and writes no file. The `Trainer` connects it with environments and a
+buffer; finders build agents from an `AgentSpec`, never from parts of another agent.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ ActionSpace = AgentActions
 
 
 class UpdateMetrics(NamedTuple):
-    """What the gradient steps of one update gave. Values are of those steps, not running means.
+    """Results of the gradient steps of one update: values of the individual steps, not running means.
 
-    Arrays are [K] for an agent, [P, K] for a population.
+    Arrays are [K] for a single agent, [P, K] for a population.
     """
 
     losses: dict[str, Array]  # optimizer name -> loss of each gradient step
-    metrics: dict[str, Array]  # anything else that the agent's loss named
-    member: int = 0  # whose they are
-    priorities: Array | None = None  # [K, B] or [P, K, B]: what the memory is told of the rows, where the loss says so
+    metrics: dict[str, Array]  # all other values of the agent's loss
+    member: int = 0  # the member of a population
+    priorities: Array | None = None  # [K, B] or [P, K, B]: new priorities of the rows, if the loss gives any
 
     def __repr__(self) -> str:
         return short_repr(self)
 
     @property
     def loss(self) -> Any:
-        """Mean over the gradient steps of the losses of all optimizers together: a number, or [P]."""
+        """The mean over the gradient steps of the summed losses of all optimizers: a number, or [P]."""
         means = [values[..., 0] if values.shape[-1] == 1 else values.mean(axis=-1) for values in self.losses.values()]
         total = sum(means[1:], means[0])
         return float(total) if np.ndim(total) == 0 else total
 
     @property
     def finite(self) -> Any:
-        """Whether every loss is a number: a truth value, or [P]."""
+        """Whether all losses are finite: a bool, or [P]."""
         each = [np.isfinite(values).all(axis=-1) for values in self.losses.values()]
         finite = np.logical_and.reduce(each)
         return bool(finite) if np.ndim(finite) == 0 else finite
 
     def why_not_finite(self, env_steps: int, gradient_steps: int) -> NonFiniteError:
-        """What to tell of losses that are no numbers, after so many steps of a run, those of this update counted."""
+        """Return the error for losses that are not finite, after so many steps of the run, this update included."""
         losses = {name: values[~np.isfinite(values)] for name, values in self.losses.items()}
-        told = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
+        first = ", ".join(f"{name}: {values[0]}" for name, values in losses.items() if len(values))
         n_made = len(next(iter(self.losses.values())))
         at_first = any(not np.isfinite(values[0]) for values in self.losses.values())
-        if at_first and gradient_steps == n_made:  # no rate has had any effect on the weights yet
+        if at_first and gradient_steps == n_made:  # no learning rate has affected the weights yet
             return NonFiniteError(
-                f"The loss was {told} at the very first gradient step, after {env_steps:,} environment steps: the loss "
-                f"itself gives that, at any learning rate. Look at what it computes, and at its data."
+                f"The loss was {first} at the very first gradient step, after {env_steps:,} environment steps: the "
+                f"loss itself gives that, at any learning rate. Look at its computation and at its data."
             )
         return NonFiniteError(
-            f"The loss became {told} after {env_steps:,} environment steps ({gradient_steps:,} gradient steps): the "
+            f"The loss became {first} after {env_steps:,} environment steps ({gradient_steps:,} gradient steps): the "
             f"learning rate is probably too high."
         )
 
     def of(self, position: int, member: int = 0) -> UpdateMetrics:
-        """What concerns one member of a population; of an agent alone, all."""
+        """Return the results of one member of a population; of a single agent, all results."""
         if next(iter(self.losses.values())).ndim == 1:
             return self
         losses = {name: values[position] for name, values in self.losses.items()}
@@ -91,18 +91,19 @@ _RENAMED = {
     "new_memory": "new_buffer",
     "keep": "select",
 }
-"""Old name of a method -> its name now."""
+"""Old name of a method -> new name."""
 
 
 class Agent(ABC):
-    """An agent, whatever library its networks are written in.
+    """Base class for agents, independent of the library of the networks.
 
     Args:
-        observation_space: What it sees; see `agents.environments` for the kinds.
+        observation_space: The space of observations; see `agents.environments` for the kinds.
         action_space: `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] (or without bounds).
-        config: Its hyperparameters, an instance of `config_class`.
-        seed: Seed of its weights, its exploration and the order of its minibatches.
-        environment: What it was made for, kept so that finders need not be told again. It is not opened.
+        config: The hyperparameters, an instance of `config_class`.
+        seed: Seed of the weights, the exploration and the order of minibatches.
+        environment: The environment that the agent is made for, so that finders need no further argument. It is not
+            opened.
     """
 
     config_class: ClassVar[type[AgentConfig]] = AgentConfig
@@ -133,40 +134,41 @@ class Agent(ABC):
         self.rng = seeding.generator(seed, "exploration")
         self.env_steps = 0
         self.gradient_steps = 0
-        self.fresh = True  # as its seed made it: never updated, and no state from elsewhere
+        self.fresh = True  # as built from its seed: never updated, no state set
         self._interface: Interface | None = None
-        self._speaks_to = environment  # whose spaces `interface` has
+        self._speaks_to = environment  # the environment whose spaces `interface` has
 
     @abstractmethod
     def act(self, observations: Array, explore: bool = False) -> Array:
-        """Chooses an action for each observation; both are as the agent sees them (see `predict` for others).
+        """Choose an action for each observation, in the agent's spaces (`predict` takes those of the environment).
 
         Args:
             observations: [N, ...] of `observation_space`.
-            explore: Whether actions are drawn as in training. Defaults to False, as everywhere: the action that is
-                thought best. Training asks for exploration itself.
+            explore: Whether actions are drawn as in training. Defaults to False: the greedy action. Training passes
+                True.
 
         Returns:
-            [N] int64 for discrete actions, [N, D] int64 for several discrete ones, [N, D] float32 for continuous ones.
+            [N] int64 for discrete actions, [N, D] int64 for several discrete actions, [N, D] float32 for continuous
+            actions.
         """
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """Chooses what to do in a plain Gymnasium loop: ``env.step(agent.predict(observation))``.
+        """Choose an action in a plain Gymnasium loop: ``env.step(agent.predict(observation))``.
 
-        Takes and gives what the environment speaks, whatever the agent sees of it (`Dict`, one-hot, images of either
-        order, scaled actions): it is what `agents.play` does in every step.
+        Observations and actions are in the environment's own spaces, whatever the agent's spaces are (`Dict`, one-hot,
+        images of either order, scaled actions). `agents.play` calls this method at every step.
 
         Args:
-            observation: An observation of the environment, with the wrappers it was trained with; or a batch of them,
-                [N, ...] (in each of its parts).
-            deterministic: Whether it is the action that is thought best. Defaults to True; False draws it as in
-                training. Noise that remembers goes on from call to call then, apart from that of training.
+            observation: An observation of the environment, with the wrappers of the training; or a batch of
+                observations, [N, ...] (in each of its parts).
+            deterministic: Whether the greedy action is chosen. Defaults to True; False draws the action as in training.
+                Correlated noise then continues from call to call, separate from the noise of training.
 
         Returns:
             The action, ready for `env.step`; of a batch [N, ...].
 
         Raises:
-            ConfigurationError: It is no observation of the environment.
+            ConfigurationError: The value is not an observation of the environment.
         """
         observations, single = self.interface.seen(observation)
         actions = self.act(observations, explore=False) if deterministic else self.explored(observations)
@@ -174,12 +176,12 @@ class Agent(ABC):
         return taken[0] if single else taken
 
     def explored(self, observations: Array) -> Array:
-        """Draws actions as in training, for episodes that are no part of it; see `act`."""
+        """Draw actions as in training, for episodes outside of it; see `act`."""
         return self.act(observations, explore=True)
 
     @property
     def interface(self) -> Interface:
-        """Both sides of the environment's spaces; of an agent without an environment, its own spaces."""
+        """The spaces of the environment and of the agent; without an environment, the agent's own spaces."""
         if self._interface is None:
             where = self._speaks_to
             own = Interface(self.observation_space, self.action_space, type(self).__name__)
@@ -191,20 +193,20 @@ class Agent(ABC):
         self._interface = interface
 
     def speak_to(self, environment: EnvironmentSpec) -> None:
-        """Let `predict` take observations and give actions of the environment that the agent is trained in.
+        """Set the environment whose observations `predict` takes and whose actions it returns.
 
         Args:
-            environment: The environment. It is made, to see its spaces, when they are needed and it is another one than
-                the agent was made for.
+            environment: The environment of the training. An instance is made when its spaces are needed, if it differs
+                from the environment that the agent was made for.
         """
         if self._speaks_to is None or environment.identity != self._speaks_to.identity:
             self._speaks_to, self._interface = environment, None
 
     def refused_actions(self, takes: str) -> ConfigurationError:
-        """Returns the error for an environment whose actions this agent does not take: names those that do.
+        """Return the error for an environment with actions of another kind; it names agents that take that kind.
 
         Args:
-            takes: What it takes, such as ``"discrete actions"``.
+            takes: The kind of actions that this agent takes, such as ``"discrete actions"``.
         """
         space = self.interface.actions
         return ConfigurationError(
@@ -214,93 +216,93 @@ class Agent(ABC):
 
     @abstractmethod
     def make_buffer(self, n_envs: int, rng: np.random.Generator) -> Buffer:
-        """The memory that this agent learns from, empty."""
+        """Return an empty buffer of the kind that this agent learns from."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seed, as the trainer wants it."""
+        """The seed as a tuple, for the trainer."""
         return (self.seed,)
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
-        """The memory of a run with this seed."""
+        """Return the empty buffer of a run with these seeds."""
         return self.make_buffer(n_envs, seeding.generator(seeds[0], "memory"))
 
-    def select(self, positions: Sequence[int]) -> None:  # noqa: B027 - there is nobody to leave
-        """An agent alone stays."""
+    def select(self, positions: Sequence[int]) -> None:  # noqa: B027 - a single agent has no members
+        """Select members; a single agent cannot leave a population."""
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds what the loss needs to the data of an update (advantages, say), before it is cut into minibatches."""
+        """Add inputs of the loss (advantages, for example) to the data of an update, before it is split."""
         return data
 
     @abstractmethod
     def update(self, batches: Batches) -> UpdateMetrics:
-        """Makes one gradient step a minibatch."""
+        """Make one gradient step per minibatch."""
 
     @property
     @abstractmethod
     def optimizers(self) -> Mapping[str, Any]:
-        """The live optimizers by name."""
+        """The optimizers by name."""
 
     def refresh(self) -> None:  # noqa: B027 - most agents keep no copies
-        """Is told that its networks may have been changed by somebody else (weights loaded from a file, say).
+        """Refresh copies of weights after a change from outside (weights loaded from a file, for example).
 
-        Training and evaluation begin with this; call it before `act` where you have changed weights yourself.
+        Training and evaluation call this first; call it before `act` after you have changed weights yourself.
         """
 
     def advance(self, env_steps: int) -> None:
-        """Is told that `env_steps` more steps were made in the environments; schedules go on."""
+        """Count `env_steps` further environment steps and advance schedules."""
         self.env_steps += env_steps
 
-    def restart(self, environments: Array | None) -> None:  # noqa: B027 - most agents remember nothing of an episode
-        """Is told in which copies new episodes begin, where it explores: [N] bool; None: all, however many."""
+    def restart(self, environments: Array | None) -> None:  # noqa: B027 - most agents have no state of an episode
+        """Reset the exploration of environments where episodes begin: [N] bool, or None for all, however many."""
 
     def acting_state(self) -> list[Array]:
-        """What acting needs of what learning changes (weights, normalisers), for copies that act in other processes.
+        """Return the mutable state of acting (weights, normalizers), for copies of the agent in collector processes.
 
-        Arrays whose number, shapes and types never change. Needed for a pool only.
+        Number, shapes and dtypes of the arrays never change. Needed for a pool only.
 
         Raises:
-            ConfigurationError: The agent does not say.
+            ConfigurationError: The agent does not implement it.
         """
         raise ConfigurationError(
             f"{type(self).__name__} cannot act in other processes: it has no acting_state and set_acting_state."
         )
 
     def set_acting_state(self, state: Sequence[Array]) -> None:
-        """Acts from now on as the agent whose `acting_state` this is. Exploration goes on by itself."""
+        """Set the state of `acting_state`. The state of exploration does not change."""
         raise NotImplementedError
 
-    def check_poolable(self) -> None:  # noqa: B027 - most agents have nothing against it
-        """Raises `ConfigurationError` where copies of it that act in several processes would explore otherwise."""
+    def check_poolable(self) -> None:  # noqa: B027 - most agents can
+        """Raise `ConfigurationError` if copies of the agent in several processes would explore differently."""
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
-        """The specification of the optimizer `name`, from the config and its overrides."""
+        """Return the specification of the optimizer `name`, from the config and its overrides."""
         return self.config.optimizer_spec(name)
 
     @abstractmethod
     def get_learning_rate(self, optimizer: str = "default") -> float:
-        """The learning rate that is in force."""
+        """Return the current learning rate."""
 
     @abstractmethod
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
-        """Sets the learning rate of one optimizer, or of all."""
+        """Set the learning rate of one optimizer, or of all."""
 
     @abstractmethod
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        """Changes a live hyperparameter while the agent trains. `position` is for populations."""
+        """Change a mutable hyperparameter during training. `position` is for populations."""
 
     @abstractmethod
     def reset(self, seed: int, values: Mapping[str, Any] | None = None) -> None:
-        """Makes the agent what building it with `seed` (and other live values) would give, keeping compiled code."""
+        """Reset the agent to its state after building with `seed` (and other mutable values), keeping compiled code."""
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
-        """Everything that changes while it trains, as arrays and plain values: weights, optimizer slots and rates,
-        target networks, normalisers, counters, live numbers and random generators."""
+        """Return all state that training changes, as arrays and plain values: weights, optimizer slots, learning rates,
+        target networks, normalizers, counters, mutable hyperparameters and random generators."""
 
     @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on exactly where `get_state` was called."""
+        """Restore a state of `get_state`; training then continues exactly."""
 
 
 keep_old_names(Agent, _RENAMED)

@@ -1,7 +1,7 @@
-"""Hyperparameters of a training function of the user's own, read from its signature.
+"""Hyperparameters of a user's training function, read from its signature.
 
 The parameters after the first are hyperparameters: their defaults are the function's own configuration, their
-annotations say which values are allowed. `Annotated` adds what the field of a config would say::
+annotations define the allowed values. `Annotated` adds the metadata of a config field::
 
     learning_rate: Annotated[float, agents.Hyperparameter(help="Step size.", search=(1e-5, 1e-1), log=True)] = 3e-4
 
@@ -25,11 +25,11 @@ from agents.errors import ConfigurationError
 _Kind = inspect.Parameter
 _PLAIN = (bool, int, float, str, type(None))
 _TAKEN = ("agent",)
-"""Names that a study has for something else; so are those of `Config`."""
+"""Names that a study reserves; the names of `Config` are reserved too."""
 
 
 def name_of_function(function: Any) -> str:
-    """What a function is called; a partial one as what it is a part of."""
+    """Return the name of a function; of a partial function, the name of the wrapped function."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -37,10 +37,10 @@ def name_of_function(function: Any) -> str:
 
 
 def config_of(function: Callable[..., Any]) -> type[Config]:
-    """The class of a training function's hyperparameters, made of its signature.
+    """Return the config class of a training function's hyperparameters, made from its signature.
 
     Raises:
-        ConfigurationError: It does not take a run, or a parameter that cannot be a hyperparameter.
+        ConfigurationError: The function takes no run, or has a parameter that cannot be a hyperparameter.
     """
     name = name_of_function(function)
     parameters = list(inspect.signature(function).parameters.values())
@@ -65,17 +65,17 @@ def config_of(function: Callable[..., Any]) -> type[Config]:
 
 
 def _field(owner: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The field of a parameter, None where it is no hyperparameter."""
+    """Return the field of a parameter, or None if it is not a hyperparameter."""
     name, default = parameter.name, parameter.default
-    told = f"The parameter {name!r} of the training function {owner}"
+    parameter_text = f"The parameter {name!r} of the training function {owner}"
     if default is parameter.empty:
-        raise ConfigurationError(f"{told} has no default: give it one, with which the function runs by itself.")
+        raise ConfigurationError(f"{parameter_text} has no default: give it one.")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise ConfigurationError(f"{told} cannot be given by its name: put it behind the / in its signature.")
+        raise ConfigurationError(f"{parameter_text} is positional-only: put it behind the / in the signature.")
     if not _is_plain(default):
         return None
     if name in _TAKEN or hasattr(Config, name):
-        raise ConfigurationError(f"{told} has a name that Finder needs itself: give it another one.")
+        raise ConfigurationError(f"{parameter_text} has a name that Finder reserves: give it another name.")
     hint = hints.get(name, type(default) if isinstance(default, bool | int | float | str) else Any)
     about = Hyperparameter(help=f"A parameter of {owner}.", log=name == "learning_rate")
     if get_origin(hint) is Annotated:
@@ -92,7 +92,7 @@ def _hints(function: Any) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for name, hint in getattr(function, "__annotations__", {}).items():
         alone = SimpleNamespace(__annotations__={name: hint})
-        with contextlib.suppress(NameError):  # of a name that is only imported for a type checker
+        with contextlib.suppress(NameError):  # a name that is imported only for type checkers
             hints |= get_type_hints(alone, globalns=function.__globals__, include_extras=True)
     return hints
 

@@ -1,8 +1,8 @@
-"""Agents whose networks are Keras models: say what the networks are, how to act, and what the loss is.
+"""Base class for agents with Keras networks: a subclass defines the networks, the acting and the loss.
 
-A subclass writes `build`, `act`, `make_buffer` and `loss` (or `optimizer_steps`); about 30 lines make a complete agent
-(`examples/your_own_agent.py`). Compilation, optimizers, target networks, seeds, resets and the saving of state
-are done here, once for all.
+A subclass implements `build`, `act`, `make_buffer` and `loss` (or `optimizer_steps`); a complete agent takes about 30
+lines (`examples/your_own_agent.py`). The base class implements compilation, optimizers, target networks, seeds, resets
+and the saving of state.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Array = np.ndarray[Any, Any]
 
 
 class KerasAgent(MutableAgent):
-    """An agent made of Keras networks. See `Agent` for the arguments.
+    """Base class for agents with Keras networks. See `Agent` for the arguments.
 
     Class attributes:
-        target_networks: Target network name -> name of the online network that it follows. Their config has
-            `tau` (share taken at an update of the targets) and `target_update_interval` (gradient steps between).
+        target_networks: Target network name -> name of its online network. The config of such an agent has `tau` (share
+            of the online network in an update of the targets) and `target_update_interval` (gradient steps between).
     """
 
     target_networks: ClassVar[Mapping[str, str]] = {}
@@ -64,13 +64,13 @@ class KerasAgent(MutableAgent):
             "tau" in self.config.live_values() and hasattr(self.config, "target_update_interval")
         ):
             raise ConfigurationError(
-                f"{type(self).__name__} has target networks, and {type(self.config).__name__} lacks tau (live) or "
-                f"target_update_interval: make it a subclass of agents.OffPolicyConfig, which has both, and name it as "
+                f"{type(self).__name__} has target networks, and {type(self.config).__name__} lacks tau (live=True) or "
+                f"target_update_interval: make it a subclass of agents.OffPolicyConfig, which has both, and set it as "
                 f"the agent's config_class (examples/your_own_dqn.py)."
             )
         if self.target_networks and "target_update_interval" in self.config.live_values():
             raise ConfigurationError(
-                f"target_update_interval is declared live in {type(self.config).__name__}, but it is a part of the "
+                f"target_update_interval is declared live in {type(self.config).__name__}, but it is a constant of the "
                 f"compiled update: leave out live=True."
             )
         self.strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
@@ -83,7 +83,7 @@ class KerasAgent(MutableAgent):
         self._numbers = {name: OptimizerNumbers(o, self.optimizer_spec(name)) for name, o in self._optimizers.items()}
         self.forwards = Forwards(self.networks, list(self.target_networks))
         self._update: Update | None = None
-        self._resting_update: Update | None = None  # of `losses_after_steps`, or while that lasts the ordinary one
+        self._resting_update: Update | None = None  # of `losses_after_steps`; within that block the ordinary one
         self.team: Team | None = None
         self._gradient_norms = self._losses_after = False
         self._born = self._weights_digest()
@@ -91,59 +91,61 @@ class KerasAgent(MutableAgent):
 
     @property
     def rowwise(self) -> bool:
-        """Whether a population may act and prepare for all its members in one call.
+        """Whether a population may act and preprocess batches for all its members in one call.
 
-        For that, `act` and `preprocess_batch` must treat every row by itself, draw from `self.rng` with rows first
-        (``random``, ``standard_normal``, ``integers``), read live numbers with `number`, and keep nothing that differs
-        between members. Otherwise a population calls them for one member after another, which is always right.
+        For that, `act` and `preprocess_batch` must treat every row independently, draw from `self.rng` with rows first
+        (``random``, ``standard_normal``, ``integers``), read mutable hyperparameters with `number`, and keep no state
+        that differs between members. Otherwise a population calls them for one member after another, which is always
+        correct.
         """
         return False
 
     @abstractmethod
     def build(self) -> Mapping[str, keras.Model]:
-        """Makes the networks, by name. Target networks are made here too; they start equal to their online ones.
+        """Build the networks, by name. Target networks are built here too; they start equal to their online networks.
 
-        Anything else that an agent keeps is made in `start`.
+        `start` makes all other parts of an agent.
         """
 
     def loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The losses of one minibatch, traced into a compiled function.
+        """Return the losses of one minibatch; traced into a compiled function.
 
-        XLA compiles it where that pays (`jit_compile`). It leaves out checks such as those of ``tf.debugging``.
+        XLA compiles the function where that pays (`jit_compile`). XLA leaves out checks such as those of
+        ``tf.debugging``.
 
         Args:
-            batch: Name -> tensor [B, ...]: what the memory gave and `preprocess_batch` added.
+            batch: Name -> tensor [B, ...]: columns of the buffer and of `preprocess_batch`.
 
         Returns:
-            A scalar for every optimizer (``"default"`` where there is one), and any scalars to be recorded; also
-            ``"priorities"`` [B], for a memory that draws by them.
+            A scalar for every optimizer (``"default"`` for a single one), and any scalars to record; also
+            ``"priorities"`` [B], for a prioritized buffer.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or turns().")
+        raise NotImplementedError(f"{type(self).__name__} needs a method loss(batch), or optimizer_steps().")
 
     def optimizer_steps(self) -> Sequence[OptimizerStep]:
-        """Which optimizers step on which losses in a gradient step, in this order; each is in one turn.
+        """Return the optimizer steps of a gradient step, in order; each optimizer is in exactly one.
 
-        One turn of all, on `loss`, unless overridden: for an actor that learns from the critic as it is after the
-        critic's step, say, or every second step only.
+        Defaults to one step of all optimizers, on `loss`. Override it for an actor that learns from the critic after
+        the critic's step, for example, or only at every second gradient step.
         """
         return [OptimizerStep(list(self._optimizers), self.loss)]
 
     def pre_update(self) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
-        """A step on all rows of an update at once, before its gradient steps; none unless overridden.
+        """Return a function of all rows of an update that runs before its gradient steps. Defaults to none.
 
-        For what no optimizer does: the step of a policy within a trust region, say. It is traced into the compiled
-        update, as losses are, and assigns what it moves.
+        It is for updates without an optimizer, such as the step of a policy within a trust region. It is traced into
+        the compiled update, as losses are, and assigns the variables that it changes.
 
         Returns:
-            All rows of the update, after `preprocess_minibatch` -> scalars to be recorded, by name; or None.
+            All rows of the update, after `preprocess_minibatch` -> scalars to record, by name; or None.
         """
         return None
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """What concerns all rows of a minibatch together (scaling by their mean, say), traced before the loss.
+        """Transform all rows of a minibatch together (scaling by their mean, for example); traced before the loss.
 
-        With a strategy, each replica computes the loss of some of the rows only. A loss that is a mean over rows of
-        what each row gives is the same then; anything else that looks at several rows belongs here.
+        With a strategy, each replica computes the loss of some of the rows only. A loss that is a mean of per-row
+        values is then unchanged; any other computation over several rows belongs here.
 
         Args:
             batch: As in `loss`.
@@ -151,18 +153,18 @@ class KerasAgent(MutableAgent):
         return batch
 
     def start(self) -> None:
-        """Makes what else the agent keeps (exploration policy, normaliser). Called when built and when reset."""
+        """Make all other parts of the agent (exploration policy, normalizer), when it is built and at each reset."""
 
     def optimized_networks(self) -> Mapping[str, Sequence[str]]:
-        """Optimizer name -> names of the networks that it trains. One for all but the targets unless overridden."""
+        """Return optimizer name -> names of its networks. Defaults to one optimizer for all but the target networks."""
         return {"default": [name for name in self.networks if name not in self.target_networks]}
 
     def extra_state(self) -> dict[str, Any]:
-        """State that `start` made and that changes in training; goes through `get_state`."""
+        """Return state that `start` made and that training changes; it is part of `get_state`."""
         return {}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Puts back what `extra_state` gave."""
+        """Restore a state of `extra_state`."""
 
     # Acting ---------------------------------------------------------------------------------------------------
 
@@ -177,9 +179,9 @@ class KerasAgent(MutableAgent):
         self.forwards.set_state(state)
 
     def number(self, name: str) -> Any:
-        """A live number for NumPy code, outside of the loss: one number, or in a population [rows], one a row.
+        """Return a mutable hyperparameter for NumPy code, outside of the loss: a number, or [rows] in a population.
 
-        It broadcasts against arrays whose last axis is that of the environments.
+        It broadcasts against arrays whose last axis is the axis of the environments.
         """
         return getattr(self.config, name)
 
@@ -195,7 +197,7 @@ class KerasAgent(MutableAgent):
         return self.metrics_of(values)
 
     def metrics_of(self, values: dict[str, Array]) -> UpdateMetrics:
-        """Tells losses, metrics and priorities apart in what the loss named."""
+        """Split the values of a loss into losses, metrics and priorities."""
         losses = {name: values.pop(name) for name in self._optimizers}
         priorities = values.pop(PRIORITIES, None)
         return UpdateMetrics(losses, values, priorities=priorities)
@@ -209,7 +211,7 @@ class KerasAgent(MutableAgent):
         return CompiledUpdate(steps, watched, self.xla_pays, **self.compilation())
 
     def tell_gradient_norms(self) -> None:
-        """Has updates tell, as metrics, each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME``."""
+        """Record each optimizer's ``gradient_norm/NAME`` and ``clipped_gradient_norm/NAME`` as metrics of updates."""
         if not self._gradient_norms:
             self._gradient_norms, self._update, self._resting_update = True, None, None
 
@@ -217,7 +219,7 @@ class KerasAgent(MutableAgent):
     def losses_after_steps(self) -> Iterator[None]:
         """Record each optimizer's loss after its step, on the same minibatch, as metrics ``loss_after/NAME``.
 
-        That takes one more forward pass a gradient step, and a compilation of its own. With a strategy nothing is
+        This takes one more forward pass per gradient step, and a separate compilation. With a strategy nothing is
         recorded.
         """
         if self.strategy is not None or self.team is not None:
@@ -230,13 +232,13 @@ class KerasAgent(MutableAgent):
             self._losses_after, self._update, self._resting_update = False, self._resting_update, self._update
 
     def learnable(self) -> Learnable:
-        """What the compiled update needs to know."""
+        """Return the parts of the agent that a compiled update needs."""
         config: Any = self.config
         opening = guarded(self, self.pre_update)()
         return Learnable(
             optimizer_steps=[
-                replace(turn, loss=guarded(self, turn.loss), after=turn.after and guarded(self, turn.after))
-                for turn in guarded(self, self.optimizer_steps)()
+                replace(step, loss=guarded(self, step.loss), after=step.after and guarded(self, step.after))
+                for step in guarded(self, self.optimizer_steps)()
             ],
             variables=self._variables,
             optimizers=self._optimizers,
@@ -244,7 +246,7 @@ class KerasAgent(MutableAgent):
             targets=[
                 pair
                 for target, online in self.target_networks.items()
-                # `weights` leaves out the seeds of random layers such as Dropout, which are integers.
+                # `weights` has no seeds of random layers such as Dropout, which are integers.
                 for pair in zip(self.networks[target].weights, self.networks[online].weights, strict=True)
             ],
             tau=self.live.tau if self.target_networks else None,
@@ -258,14 +260,14 @@ class KerasAgent(MutableAgent):
         )
 
     def xla_pays(self, n_rows: int) -> bool:
-        """Whether XLA pays for single gradient steps of so many rows; only of minibatches, as rollouts may differ."""
+        """Whether XLA pays for single gradient steps of so many rows; only for minibatches, as rollouts may differ."""
         is_minibatch = n_rows == getattr(self.config, "batch_size", None)
         return is_minibatch and xla_pays(self.gradient_steps, n_rows, self._n_weights)
 
     def compilation(self) -> dict[str, bool]:
-        """How the update is compiled: `jit_compile` and `strict`."""
+        """Return how the update is compiled: `jit_compile` and `strict`."""
         wanted = self.config.jit_compile
-        if self.strategy is not None:  # which XLA does not know
+        if self.strategy is not None:  # XLA cannot compile it
             if wanted:
                 raise ConfigurationError("jit_compile is true, but XLA compiles nothing with a strategy: leave it out.")
             return {"jit_compile": False, "strict": False}
@@ -273,7 +275,7 @@ class KerasAgent(MutableAgent):
         return {"jit_compile": is_dense(trained) if wanted is None else wanted, "strict": wanted is True}
 
     def state_variables(self) -> list[Any]:
-        """Every variable that training changes, each once."""
+        """Return all variables that training changes, each once."""
         variables = [variable for network in self.networks.values() for variable in network.variables]
         variables += [variable for optimizer in self._optimizers.values() for variable in variables_of(optimizer)]
         variables += [variable for numbers in self._numbers.values() for variable in numbers.variables]
@@ -321,8 +323,8 @@ class KerasAgent(MutableAgent):
         config = self.config.replace(values or {})
         self._require_same_structure(config, "be reset")
         self.seed, self.config = seed, config
-        # `build` may keep networks in attributes; those of this agent must stay the ones that are compiled. They are
-        # plain ones, whatever the strategy: only their values are wanted.
+        # `build` may keep networks in attributes; the agent must keep the networks that are compiled. The new ones are
+        # plain networks, whatever the strategy: only their values are used.
         fresh = copy.copy(self)._build_networks(seed)
         optimizers = self._build_optimizers(self._optimized_variables(fresh))
         for name, network in self.networks.items():
@@ -336,9 +338,9 @@ class KerasAgent(MutableAgent):
         self.fresh, self._born = True, self._weights_digest()
 
     def renumber(self, config: AgentConfig) -> None:
-        """Takes the live numbers, rates and way of acting of a config of the same structure; it begins to act anew.
+        """Set the mutable hyperparameters, learning rates and exploration of a config of the same structure.
 
-        Weights and optimizer slots stay as they are.
+        Exploration starts anew; weights and optimizer slots do not change.
         """
         self.config = config
         self._assign_numbers()
@@ -351,7 +353,7 @@ class KerasAgent(MutableAgent):
 
     @property
     def fresh(self) -> bool:
-        """As its seed made it: never updated, no state from elsewhere, no weights loaded into its networks."""
+        """Whether the agent is as built from its seed: never updated, no state set, no weights loaded."""
         return self._fresh and self._born == self._weights_digest()
 
     @fresh.setter
@@ -375,7 +377,7 @@ class KerasAgent(MutableAgent):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        # How the update is compiled belongs to the machine, not to the state.
+        # Compilation options belong to the machine, not to the state.
         config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
         self._require_same_structure(config, "go on from a state")
         for name, network in self.networks.items():
@@ -389,5 +391,5 @@ class KerasAgent(MutableAgent):
         self._gradient_steps.assign(self.gradient_steps)
         self.fresh = state["fresh"]
         self.forwards.refresh()
-        self.start()  # as this config says, which may have another exploration
+        self.start()  # the exploration of this config, which may differ
         self.set_extra_state(state["extra"])

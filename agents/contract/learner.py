@@ -1,4 +1,4 @@
-"""What the trainer needs of what it trains: an agent alone, or a population of them."""
+"""Protocol of what a trainer trains: a single agent, or a population."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Array = np.ndarray[Any, Any]
 
 
 class Learner(Protocol):
-    """One or more members that act, remember and learn in step. Rows are P * N, member after member.
+    """One or more members that act, store and learn in step. Rows are P * N, member after member.
 
-    `agents.contract.agent.Agent` is one with a single member; see there for what the methods do.
+    `agents.contract.agent.Agent` is a learner with one member, and documents the methods.
     """
 
     @property
     def config(self) -> AgentConfig:
-        """Hyperparameters; those that all members have in common."""
+        """The hyperparameters; of a population, those that all members share."""
 
     @property
     def environment(self) -> EnvironmentSpec | None:
-        """What it was made for."""
+        """The environment that the learner is made for."""
 
     @property
     def observation_space(self) -> spaces.Box:
-        """What it sees."""
+        """The space of observations."""
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """What it does."""
+        """The space of actions."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -44,38 +44,38 @@ class Learner(Protocol):
 
     @property
     def members_fail_alone(self) -> bool:
-        """Whether the others go on when a member cannot."""
+        """Whether the other members continue when one member fails."""
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of each member."""
+        """The number of gradient steps of each member."""
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        """An action for each row."""
+        """Return an action for each row."""
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
-        """An empty memory for all members, with `n_envs` environments each."""
+        """Return an empty buffer for all members, with `n_envs` environments each."""
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Adds what the loss needs."""
+        """Add the inputs of the loss."""
 
     def update(self, batches: Batches) -> UpdateMetrics:
-        """Makes the gradient steps of all members."""
+        """Make the gradient steps of all members."""
 
     def advance(self, env_steps: int) -> None:
-        """Is told of `env_steps` more steps of each member."""
+        """Count `env_steps` further environment steps of each member."""
 
     def refresh(self) -> None:
-        """Is told that networks may have been changed by somebody else."""
+        """Refresh copies of weights after a change from outside."""
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        """Changes a live hyperparameter of one member, or of all."""
+        """Change a mutable hyperparameter of one member, or of all."""
 
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with these members only, in this order."""
+        """Keep these members only, in this order."""
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that changes in training."""
+        """Return all state that training changes."""
 
     def set_state(self, state: Any) -> None:
-        """Goes on where `get_state` was called."""
+        """Restore a state of `get_state`."""

@@ -1,4 +1,4 @@
-"""What of a Keras agent can change while it exists: learning rates, live numbers, numbers of optimizers' rules."""
+"""Mutable parts of a Keras agent: learning rates, mutable hyperparameters, numbers of optimizers' rules."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agents.updates.mutable import Live, OptimizerNumbers
 
 
 class MutableAgent(Agent):
-    """An agent whose numbers are variables.
+    """Base class for agents whose mutable hyperparameters are variables.
 
     Attributes:
-        live: The live numbers of its config.
+        live: The mutable hyperparameters of the config.
     """
 
     live: Live
@@ -32,14 +32,14 @@ class MutableAgent(Agent):
 
     def set_learning_rate(self, learning_rate: float, optimizer: str | None = None) -> None:
         for name in self._optimizers if optimizer is None else [optimizer]:
-            live = self._named_optimizer(name)
+            named = self._named_optimizer(name)
             self._check_rate_is_a_number(name)
-            live.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
+            named.learning_rate = self.optimizer_spec(name).with_rate(learning_rate).learning_rate
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
         owner, _, argument = name.rpartition(".")
         changes = {name: value}
-        if name == "learning_rate":  # of all optimizers, also those that had a rate of their own
+        if name == "learning_rate":  # of all optimizers, also of those with a rate of their own
             own = [key for key, override in self.config.optimizers.items() if "learning_rate" in override]
             changes |= {f"{key}.learning_rate": value for key in own}
         elif owner not in ("", "optimizer"):
@@ -57,7 +57,7 @@ class MutableAgent(Agent):
         self._assign_numbers()
 
     def _changeable(self, owner: str) -> list[str]:
-        """Names that `set_hyperparameter` takes; of those of optimizers, those of `owner`."""
+        """Return the names that `set_hyperparameter` takes; of numbers of optimizers, those of `owner`."""
         named = list(self._numbers) if owner in ("", "optimizer") else [owner]
         numbers = {
             f"{owner or 'optimizer'}.{number}" for name in named for number in self.optimizer_spec(name).numbers()
@@ -80,11 +80,11 @@ class MutableAgent(Agent):
         own, wanted = self.config.structure(), other.structure()
         differing = [name for name in own if own[name] != wanted[name]]
         if differing:
-            told = ", ".join(f"{name}={wanted[name]!r} (it has {own[name]!r})" for name in differing)
-            raise ConfigurationError(f"This {type(self).__name__} cannot {what} to {told}: build another one.")
+            changes = ", ".join(f"{name}={wanted[name]!r} (it has {own[name]!r})" for name in differing)
+            raise ConfigurationError(f"This {type(self).__name__} cannot {what} to {changes}: build another one.")
 
     def _assign_numbers(self) -> None:
-        """Gives the live numbers and those of the optimizers the values of the config."""
+        """Assign the config's values to the mutable hyperparameters and to the numbers of the optimizers."""
         for name, value in self.config.live_values().items():
             self.live.assign(name, value)
         for name, numbers in self._numbers.items():

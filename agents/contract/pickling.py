@@ -1,8 +1,8 @@
-"""Agents and what belongs to them as bytes, for other processes, with an error that names what cannot be pickled.
+"""Pickling of agents and their data for other processes, with an error that names the attribute that fails.
 
-With cloudpickle, not with the dill that `multiprocess` brings: dill 0.4 sends a class of a script without the base
-class that it inherits from, where a base further up is generic. Every Gymnasium environment and wrapper is such a
-class, and a wrapper that has lost its base does nothing, silently.
+It uses cloudpickle, not the dill of `multiprocess`: dill 0.4 sends a class of a script without its base class if a base
+further up is generic. Every Gymnasium environment and wrapper is such a class, and a wrapper without its base silently
+does nothing.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _DEPTH = 6
 
 
 def spec_of(agent: Any, environment: Any = None) -> AgentSpec:
-    """The recipe of an agent that is built, without its weights.
+    """Return the specification of a built agent, without its weights.
 
     Args:
         agent: The agent.
-        environment: What it is for, where it was made without one.
+        environment: Its environment, if the agent was made without one.
     """
     return AgentSpec(type(agent), agent.environment or environment, agent.config)
 
 
 def pickled(spec: AgentSpec, value: Any) -> bytes:
-    """A value that has to do with an agent as bytes. Classes and functions of a script or a notebook go by value.
+    """Pickle a value that belongs to an agent. Classes and functions of a script or a notebook are pickled by value.
 
     Args:
         spec: The agent.
-        value: A trial of it, say.
+        value: For example a trial of the agent.
 
     Raises:
-        ConfigurationError: Something in it cannot be pickled; the message names the attribute.
+        ConfigurationError: A part of the value cannot be pickled; the message names the attribute.
     """
     try:
         with _by_value(spec.agent):
@@ -59,7 +59,7 @@ def pickled(spec: AgentSpec, value: Any) -> bytes:
 
 
 def unpickled(payload: bytes) -> Any:
-    """What `pickled` made bytes of, in another process, which finds modules where the first one did."""
+    """Unpickle a result of `pickled` in another process, with the module search path of the first process."""
     label, optimizers, path, packed = cloudpickle.loads(payload)
     search_first(path)
     if ".py:" in label:
@@ -71,7 +71,7 @@ def unpickled(payload: bytes) -> Any:
 
 @contextlib.contextmanager
 def _by_value(agent: Any) -> Iterator[None]:
-    """Has a class or function of a user's file go by value, where it is not named by the file: nobody can import it."""
+    """Pickle a class or function of a user's file by value if it is not named by its file: it cannot be imported."""
     name = getattr(agent, "__module__", None) or ""
     if not name.startswith(FILE_MODULE):
         yield
@@ -84,7 +84,7 @@ def _by_value(agent: Any) -> Iterator[None]:
 
 
 def _own_optimizers(config: Config) -> dict[str, Any]:
-    """Optimizer classes of the user's script: a config only names them, and another process has another script."""
+    """Return the optimizer classes of the user's script: a config only names them, and a child has another script."""
     if not isinstance(config, AgentConfig):
         return {}
     names = [config.optimizer, *(override.get("optimizer") for override in config.optimizers.values())]
@@ -93,7 +93,7 @@ def _own_optimizers(config: Config) -> dict[str, Any]:
 
 
 def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
-    """The path of the innermost part of `value` that cannot be pickled, or None if all can."""
+    """Return the path of the innermost part of `value` that cannot be pickled, or None if all can."""
     if id(value) in seen or _pickles(value):
         return None
     seen.add(id(value))
@@ -106,7 +106,7 @@ def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object is made of, with the words that lead there."""
+    """Yield the parts of an object, each with its path suffix."""
     if isinstance(value, Mapping):
         yield from ((f"[{key!r}]", item) for key, item in value.items())
         return

@@ -1,4 +1,4 @@
-"""Algorithms by name, imported only when one is wanted."""
+"""Registry of algorithms by name; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ ALGORITHMS = {
     "td3": "agents.algorithms.td3:TD3",
     "trpo": "agents.algorithms.trpo:TRPO",
 }
-"""Name on the command line -> where the class is."""
+"""Name on the command line -> path of the class."""
 
 
 def import_all() -> None:
-    """Imports every algorithm, and with them TensorFlow: for a process from which others are forked."""
+    """Import every algorithm, and thereby TensorFlow: for a process from which others are forked."""
     for path in ALGORITHMS.values():
         importlib.import_module(path.partition(":")[0])
 
 
 def agent_class(agent: Any) -> type[Agent]:
-    """The class that a name stands for.
+    """Return the class of a name.
 
     Args:
         agent: A name of `ALGORITHMS`; a class; ``"module:Class"``; or ``"path/to/file.py:Class"``.
 
     Raises:
-        ConfigurationError: Nothing of that name (nearest names are given), or it is not an agent.
+        ConfigurationError: The name is unknown (the message gives the nearest names), or is not an agent.
     """
     found = resolved(agent)
     if not (isinstance(found, type) and issubclass(found, Agent)):
@@ -52,13 +52,13 @@ def agent_class(agent: Any) -> type[Agent]:
 
 
 def training_function(agent: Any) -> Callable[..., Any] | None:
-    """The function that a name stands for, or None where it stands for something else; see `agents.contract.spec`.
+    """Return the training function of a name, or None if it stands for something else; see `agents.contract.spec`.
 
     Args:
         agent: A function; or as for `agent_class`.
 
     Raises:
-        ConfigurationError: Nothing of that name.
+        ConfigurationError: The name is unknown.
     """
     found = resolved(agent)
     is_one = inspect.isfunction(found) or inspect.ismethod(found) or isinstance(found, functools.partial)
@@ -66,10 +66,10 @@ def training_function(agent: Any) -> Callable[..., Any] | None:
 
 
 def resolved(agent: Any) -> Any:
-    """What a name stands for, an agent's class or a training function; anything else is itself.
+    """Return the agent class or training function of a name; return any other value unchanged.
 
     Raises:
-        ConfigurationError: Nothing of that name (nearest names are given).
+        ConfigurationError: The name is unknown (the message gives the nearest names).
     """
     return _load(ALGORITHMS.get(agent.lower(), agent)) if isinstance(agent, str) else agent
 
@@ -77,18 +77,18 @@ def resolved(agent: Any) -> Any:
 def _load(path: str) -> Any:
     module_name, colon, _ = path.rpartition(":")
     if not colon and path.endswith(".py"):
-        raise ConfigurationError(f"The agent {path!r} names no class: write {path}:Class.{_classes_told(Path(path))}")
+        raise ConfigurationError(f"The agent {path!r} names no class: write {path}:Class.{_listed_classes(Path(path))}")
     if not colon:
         raise unknown_name("agent", path, ALGORITHMS)
     try:
         return loaded(path)
     except ConfigurationError as error:
-        told = _classes_told(file_of(module_name)) if isinstance(error.__cause__, AttributeError) else ""
-        raise ConfigurationError(f"The agent {path!r} cannot be loaded: {error}{told}") from error
+        listed = _listed_classes(file_of(module_name)) if isinstance(error.__cause__, AttributeError) else ""
+        raise ConfigurationError(f"The agent {path!r} cannot be loaded: {error}{listed}") from error
 
 
-def _classes_told(file: Path | None) -> str:
-    """Names the agents and training functions that a file defines, without running it; "" where it cannot be read."""
+def _listed_classes(file: Path | None) -> str:
+    """List the agents and training functions that a file defines, without running it; "" if it cannot be read."""
     try:
         tree = ast.parse("" if file is None else file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
@@ -102,6 +102,6 @@ def _classes_told(file: Path | None) -> str:
             bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
             if any(base.endswith("Agent") or base.lower() in ALGORITHMS or base in found for base in bases):
                 found.append(node.name)
-    told = f" Agents in it: {', '.join(found)}." if found else ""
-    told += f" Training functions in it: {', '.join(functions)}." if functions else ""
-    return told or " There is no agent in it."
+    listed = f" Agents in it: {', '.join(found)}." if found else ""
+    listed += f" Training functions in it: {', '.join(functions)}." if functions else ""
+    return listed or " There is no agent in it."

@@ -1,7 +1,7 @@
-"""An agent as data: its class, its hyperparameters and its environment. This is what crosses processes.
+"""An agent as data: class, hyperparameters and environment. Specifications are what crosses processes.
 
-A training function of the user's own is one too (`FunctionSpec`): it trains whatever it likes in any way, and reports
-every episode of its run (`agents.TrainingRun`)::
+A user's training function is a specification too (`FunctionSpec`): it trains any model in any way, and reports every
+episode of its run (`agents.TrainingRun`)::
 
     def train(run, learning_rate: float = 3e-4, width: int = 64):
         environment = run.environment.make()
@@ -31,13 +31,13 @@ from agents.short_repr import short
 
 @dataclass(frozen=True, repr=False)
 class AgentSpec:
-    """An agent that is not built yet.
+    """The specification of an agent that is not built yet.
 
     Attributes:
         agent: A name of the registry, a class, ``"module:Class"`` or ``"file.py:Class"``; or a training function.
-        environment: What it is for.
-        config: Its hyperparameters, complete.
-        state: Weights to start from instead of those that a seed draws: the `get_state` of an agent, or None.
+        environment: The environment to train in.
+        config: All hyperparameters.
+        state: Initial weights instead of those of a seed: the `get_state` of an agent, or None.
     """
 
     agent: str | type[Agent] | Callable[..., Any]
@@ -57,14 +57,14 @@ class AgentSpec:
         environment: str | Callable[..., Any] | EnvironmentSpec | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> AgentSpec:
-        """Makes a spec from whatever people have: a name, a class, an agent that is built, a training function, a spec.
+        """Return the specification of a name, a class, a built agent, a training function or another specification.
 
-        An agent that has been trained, or whose state was set, is started from its own weights; a fresh one is
-        taken as a recipe, and every seed draws weights of its own.
+        A trained agent, or one whose state was set, contributes its weights; a fresh agent contributes its class and
+        config, and every seed draws new weights.
 
         Args:
             agent: Name, class, `Agent`, function (see `FunctionSpec`) or `AgentSpec`.
-            environment: What it is for; may be left out where the agent knows it.
+            environment: The environment to train in; may be left out if the agent has one.
             params: Hyperparameters that differ from the agent's own, by the names of `AgentConfig.from_dict`.
 
         Raises:
@@ -88,54 +88,53 @@ class AgentSpec:
 
     @property
     def label(self) -> str:
-        """A short name for people and for the study."""
+        """A short name for tables and for the study."""
         return self.agent if isinstance(self.agent, str) else self.agent.__name__
 
     def with_params(self, params: Mapping[str, Any]) -> AgentSpec:
-        """The same agent with other hyperparameters."""
+        """Return the same agent with other hyperparameters."""
         return replace(self, config=self.config.replace(params))
 
     @property
     def optimizer(self) -> str:
-        """Name of its optimizer, "" where nobody knows."""
+        """The name of the optimizer, "" if unknown."""
         return self.config.optimizer if isinstance(self.config, AgentConfig) else ""
 
     @property
     def why_alone(self) -> str:
-        """Why it cannot be the member of a population, "" where only trying shows whether it can."""
+        """The reason why the agent cannot be a member of a population, "" if only trying can show one."""
         return ""
 
     def refuse_functions(self, why: str) -> None:
-        """Raises `ConfigurationError` where it is a training function, which says `why` and what to do instead."""
+        """Raise `ConfigurationError` for a training function; the message gives `why` and what to do instead."""
 
     def check(self, strategy: str = "none") -> None:
-        """Builds it once, to see that it can be.
+        """Build the agent once, as a check.
 
         Args:
-            strategy: That with which it will learn.
+            strategy: The strategy with which the agent will learn.
 
         Raises:
-            ConfigurationError: It cannot take the environment's spaces, or a value.
-            Exception: Whatever a user's agent raises.
+            ConfigurationError: The agent cannot take the environment's spaces, or a value.
+            Exception: Any error of a user's agent.
         """
         self.build().interface.say_notes()
 
     def structure(self) -> tuple[Any, ...]:
-        """What two agents must have in common to be members of one population."""
+        """Return what agents must have in common to be members of one population."""
         return (self.agent, self.environment.identity, self.environment.vectorization, repr(self.config.structure()))
 
     def build(self, seed: int = 0, strategy: Any = None, interface: Interface | None = None) -> Agent:
-        """The agent, as `seed` makes it.
+        """Build the agent of a seed.
 
         Args:
             seed: The seed.
-            strategy: On how many devices it learns; see `agents.distributed.strategies.StrategySpec.of`. Defaults to
-                None: one, or those of the `tf.distribute` strategy in whose scope it is built.
-            interface: The environment's spaces, where they are known. Defaults to None: an environment is made to
-                see.
+            strategy: The devices on which it learns; see `agents.distributed.strategies.StrategySpec.of`. Defaults to
+                None: one device, or those of the `tf.distribute` strategy in whose scope it is built.
+            interface: The environment's spaces, if known. Defaults to None: an environment is made to read them.
 
         Raises:
-            ConfigurationError: It cannot take the environment's spaces, or there are not so many devices.
+            ConfigurationError: The agent cannot take the environment's spaces, or there are not enough devices.
         """
         if strategy is not None:
             agent: Agent = StrategySpec.of(strategy).build(self, seed)
@@ -157,17 +156,17 @@ class FunctionSpec(AgentSpec):
 
     @classmethod
     def of_function(cls, function: Any, environment: EnvironmentSpec, params: Mapping[str, Any]) -> FunctionSpec:
-        """The spec of a function, or of a name that stands for one.
+        """Return the specification of a function, or of a name that stands for one.
 
         Raises:
-            ConfigurationError: It cannot be a training function, or has no parameter of a name.
+            ConfigurationError: It cannot be a training function, or lacks a parameter that `params` names.
         """
         found = training_function(function)
         assert found is not None
         return cls(function, environment, config_of(found).from_dict(params))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels as what it was made of: its config's class was made here."""
+        """Pickle the function and its parameters: the class of the config was made in this process."""
         return FunctionSpec.of_function, (self.agent, self.environment, self.parameters)
 
     @property
@@ -176,7 +175,7 @@ class FunctionSpec(AgentSpec):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the function is called with, beside its run."""
+        """The keyword arguments of the function, besides its run."""
         return {field.name: getattr(self.config, field.name) for field in dataclasses.fields(self.config)}
 
     @property
@@ -184,45 +183,43 @@ class FunctionSpec(AgentSpec):
         return "it is a training function of your own."
 
     def check(self, strategy: str = "none") -> None:
-        """Makes its environment once; the function itself is not called.
+        """Make the environment once; the function itself is not called.
 
         Raises:
-            ConfigurationError: There is no such environment, or a strategy was asked for.
+            ConfigurationError: There is no such environment, or a strategy was requested.
         """
         if strategy != "none":
             self.refuse_functions(f"the strategy {strategy} cannot be put on it. Use tf.distribute inside of it.")
         self.environment.make().close()
 
     def build(self, seed: int = 0, strategy: Any = None, interface: Any = None) -> NoReturn:
-        """There is no agent to build.
+        """Raise an error: a training function has no agent to build.
 
         Raises:
-            ConfigurationError: Says what to do instead.
+            ConfigurationError: Always; the message says what to do instead.
         """
         self.refuse_functions(
             "there is no agent to build. Call it with an agents.TrainingRun, or search its parameters with tune."
         )
 
     def call(self, run: Any) -> None:
-        """Runs it to its end."""
+        """Call the function with its run and its parameters."""
         function = training_function(self.agent)
         assert function is not None
         function(run, **self.parameters)
 
     def refuse_functions(self, why: str) -> NoReturn:
-        raise ConfigurationError(
-            f"{self.label} is a training function, which makes and trains its agent by itself: {why}"
-        )
+        raise ConfigurationError(f"{self.label} is a training function, which makes and trains its own agent: {why}")
 
 
 def config_class(agent: Any) -> type[Config]:
-    """The class of the hyperparameters of an agent or of a training function.
+    """Return the class of the hyperparameters of an agent or of a training function.
 
     Args:
         agent: A name, a class or a function; see `AgentSpec.agent`.
 
     Raises:
-        ConfigurationError: There is no such agent, or it is none.
+        ConfigurationError: There is no such agent, or the value is not an agent.
     """
     function = training_function(agent)
     if function is None:
@@ -239,14 +236,14 @@ def make(
     strategy: Any = None,
     **params: Any,
 ) -> Agent:
-    """Builds an agent: ``agents.make("ppo", "CartPole-v1", seed=0, learning_rate=1e-3)``.
+    """Build an agent: ``agents.make("ppo", "CartPole-v1", seed=0, learning_rate=1e-3)``.
 
     Args:
         agent: A name (``"dqn"``, ``"ppo"``), a class of your own, ``"module:Class"`` or ``"file.py:Class"``.
         environment: A Gymnasium id, or a function that makes an environment.
         seed: Seed of its weights, exploration and minibatches. Defaults to 0.
         env_kwargs: Arguments for the environment.
-        strategy: On how many devices it learns, such as ``"mirrored"``; see
+        strategy: The devices on which it learns, such as ``"mirrored"``; see
             `agents.distributed.strategies.StrategySpec.of`.
         **params: Hyperparameters; see the agent's `config_class`.
 

@@ -1,4 +1,4 @@
-"""Starting an agent from the weights of another one."""
+"""Start an agent from the weights of another one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agents.errors import ConfigurationError
 
 
 def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
-    """Gives a fresh agent the networks of another one, and what belongs to them (normaliser, how far exploration came).
+    """Set the networks of a fresh agent, and their other state (normalizer, progress of exploration), from a state.
 
-    Its optimizer, counters and generators stay fresh.
+    The optimizer, counters and generators stay fresh.
 
     Raises:
-        ConfigurationError: They are of another structure.
+        ConfigurationError: The state belongs to another structure.
     """
     own = agent.get_state()
     try:
@@ -25,15 +25,15 @@ def start_from(agent: Agent, state: Mapping[str, Any]) -> None:
     except (KeyError, ValueError) as error:
         why = _difference(state.get("networks", {}), own.get("networks", {})) or str(error)
         raise ConfigurationError(
-            f"The {type(agent).__name__} cannot start from the weights that were given, because they were trained with "
-            f"another algorithm, environment or other hyperparameters ({why}): take these, or start from new weights."
+            f"The {type(agent).__name__} cannot start from the given weights, because they were trained with another "
+            f"algorithm, environment or other hyperparameters ({why}): use the same ones, or start from new weights."
         ) from error
 
 
 def _difference(theirs: Mapping[str, Sequence[Any]], ours: Mapping[str, Sequence[Any]]) -> str:
-    """In what networks differ that were kept from those that are to have their weights; empty where in nothing.
+    """Describe the difference between networks of a stored state and of an agent; empty if there is none.
 
-    Agents that are not of Keras networks may have none to compare.
+    Agents without Keras networks may have no networks to compare.
     """
     if theirs and ours and sorted(theirs) != sorted(ours):
         return f"they are of the networks {', '.join(sorted(theirs))}; this agent has {', '.join(sorted(ours))}"

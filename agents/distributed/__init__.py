@@ -1,6 +1,6 @@
-"""`tf.distribute` strategies: by name, and the processes of those that need several.
+"""`tf.distribute` strategies: by name, and the worker processes of those that need several.
 
-The gradient of a minibatch is the same with every strategy; only where it is computed differs.
+The gradient of a minibatch is the same with every strategy; only the place of its computation differs.
 """
 
 from agents.shared_objects import Counter, serve_shared, shared

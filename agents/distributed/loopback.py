@@ -1,4 +1,4 @@
-"""Further processes of a strategy, on this machine: their addresses, and how they start and end."""
+"""Worker processes of a strategy on this machine: addresses, start and end."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from agents.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
-_BIND_TO_DEVICE: int = getattr(socket, "SO_BINDTODEVICE", -1)  # Linux has it
+_BIND_TO_DEVICE: int = getattr(socket, "SO_BINDTODEVICE", -1)  # Linux only
 
 Cluster = Mapping[str, Sequence[str]]
-"""Role -> addresses of the processes that have it."""
+"""Role -> addresses of the processes with that role."""
 
 
 def free_addresses(n: int) -> list[str]:
-    """Returns so many addresses on which nobody listens."""
+    """Return `n` unused addresses of the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
         for each in sockets:
@@ -36,7 +36,7 @@ def free_addresses(n: int) -> list[str]:
 
 
 def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Popen[bytes]:
-    """Starts a process that runs a module as one of a cluster. It ends when its standard input is closed."""
+    """Start a process that runs a module as a member of a cluster. It ends when its standard input is closed."""
     path = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "TF_CONFIG": _config(cluster, role, index), "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, env=environment)
@@ -44,9 +44,9 @@ def start(module: str, cluster: Cluster, role: str, index: int) -> subprocess.Po
 
 @contextlib.contextmanager
 def kept_to_loopback() -> Iterator[None]:
-    """Has servers that start in the block answer on the loopback interface alone.
+    """Restrict servers that start within the block to the loopback interface.
 
-    TensorFlow's listen on all, whatever address they are given, and do what anybody tells them who connects.
+    TensorFlow's servers listen on all interfaces, whatever their address, and execute the requests of any client.
     """
     if not Path("/proc/self/fd").is_dir():
         _say_open("this system has no /proc")
@@ -60,7 +60,7 @@ def kept_to_loopback() -> Iterator[None]:
 
 
 def _listening_everywhere() -> dict[str, int]:
-    """The sockets of this process that listen on all interfaces: what the system calls each -> its handle."""
+    """Return the sockets of this process that listen on all interfaces: system name -> file descriptor."""
     found = {}
     for each in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):
@@ -81,22 +81,22 @@ def _listens_everywhere(handle: int) -> bool:
 def _bind_to_loopback(own: socket.socket) -> None:
     try:
         own.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo")
-    except OSError as error:  # a Linux before 5.7 lets only administrators do it, other systems nobody
+    except OSError as error:  # Linux before 5.7 requires an administrator, other systems lack the option
         _say_open(error.strerror or str(error))
 
 
 @functools.cache  # once in a process
 def _say_open(why: str) -> None:
     log.warning(
-        "TensorFlow's servers of this strategy listen on all interfaces, without a key, and cannot be kept to this "
-        "machine (%s): use the strategy in a network of your own.",
+        "TensorFlow's servers of this strategy listen on all interfaces, without authentication, and cannot be "
+        "restricted to this machine (%s): use the strategy in a private network only.",
         why,
     )
 
 
 @contextlib.contextmanager
 def being(cluster: Cluster, role: str, index: int) -> Iterator[None]:
-    """While in here, TensorFlow takes this process for one of a cluster."""
+    """Present this process to TensorFlow as a member of a cluster, within the block."""
     os.environ["TF_CONFIG"] = _config(cluster, role, index)
     try:
         yield
@@ -105,25 +105,25 @@ def being(cluster: Cluster, role: str, index: int) -> Iterator[None]:
 
 
 def begun(make: Callable[[], Any]) -> Any:
-    """Returns what makes a cluster's strategy, which must be done before TensorFlow begins its work.
+    """Make the strategy of a cluster; required before TensorFlow initializes its devices.
 
     Raises:
-        ConfigurationError: It has begun in this process.
+        ConfigurationError: TensorFlow is initialized already in this process.
     """
     try:
         with kept_to_loopback():
             return make()
     except RuntimeError as error:
         raise ConfigurationError(
-            f"TensorFlow has begun its work in this process already ({error}): let a study do it in processes of its "
+            f"TensorFlow is already initialized in this process ({error}): let a study train in processes of its "
             "own (--executor process)."
         ) from error
 
 
 def ends_with_its_starter(read: Callable[[], object]) -> None:
-    """Has a thread end this process when `read` returns, which reads standard input to its end: whatever it is doing.
+    """Start a thread that ends this process when `read`, which reads standard input to its end, returns.
 
-    Ctrl-C is for the process that started it.
+    The process also ignores Ctrl-C, which its parent process handles.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -1,8 +1,8 @@
 """Processes on this machine that compute gradients together: `tf.distribute.MultiWorkerMirroredStrategy`.
 
-The process that trains an agent is the first worker. It starts the others, has each of them build the same agent, and
-tells them every minibatch and, where they have changed in another way, the values of all variables. So the others need
-no environments, and what they know is always what the first one knows.
+The process that trains an agent is the first worker. It starts the other workers, has each of them build the same
+agent, and sends them every minibatch and, after any other change, the values of all variables. So the other workers
+need no environments, and their variables always equal those of the first worker.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _LENGTH = struct.Struct(">Q")
 
 @functools.cache
 def team_of(n_workers: int) -> Team:
-    """The team of this process; it has one."""
+    """Return the team of this process; a process has only one."""
     return Team(n_workers)
 
 
 class Team:
-    """This process as the first worker, and the others.
+    """The workers of a strategy: this process as the first worker, and the processes that it starts.
 
     Args:
-        n_workers: How many workers, this one counted; at least 1.
+        n_workers: Number of workers, this process included; at least 1.
 
     Raises:
-        ConfigurationError: TensorFlow has begun its work in this process already.
+        ConfigurationError: TensorFlow is initialized already in this process.
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -55,16 +55,16 @@ class Team:
         self._n_agents = 0
 
     def build(self, spec: Buildable, seed: int) -> Any:
-        """Builds an agent in all workers at the same time, whose updates all of them make together."""
+        """Build an agent in all workers at the same time; all workers compute its updates together."""
         number, self._n_agents = self._n_agents, self._n_agents + 1
-        self.tell(("build", number, spec, seed))
+        self.send(("build", number, spec, seed))
         with self.strategy.scope():
             agent = spec.build(seed)
         agent.team = Member(self, number)
         return agent
 
-    def tell(self, message: tuple[Any, ...]) -> None:
-        """Tells the other workers something."""
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Send a message to the other workers."""
         payload = cloudpickle.dumps(message)
         for other in self._others:
             assert other.stdin is not None
@@ -73,25 +73,25 @@ class Team:
                 other.stdin.write(payload)
                 other.stdin.flush()
             except OSError as error:
-                raise RuntimeError(f"A worker of the strategy is gone (exit code {other.poll()}).") from error
+                raise RuntimeError(f"A worker of the strategy has ended (exit code {other.poll()}).") from error
 
 
 class Member:
-    """One agent of a team, as its first worker sees it."""
+    """One agent of a team, in the first worker."""
 
     def __init__(self, team: Team, number: int) -> None:
         self._team, self._number = team, number
         self._known: int | None = None
 
     def update_of(self, agent: Built, watched: Sequence[Any]) -> Update:
-        """Returns what makes an update of the agent, here and in the other workers."""
+        """Return the update of the agent, which runs here and in the other workers."""
         steps = DistributedSteps(agent.learnable(), self._team.strategy)
         own = CompiledUpdate(steps, watched, agent.xla_pays, **agent.compilation())
 
         def update(batches: Batches) -> tuple[dict[str, Any], Any]:
             values = values_of(agent.state_variables())
             changed = values if digest_of(values) != self._known else None
-            self._team.tell(("update", self._number, batches, changed))
+            self._team.send(("update", self._number, batches, changed))
             made = own(batches)
             self._known = digest_of(values_of(agent.state_variables()))
             return made
@@ -100,7 +100,7 @@ class Member:
 
 
 def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
-    """What another worker does, until the first one is gone."""
+    """Build and update agents as another worker, until the first worker ends."""
     from agents.backend.tensorflow import tf
 
     with kept_to_loopback():
@@ -120,7 +120,7 @@ def _help(messages: SimpleQueue[tuple[Any, ...]]) -> None:
 
 
 def _listen(stream: IO[bytes], messages: SimpleQueue[tuple[Any, ...]]) -> None:
-    """Hears the first worker, until its end of the pipe is closed."""
+    """Queue the messages of the first worker, until its end of the pipe is closed."""
     while len(head := stream.read(_LENGTH.size)) == _LENGTH.size:
         [length] = _LENGTH.unpack(head)
         payload = stream.read(length)
@@ -130,7 +130,7 @@ def _listen(stream: IO[bytes], messages: SimpleQueue[tuple[Any, ...]]) -> None:
 
 
 def main() -> None:
-    """Runs another worker."""
+    """Run another worker."""
     messages: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
     ends_with_its_starter(lambda: _listen(sys.stdin.buffer, messages))
     _help(messages)

@@ -1,8 +1,8 @@
 """Variables in one process, gradients in others: `tf.distribute.ParameterServerStrategy` on this machine.
 
-The process that trains an agent coordinates: it sends each worker its part of a minibatch, waits for all of them, and
-makes the step with the sum of their gradients. So results are those of one process; a worker that dies is replaced by
-the others.
+The process that trains an agent is the coordinator: it sends each worker its share of a minibatch, waits for all of
+them, and makes the optimizer step with the sum of their gradients. So results equal those of one process; if a worker
+dies, the other workers take its share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agents.updates.packing import layout_of
 
 @functools.cache
 def servers_of(n_workers: int) -> Servers:
-    """The servers of this process; it has them once."""
+    """Return the servers of this process, which are started once."""
     return Servers(n_workers)
 
 
@@ -34,10 +34,10 @@ class Servers:
     """A parameter server, some workers, and this process as their coordinator.
 
     Args:
-        n_workers: How many workers, at least 1.
+        n_workers: Number of workers, at least 1.
 
     Raises:
-        ConfigurationError: TensorFlow has begun its work in this process already.
+        ConfigurationError: TensorFlow is initialized already in this process.
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -52,37 +52,37 @@ class Servers:
         self.n_workers = n_workers
 
     def build(self, spec: Buildable, seed: int) -> Any:
-        """Builds an agent whose variables are on the parameter server."""
+        """Build an agent with its variables on the parameter server."""
         with self.strategy.scope():
             agent = spec.build(seed)
         agent.team = self
         return agent
 
     def update_of(self, agent: Built, watched: Sequence[Any]) -> ServedUpdate:
-        """Returns what makes an update of the agent."""
+        """Return the update of the agent."""
         return ServedUpdate(self, agent, watched)
 
 
 class ServedUpdate(GradientSteps):
-    """Makes the gradient steps of an agent one by one: the parts of each minibatch at the same time, in the workers.
+    """An update that makes gradient steps one by one, with the parts of a minibatch computed in parallel by workers.
 
     Args:
-        servers: The workers, and their coordinator.
+        servers: The workers and their coordinator.
         agent: The agent.
-        watched: Variables whose values are wanted after the update, as one flat vector.
+        watched: Variables whose values are returned after the update, as one flat vector.
     """
 
     def __init__(self, servers: Servers, agent: Built, watched: Sequence[Any]) -> None:
         super().__init__(agent.learnable())
         self._servers, self._watched = servers, watched
-        turn = self._parts.only_turn()
-        self._gradients_of_part = _traced(functools.partial(self._gradients, turn))
+        optimizer_step = self._parts.only_optimizer_step()
+        self._gradients_of_part = _traced(functools.partial(self._gradients, optimizer_step))
         self._whole = _traced(self._parts.preprocess_minibatch)
         self._move = _traced(self._with_sum)
-        self._after_step = _traced(functools.partial(self._after, turn))
+        self._after_step = _traced(functools.partial(self._after, optimizer_step))
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Any], Any]:
-        """Returns (name -> [K] values of each gradient step, flat values of the watched variables)."""
+        """Return (name -> [K] values of each gradient step, flat values of the watched variables)."""
         layout = layout_of(batches.data, contiguous=False)
         kinds = {column.name: column.dtype for column in layout.packed}
         data = {name: values.astype(kinds.get(name, values.dtype)) for name, values in batches.data.items()}
@@ -107,11 +107,11 @@ class ServedUpdate(GradientSteps):
             )
             for first, end in itertools.pairwise(ends)
         ]
-        told = [each.fetch() for each in asked]
-        self._move([gradients for _, gradients in told])
-        losses = np.sum([list(losses.values()) for losses, _ in told], axis=0)
+        results = [each.fetch() for each in asked]
+        self._move([gradients for _, gradients in results])
+        losses = np.sum([list(losses.values()) for losses, _ in results], axis=0)
         after = self._after_step(minibatch)
-        self.names = (*told[0][0], *after)
+        self.names = (*results[0][0], *after)
         return np.concatenate([losses, np.array(list(after.values()), losses.dtype)])
 
     def _with_sum(self, parts: list[dict[str, list[Any]]]) -> None:
@@ -123,7 +123,7 @@ class ServedUpdate(GradientSteps):
 
 
 def _traced(run: Callable[..., Any]) -> Any:
-    """Return the function as one that TensorFlow traces; its custom gradients end with its graphs."""
+    """Return the function as a TensorFlow function; its custom gradients are deleted with its graphs."""
 
     def owning(*arguments: Any) -> Any:
         with owned_gradients():
@@ -133,7 +133,7 @@ def _traced(run: Callable[..., Any]) -> Any:
 
 
 def main() -> None:
-    """Runs a parameter server or a worker, until whoever started it is gone."""
+    """Run a parameter server or a worker, until the process that started it ends."""
     ends_with_its_starter(sys.stdin.buffer.read)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     with kept_to_loopback():

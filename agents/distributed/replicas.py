@@ -1,4 +1,4 @@
-"""Gradient steps on several replicas: each takes its part of a minibatch, and all move by the gradient of the whole."""
+"""Gradient steps on several replicas: each computes its part of a minibatch, and all apply the summed gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DistributedSteps(GradientSteps):
     def __init__(self, learnable: Learnable, strategy: Any) -> None:
         super().__init__(learnable)
         self._strategy = strategy
-        self._turn = learnable.only_turn()
+        self._optimizer_step = learnable.only_optimizer_step()
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
         n_replicas = self._strategy.num_replicas_in_sync
@@ -32,17 +32,17 @@ class DistributedSteps(GradientSteps):
             context = tf.distribute.get_replica_context()
             replica = context.replica_id_in_sync_group
             first, end = replica * n_rows // n_replicas, (replica + 1) * n_rows // n_replicas
-            # One that has no rows, as there are fewer than replicas, looks at one that counts for nothing: the loss of
-            # none would be NaN.
+            # With fewer rows than replicas, a replica without rows computes one row with weight 0: the loss of no rows
+            # would be NaN.
             own = {name: values[first : tf.maximum(end, first + 1)] for name, values in minibatch.items()}
             weight = tf.cast(end - first, tf.float32) / tf.cast(n_rows, tf.float32)
-            losses, gradients = self._gradients(self._turn, own, weight)
+            losses, gradients = self._gradients(self._optimizer_step, own, weight)
             for name, parts in gradients.items():
-                # Summed here, as the norm that is clipped is that of the whole; Keras sums once more.
+                # Summed here, as clipping needs the norm of the complete gradient; Keras sums once more.
                 summed = context.all_reduce(tf.distribute.ReduceOp.SUM, parts)
                 norms = self._apply(name, summed, copies=n_replicas)
-                losses |= {norm: value / n_replicas for norm, value in norms.items()}  # summed up again below
-            losses |= self._after(self._turn, own, weight)
+                losses |= {norm: value / n_replicas for norm, value in norms.items()}  # summed again below
+            losses |= self._after(self._optimizer_step, own, weight)
             self.names = tuple(losses)
             return tf.stack(list(losses.values()))
 

@@ -1,7 +1,8 @@
-"""On how many devices an agent learns: `tf.distribute` strategies by name, and objects of them.
+"""`tf.distribute` strategies, by name and as objects: the devices on which an agent learns.
 
-Whatever the strategy, a minibatch is the same: each replica learns from its part of it, and the sum of the gradients is
-the one of the whole. So a strategy changes where arithmetic is done, and results to float error only.
+With any strategy a minibatch is the same: each replica learns from its part of the minibatch, and the sum of the
+gradients is the gradient of the complete minibatch. So a strategy changes only where arithmetic is done, and results
+only up to float error.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAMES = {
     "ParameterServerStrategy": "parameter-server",
     "ParameterServerStrategyV2": "parameter-server",
 }
-"""Class of TensorFlow's -> name."""
+"""TensorFlow's class name -> name of the strategy."""
 
 _OF_CLASSES = {name.lower(): own for name, own in _NAMES.items()}
 
@@ -37,13 +38,13 @@ _REPLICAS = 2
 class StrategySpec:
     """A strategy as data: ``"none"``, ``"one-device"``, ``"mirrored"``, ``"mirrored:4"``, ...
 
-    `mirrored` parts minibatches among devices of this process; `multi-worker-mirrored` among processes, which are
-    started for it (`agents.distributed.multi_worker`); `parameter-server` too, with the variables in one more
-    (`agents.distributed.parameter_servers`).
+    `mirrored` splits minibatches across devices of this process; `multi-worker-mirrored` across worker processes, which
+    are started for it (`agents.distributed.multi_worker`); `parameter-server` too, with the variables in one further
+    process (`agents.distributed.parameter_servers`).
 
     Attributes:
         name: One of `STRATEGIES`.
-        replicas: How many parts a minibatch has.
+        replicas: Number of parts of a minibatch.
     """
 
     name: str = "none"
@@ -51,15 +52,15 @@ class StrategySpec:
 
     @classmethod
     def of(cls, strategy: Any) -> StrategySpec:
-        """Reads a strategy.
+        """Return the specification of a strategy.
 
         Args:
-            strategy: A name, or the name of the class in `tf.distribute`, and behind a colon how many replicas (2
-                unless it is said); a `tf.distribute` strategy, of which kind and number of replicas are taken (of a
-                parameter-server strategy the number of workers), not the devices; or None for none.
+            strategy: A name, or the name of the class in `tf.distribute`, optionally followed by a colon and the number
+                of replicas (default 2); a `tf.distribute` strategy, of which the kind and the number of replicas are
+                taken (of a parameter-server strategy the number of workers), not the devices; or None for none.
 
         Raises:
-            ConfigurationError: An unknown name, or a number that it cannot have.
+            ConfigurationError: The name is unknown, or the strategy cannot have that number of replicas.
         """
         if isinstance(strategy, StrategySpec):
             return strategy
@@ -84,11 +85,11 @@ class StrategySpec:
         name = next((_NAMES[each.__name__] for each in type(strategy).__mro__ if each.__name__ in _NAMES), None)
         if name is None:
             raise ConfigurationError(
-                f"A {type(strategy).__name__} is no strategy that is known: give one of {', '.join(STRATEGIES)}."
+                f"A {type(strategy).__name__} is not a known strategy: give one of {', '.join(STRATEGIES)}."
             )
         if name in ("none", "one-device"):
             return cls(name, 1)
-        # Workers of a parameter-server strategy are not in step, so each counts one replica "in sync".
+        # Workers of a parameter-server strategy are not synchronized, so each counts as one replica "in sync".
         workers = getattr(strategy, "_num_workers", 1) if name == "parameter-server" else 1
         return cls(name, max(strategy.num_replicas_in_sync, workers))
 
@@ -97,14 +98,14 @@ class StrategySpec:
 
     @property
     def is_none(self) -> bool:
-        """Whether there is none."""
+        """Whether the agent learns without a strategy."""
         return self.name == "none"
 
     def build(self, agent: Buildable, seed: int) -> Any:
-        """Builds an agent that learns with the strategy.
+        """Build an agent that learns with the strategy.
 
         Raises:
-            ConfigurationError: This process cannot have so many devices any more.
+            ConfigurationError: TensorFlow is already initialized with fewer devices.
         """
         if self.name == "multi-worker-mirrored":
             from agents.distributed.multi_worker import team_of
@@ -120,32 +121,32 @@ class StrategySpec:
 
 @functools.cache
 def _strategy(spec: StrategySpec) -> Any:
-    """The strategy; one for all agents of a process."""
+    """Return the strategy, which all agents of a process share."""
     from agents.backend.tensorflow import tf
 
     if spec.name == "one-device":
         gpus = tf.config.list_logical_devices("GPU")
         return tf.distribute.OneDeviceStrategy(gpus[0].name if gpus else "/cpu:0")
     devices = _devices(spec.replicas)
-    # On CPUs sums are made on one of them: TensorFlow's collectives take one number of replicas a process.
+    # CPUs sum on one device: TensorFlow's collectives take one number of replicas a process.
     sums = tf.distribute.ReductionToOneDevice() if "cpu" in devices[0] else None
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=sums)
 
 
 def _devices(n: int) -> list[str]:
-    """So many devices: GPUs where there are as many, else parts of the CPU."""
+    """Return the names of `n` devices: GPUs if there are enough, else logical devices of the CPU."""
     from agents.backend.tensorflow import tf
 
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) >= n:
         return [f"/gpu:{index}" for index in range(n)]
     cpu = tf.config.list_physical_devices("CPU")[0]
-    with contextlib.suppress(RuntimeError):  # TensorFlow has begun its work in this process: it keeps what it has
+    with contextlib.suppress(RuntimeError):  # TensorFlow is already initialized: its devices are fixed
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * n)
     there = len(tf.config.list_logical_devices("CPU"))
     if there < n:
         raise ConfigurationError(
-            f"TensorFlow works with {there} CPU device(s) in this process already, and {n} are needed: choose the "
-            "strategy before anything is built, or let a study do it in processes of its own (--executor process)."
+            f"TensorFlow already runs with {there} CPU device(s) in this process, and {n} are needed: choose the "
+            "strategy before anything is built, or let a study train in processes of its own (--executor process)."
         )
     return [f"/cpu:{index}" for index in range(n)]

@@ -1,4 +1,4 @@
-"""What strategies with several processes have in common: a team, and the agents that it trains."""
+"""Protocols of strategies with several processes: a team, and the agents that it trains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from agents.buffers import Batches
 
 Update = Callable[[Batches], tuple[dict[str, Any], Any]]
-"""Makes an update: gives what the loss named at each gradient step, and flat values of the watched variables."""
+"""Makes an update: returns the values of the loss at each gradient step, and flat values of the watched variables."""
 
 
 class Built(Protocol):
@@ -17,7 +17,7 @@ class Built(Protocol):
     team: Any
 
     def xla_pays(self, n_steps: int) -> bool:
-        """Return whether compiling an update of so many gradient steps with XLA pays off."""
+        """Return whether XLA pays for single gradient steps of so many rows."""
 
     def learnable(self) -> Any:
         """Return the parts that learn."""
@@ -37,7 +37,7 @@ class Buildable(Protocol):
 
 
 class Team(Protocol):
-    """The processes that learn together with this one."""
+    """The worker processes that learn together with this process."""
 
     def update_of(self, agent: Built, watched: Sequence[Any]) -> Update:
-        """Returns what makes an update of an agent, with the variables that are watched."""
+        """Return the update of an agent that also returns the values of the watched variables."""

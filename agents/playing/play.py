@@ -42,7 +42,7 @@ def play(
     on_frame: Callable[[Frame], None] | None = None,
     on_episode: Callable[[PlayedEpisode], None] | None = None,
 ) -> list[PlayedEpisode]:
-    """Plays episodes with an agent as it is: ``agents.play(agents.load_agent("runs/x"), render_mode="human")``.
+    """Play episodes with an agent as it is: ``agents.play(agents.load_agent("runs/x"), render_mode="human")``.
 
     Args:
         agent: Who plays. Its state does not change but for its exploration stream when `explore` is set.
@@ -121,7 +121,7 @@ def require_screen() -> None:
 
 
 def rendering_of(spec: EnvironmentSpec) -> tuple[list[str], float]:
-    """Returns the render modes of an environment, and how many frames a second it is meant to have."""
+    """Return the render modes of an environment, and how many frames a second it is meant to have."""
     environment = spec.make()
     try:
         about = environment.metadata

@@ -57,7 +57,7 @@ class VideoFile:
         self._writer = imageio.get_writer(self._growing, mode="I", **options)
 
     def add(self, frame: Frame) -> None:
-        """Adds a frame."""
+        """Add a frame."""
         if self._even:
             height, width, _ = frame.shape
             frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
@@ -94,7 +94,7 @@ class Pictures(contextlib.AbstractContextManager["Pictures"]):
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, frame: Frame) -> None:
-        """Writes a frame."""
+        """Write a frame."""
         self._imageio.imwrite(self._folder / f"{self._n:06d}.png", frame)
         self._n += 1
 

@@ -36,7 +36,7 @@ class MemberInference:
         """Variables whose values `load` wants, in that order."""
 
     def load(self, values: Sequence[Array], n_members: int) -> None:
-        """Takes new weights of all members, [P, ...] each."""
+        """Take new weights of all members, [P, ...] each."""
         self.n_members = n_members
         given = iter(values)
         for name, mirror in self._mirrors.items():

@@ -124,7 +124,7 @@ class RowNumbers:
 
 
 def bind(member: KerasAgent, inference: MemberInference, position: int | None, n_rows: int | None = None) -> None:
-    """Gives a member its forward passes: those of one member, or of all, `n_rows` of each (by default its copies)."""
+    """Give a member its forward passes: those of one member, or of all, `n_rows` of each (by default its copies)."""
     rows = n_rows or member.config.n_envs
     for name in inference.networks:
         member.forwards[name] = (
@@ -133,7 +133,7 @@ def bind(member: KerasAgent, inference: MemberInference, position: int | None, n
 
 
 def check_mappable(agent: KerasAgent) -> None:
-    """Raises `NotMappableError` when an agent's class does what members cannot.
+    """Raise `NotMappableError` when an agent's class does what members cannot.
 
     Raises:
         NotMappableError: It has an `update` or an `__init__` of its own.
@@ -152,7 +152,7 @@ def check_mappable(agent: KerasAgent) -> None:
 
 
 def check_same_structure(specs: Sequence[MemberSpec]) -> None:
-    """Raises `ConfigurationError` when members cannot share one compiled agent."""
+    """Raise `ConfigurationError` when members cannot share one compiled agent."""
     first = specs[0].config.structure()
     for spec in specs[1:]:
         own = spec.config.structure()

@@ -176,7 +176,7 @@ class Population:
             raise
 
     def update(self, batches: Batches) -> UpdateMetrics:
-        """Makes the gradient steps of all members."""
+        """Make the gradient steps of all members."""
         values, watched = self._workshop.update(len(self._members), batches)
         self.gradient_steps += batches.indices.shape[-2]
         for actor in self._actors:
@@ -202,7 +202,7 @@ class Population:
         """Nothing to do: members' weights are here only."""
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        """Changes a live hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
+        """Change a live hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
         agent, state = self.agent, self._values()
         variables = self._workshop.stacks.variables
         for i in range(len(self._members)) if position is None else [position]:
@@ -260,7 +260,7 @@ class Population:
     # Its parts ------------------------------------------------------------------------------------------------
 
     def _draw_members(self, probes: Array) -> list[list[Array | None]]:
-        """Makes every member as an agent alone is made; gives what each does at the probes, [P][T] of [N, ...]."""
+        """Make every member as an agent alone is made; gives what each does at the probes, [P][T] of [N, ...]."""
         agent, variables = self.agent, self._workshop.stacks.variables
         of_seed: dict[int, Values] = {}  # members of one seed differ in their numbers only
         drawn: list[Values] = []
@@ -290,7 +290,7 @@ class Population:
         self._load([values[index] for index in self._workshop.update.watched])
 
     def _load(self, watched: Values) -> None:
-        """Gives the forward passes new weights."""
+        """Give the forward passes new weights."""
         self._workshop.inference.load(watched, len(self._members))
 
     def _make_actors(self) -> None:
@@ -303,7 +303,7 @@ class Population:
         return [one_member(self.agent, member, self._extra) for member in self._members]
 
     def _tell_actors(self) -> None:
-        """Tells actors of new members, numbers or weights."""
+        """Tell actors of new members, numbers or weights."""
         n_envs = self.config.n_envs
         if self._all is not None:
             self._all.number = RowNumbers(self._members, n_envs)  # type: ignore[method-assign]
@@ -313,7 +313,7 @@ class Population:
         self._bind()
 
     def _bind(self) -> None:
-        """Gives actors their forward passes with the newest weights."""
+        """Give actors their forward passes with the newest weights."""
         for position, actor in enumerate(self._actors):
             bind(actor, self._workshop.inference, None if self._all is not None else position)
 
@@ -357,7 +357,7 @@ class Population:
         return results
 
     def _check_acting(self, probes: Array, expected: list[list[Array | None]]) -> None:
-        """Compares what members do with what the same agents alone do, before anything is trained."""
+        """Compare what members do with what the same agents alone do, before anything is trained."""
         n = len(self._members)
         if self._all is not None:
             rows = np.tile(probes, (1, n, *[1] * (probes.ndim - 2)))  # [T, P * N, ...]

@@ -39,7 +39,7 @@ class Stacks:
         return self._index[id(variable)]
 
     def set(self, values: Values) -> None:
-        """Sets the values of the first members, [P, ...] each; P may be anything up to the capacity."""
+        """Set the values of the first members, [P, ...] each; P may be anything up to the capacity."""
         for stack, array in zip(self.stacks, values, strict=True):
             stack.assign(padded(array, self.capacity))
 

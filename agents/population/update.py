@@ -18,7 +18,7 @@ from agents.backend.tensorflow import keras, tf
 from agents.buffers import Batches
 from agents.population.stacks import Stacks, padded
 from agents.updates.compiled import CompiledCalls, Inputs, all_rows, direct_call, minibatches, specs_of
-from agents.updates.gradient_steps import GradientSteps, told
+from agents.updates.gradient_steps import GradientSteps, values_by_name
 from agents.updates.packing import Layout, layout_of, pack
 
 Array = np.ndarray[Any, Any]
@@ -49,14 +49,14 @@ class MemberUpdate(CompiledCalls):
         self._stacks = stacks
 
     def __call__(self, n: int, batches: Batches) -> tuple[dict[str, Array], list[Array]]:
-        """Makes the K gradient steps of the first `n` members.
+        """Make the K gradient steps of the first `n` members.
 
         Args:
             n: How many members there are.
             batches: Of these members; see `Batches`.
 
         Returns:
-            What the gradient steps told, name -> [n, K] or [n, K, B], and the watched values [n, ...].
+            What the gradient steps values_by_name, name -> [n, K] or [n, K, B], and the watched values [n, ...].
         """
         opens = self._steps.opens and batches.begins
         data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
@@ -69,7 +69,7 @@ class MemberUpdate(CompiledCalls):
         all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
         names, (history, *watched) = self._call(layout, indices.shape[1:], all_inputs, opens)
         # Without copies: nobody writes to these tensors any more.
-        return told(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
+        return values_by_name(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
@@ -105,7 +105,7 @@ class MemberUpdate(CompiledCalls):
         return direct_call(function.get_concrete_function(*specs_of(inputs)))
 
     def spoil(self) -> None:
-        """Leaves NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's."""
+        """Leave NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's."""
         for variable in self._stacks.variables:
             nothing = np.nan if keras.backend.is_float_dtype(variable.dtype) else 0
             variable.assign(tf.fill(variable.shape, tf.constant(nothing, variable.dtype)))

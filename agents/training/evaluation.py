@@ -48,7 +48,7 @@ def evaluate(
     n_envs: int = 10,
     max_steps: int | None = None,
 ) -> Array:
-    """Returns of whole episodes, played by the agent as it is.
+    """Return of whole episodes, played by the agent as it is.
 
     Every copy of the environment plays the same number of episodes, so that short episodes are not favoured.
 

@@ -181,7 +181,7 @@ class FunctionTrainer:
             self.callbacks.call_each("on_train_end", self)
 
     def close(self) -> None:
-        """Ends the function, wherever it is."""
+        """End the function, wherever it is."""
         if self._thread is None or self._has_ended:
             return
         self._let_go()
@@ -198,7 +198,7 @@ class FunctionTrainer:
     # Turns, from the trainer's side ---------------------------------------------------------------------------
 
     def _turn(self, handle: TrainingRun) -> Episode | None:
-        """Lets the function go on to its next report; None where it has ended."""
+        """Let the function go on to its next report; None where it has ended."""
         with self._generators.in_force(), self._clock():
             self._has_turn = True
             if self._thread is None:
@@ -224,7 +224,7 @@ class FunctionTrainer:
         self._raise_its_error()
 
     def _hear(self) -> Episode | None:
-        """Waits for what the function tells: an episode, or None when it has ended."""
+        """Wait for what the function tells: an episode, or None when it has ended."""
         while True:
             try:
                 told = self._told.get(timeout=LOOK_SECONDS)
@@ -238,7 +238,7 @@ class FunctionTrainer:
                 return told
 
     def _let_go(self) -> None:
-        """Tells the function to end: in the report in which it waits, or else wherever it is."""
+        """Tell the function to end: in the report in which it waits, or else wherever it is."""
         assert self._thread is not None
         assert self._handle is not None
         if self._is_let_go:  # it may be tidying up

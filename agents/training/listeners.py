@@ -79,7 +79,7 @@ class CallbackList:
         return bool(self._listeners[event])
 
     def call(self, event: str, *arguments: Any) -> None:
-        """Tells everybody who listens to the event."""
+        """Tell everybody who listens to the event."""
         for listener in self._listeners[event]:
             try:
                 listener(*arguments)
@@ -88,7 +88,7 @@ class CallbackList:
                 raise
 
     def call_each(self, event: str, *arguments: Any) -> None:
-        """Tells everybody who listens to the event, also those after one that raises; what it raised comes then."""
+        """Tell everybody who listens to the event, also those after one that raises; what it raised comes then."""
         errors: list[Exception] = []
         for listener in self._listeners[event]:
             try:
@@ -104,7 +104,7 @@ class CallbackList:
         return {name: state for name, callback in self._named() if (state := callback.get_state())}
 
     def set_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Gives each its own back; one that was not there begins afresh."""
+        """Give each its own back; one that was not there begins afresh."""
         for name, callback in self._named():
             if name in state:
                 callback.set_state(state[name])

@@ -118,7 +118,7 @@ class History:
         return f"History({len(self.episodes):,} episodes{lately if self.returns else ''}{evaluated})"
 
     def add(self, episode: Episode) -> None:
-        """Appends one episode."""
+        """Append one episode."""
         self.episodes.append(episode)
         self.returns.append(episode.episode_return)
 

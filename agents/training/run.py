@@ -62,7 +62,7 @@ class Run:
         return self.running.setdefault(environment, RunningEpisode())
 
     def end_episode(self, environment: int, episode_return: float, length: int, wall_seconds: float) -> Episode:
-        """Notes that the episode in a copy of the environment has ended."""
+        """Note that the episode in a copy of the environment has ended."""
         known = self.running.pop(environment, None) or RunningEpisode()
         index, own = len(self.history.returns), (known.custom_metrics, known.user_data)
         numbers = (index, self.env_steps, episode_return, length, self.newest_loss, wall_seconds)
@@ -130,7 +130,7 @@ class Budget:
     episodes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses budgets below one."""
+        """Refuse budgets below one."""
         for name in ("env_steps", "episodes"):
             value = getattr(self, name)
             if value is not None and value < 1:

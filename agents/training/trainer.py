@@ -56,7 +56,7 @@ class Trainer(Training):
         trial_count: int = 100,
         progress: bool = True,
     ) -> TrainingResult:
-        """Trains until the first limit is reached; called again, it goes on.
+        """Train until the first limit is reached; called again, it goes on.
 
         Args:
             env_steps: Further environment steps (rounded up to whole steps of all copies). A rollout that is not
@@ -111,7 +111,7 @@ class Trainer(Training):
                 self.buffer.updated()
 
     def _goes_on(self, budget: Budget) -> bool:
-        """Lets members leave whose runs are over; False when none is left, or the steps are done."""
+        """Let members leave whose runs are over; False when none is left, or the steps are done."""
         over = [budget.is_over(run) for run in self._present]
         done = budget.steps_reached(self.env_steps) or all(over)
         if done or any(over):
@@ -188,7 +188,7 @@ class Trainer(Training):
             raise raised
 
     def _tell(self, position: int, event: str, *arguments: Any) -> None:
-        """Tells of one member. What a callback raises is the end of that member."""
+        """Tell of one member. What a callback raises is the end of that member."""
         try:
             self.callbacks.call(event, self, *arguments)
         except Exception as error:  # noqa: BLE001 - whatever a user's callback raises

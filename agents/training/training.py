@@ -120,12 +120,12 @@ class Training:
 
     @property
     def newest_loss(self) -> float | None:
-        """Loss of the newest update of `run`."""
+        """Return the loss of the newest update of `run`."""
         return self.run.newest_loss
 
     @property
     def wall_seconds(self) -> float:
-        """Seconds of training so far, without what passed between turns of the loop."""
+        """Return the seconds of training so far, without the time outside of the loop."""
         running = 0.0 if self._working_since is None else time.perf_counter() - self._working_since
         return self._worked_seconds + running
 
@@ -143,12 +143,12 @@ class Training:
             self.callbacks = before
 
     def stop(self, reason: str, member: int | None = None) -> None:
-        """Asks a member, or all, to stop after the current step of the environments. The first reason stays."""
+        """Ask a member, or all, to stop after the current step of the environments. The first reason stays."""
         for run in self._present if member is None else [self.runs[member]]:
             run.stop_reason = run.stop_reason or reason
 
     def forget_stops(self) -> None:
-        """Lets go on whoever was asked to stop before."""
+        """Let go on whoever was asked to stop before."""
         for run in self._present:
             run.stop_reason = None
 
@@ -161,17 +161,17 @@ class Training:
         return self.present.index(member)
 
     def set_hyperparameter(self, name: str, value: float, member: int | None = None) -> None:
-        """Changes a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
+        """Change a live hyperparameter (``learning_rate``, ``actor.learning_rate``, ...) of a member, or of all."""
         position = None if member is None else self.position(member)
         self.agent.set_hyperparameter(name, value, position)
         self.buffer.set_hyperparameter(name, value, position)
 
     def fail(self, error: Exception, member: int) -> None:
-        """Says that a member cannot go on. It leaves a population; of an agent alone the error is raised."""
+        """Say that a member cannot go on. It leaves a population; of an agent alone the error is raised."""
         self._failed({self.position(member): error})
 
     def call_environments(self, method: str, *arguments: Any, member: int | None = None) -> list[Any]:
-        """Calls a method of the copies of the environment, found through their wrappers, wherever they are.
+        """Call a method of the copies of the environment, found through their wrappers, wherever they are.
 
         Call it from a callback, or while nobody trains: between two steps. With a pool, steps that were collected
         before may still be told of after it (`collector.steps_ahead`).
@@ -193,7 +193,7 @@ class Training:
         return self.collector.call(method, arguments, None if member is None else self.position(member))
 
     def close(self) -> None:
-        """Closes the environments."""
+        """Close the environments."""
         self.collector.close()
 
     def __enter__(self) -> Self:
@@ -219,7 +219,7 @@ class Training:
         self.collector.select(positions)
 
     def _failed(self, errors: dict[int, Exception]) -> None:
-        """Notes which members cannot go on. An agent alone has nobody who goes on without it: its error is raised."""
+        """Note which members cannot continue. The error of a single agent is raised."""
         for position, error in errors.items():
             if not self.agent.members_fail_alone:
                 raise error
@@ -227,7 +227,7 @@ class Training:
                 self._present[position].error = error
 
     def _rewrite(self, trajectory: Trajectory) -> None:
-        """Lets callbacks rewrite a trajectory. A member whose rewards they leave without a number fails."""
+        """Let callbacks rewrite a trajectory. A member whose rewards they leave without a number fails."""
         position = trajectory.member
         trajectory.member = self._present[position].member
         self.callbacks.call("on_trajectory", self, trajectory)

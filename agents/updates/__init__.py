@@ -1,4 +1,4 @@
 """Updates: gradient steps, their compilation, mutable hyperparameters, packing of minibatches, normalization.
 
-Nothing in this room knows an algorithm: losses come from agents.
+This room is independent of algorithms: agents supply the losses.
 """

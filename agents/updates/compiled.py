@@ -1,8 +1,8 @@
-"""Updates as compiled functions: all gradient steps of one update in one call into TensorFlow.
+"""Compiled updates: all gradient steps of one update in one TensorFlow call.
 
-The loop over minibatches runs inside the compiled function, so that an update of 160 gradient steps crosses from
-Python into TensorFlow once. Nothing is traced again for the same shapes, but for single gradient steps: plain graphs
-are ready at once, and in a long training XLA compiles them, too.
+The loop over minibatches runs inside the compiled function, so an update of 160 gradient steps crosses from Python into
+TensorFlow once. Data of the same shapes are traced only once. Single gradient steps are the exception: a plain graph,
+which is ready at once, is traced first, and in a long training XLA compiles the step as well.
 """
 
 from __future__ import annotations
@@ -18,32 +18,35 @@ from agents.backend.custom_gradients import owned_gradients
 from agents.backend.shared_functions import shared_function
 from agents.backend.tensorflow import tf
 from agents.buffers import Batches
-from agents.updates.gradient_steps import GradientSteps, told
+from agents.updates.gradient_steps import GradientSteps, values_by_name
 from agents.updates.packing import Layout, layout_of, pack, unpack
 
 Array = np.ndarray[Any, Any]
 
 PLAIN_STEPS = 10_000
-"""Gradient steps that an agent makes, where it makes them one by one, before XLA compiles them.
+"""Number of single gradient steps that an agent runs as a plain graph before XLA compiles the step.
 
-It takes one to four seconds, and gains about 0.1 ms a step of a small network: as much in as many steps again.
+Compilation takes one to four seconds and saves about 0.1 ms a step of a small network, so it pays for itself within
+about as many further steps.
 """
 
 _SMALL = 8_000_000
-"""Weights times rows of a gradient step, up to which XLA is faster at a single one."""
+"""Largest product of weights and rows for which XLA is faster at a single gradient step."""
 
 log = logging.getLogger(__name__)
 
-Inputs = Sequence[Any]  # arrays, and single numbers of NumPy
+Inputs = Sequence[Any]  # NumPy arrays and scalars
 
 
 class CompiledCalls(ABC):
-    """Functions, each compiled for a layout and shape of its data: by XLA where that pays, else as a plain graph.
+    """Base class for functions that are compiled once for each layout and shape of their data.
+
+    XLA compiles them where that pays; otherwise they are plain graphs.
 
     Args:
-        steps: The gradient steps that they make.
-        jit_compile: Compile with XLA. A function that XLA cannot compile is a plain graph.
-        strict: Raise instead of falling back.
+        steps: The gradient steps to run.
+        jit_compile: Compile with XLA. A function that XLA cannot compile runs as a plain graph.
+        strict: Raise an error if XLA cannot compile a function, instead of falling back to a plain graph.
     """
 
     def __init__(self, steps: GradientSteps, *, jit_compile: bool, strict: bool) -> None:
@@ -51,25 +54,25 @@ class CompiledCalls(ABC):
         self._strict = strict
         self.jit_compile = jit_compile
         self._compiled: dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]] = {}
-        self._succeeded: set[tuple[Any, ...]] = set()  # called once: XLA compiles a function at its first call
+        self._succeeded: set[tuple[Any, ...]] = set()  # functions called at least once: XLA compiles at the first call
         self._beyond_xla: set[tuple[Any, ...]] = set()
 
     @abstractmethod
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
-        """The function for data of this layout and minibatches of this shape [K, B], with or without `pre_update`.
+        """Return the function for data of this layout and minibatches of this shape [K, B].
 
-        XLA compiles it, or it is a plain graph (`by_xla`).
+        `opens` says whether `pre_update` runs before the gradient steps; `by_xla` whether XLA compiles the function.
         """
 
     def _by_xla(self, shape: tuple[int, ...]) -> bool:
-        """Whether XLA shall compile the function for minibatches of this shape [K, B]."""
+        """Return whether XLA compiles the function for minibatches of this shape [K, B]."""
         return self.jit_compile
 
     def _call(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool) -> tuple[tuple[str, ...], Any]:
-        """Calls the function for these inputs, the last of which tells how many rows there are.
+        """Call the compiled function with these inputs; the last input determines the number of rows.
 
         Returns:
-            The names of what each gradient step gave, and what the function gives.
+            The names of the values of each gradient step, and the result of the function.
         """
         wanted = (layout, shape, inputs[-1].shape, opens)
         by_xla = self._by_xla(shape) and wanted not in self._beyond_xla
@@ -91,14 +94,14 @@ class CompiledCalls(ABC):
 
 
 class CompiledUpdate(CompiledCalls):
-    """Runs K gradient steps in one call.
+    """An update of K gradient steps in one call.
 
     Args:
         steps: The agent's gradient steps.
-        watched: Variables whose values are wanted after the update, as one flat vector.
-        pays: Whether XLA pays for single gradient steps of so many rows; see `xla_pays`.
-        jit_compile: Compile with XLA: updates of several gradient steps, and single ones where it pays; with `strict`
-            all.
+        watched: Variables whose values are returned after the update, as one flat vector.
+        pays: Returns whether XLA pays for single gradient steps with that number of rows; see `xla_pays`.
+        jit_compile: Compile with XLA: updates of several gradient steps, and single steps where it pays (with `strict`,
+            all updates).
         strict: See `CompiledCalls`.
     """
 
@@ -116,14 +119,14 @@ class CompiledUpdate(CompiledCalls):
         self._pays = pays
 
     def __call__(self, batches: Batches) -> tuple[dict[str, Array], Array]:
-        """Returns (what the gradient steps told, flat values of the watched variables)."""
+        """Return (name -> values of the gradient steps, flat values of the watched variables)."""
         opens = self._steps.opens and batches.begins
         data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
         layout = layout_of(data, contiguous)
         columns = [pack(data, layout), *(data[name] for name in layout.images)]
         inputs = [indices, *columns] if not layout.contiguous else columns
         names, (values, watched) = self._call(layout, indices.shape, inputs, opens)
-        return told(names, values.numpy()), watched.numpy()
+        return values_by_name(names, values.numpy()), watched.numpy()
 
     def _by_xla(self, shape: tuple[int, ...]) -> bool:
         n_steps, n_rows = shape
@@ -140,35 +143,35 @@ class CompiledUpdate(CompiledCalls):
             return history, tf.concat(watched, 0) if watched else tf.zeros([0])
 
         specs = specs_of(inputs)
-        # Without autograph, as Keras does it: an error in a loss stays the error that it is, with its own traceback.
+        # Without autograph, as in Keras: an error in a loss keeps its own type and traceback.
         return direct_call(tf.function(run, jit_compile=by_xla, autograph=False).get_concrete_function(*specs))
 
 
 def xla_pays(steps_made: int, n_rows: int, n_weights: int) -> bool:
-    """Whether XLA shall compile single gradient steps.
+    """Return whether XLA compiles single gradient steps.
 
-    It depends on nothing that another process would not know that goes on with the training.
+    The decision depends only on values that another process also knows when it resumes the training.
 
     Args:
-        steps_made: Gradient steps before.
-        n_rows: Rows of one.
-        n_weights: Numbers that it moves.
+        steps_made: Gradient steps so far.
+        n_rows: Rows of one gradient step.
+        n_weights: Number of trainable weights.
     """
     return steps_made >= PLAIN_STEPS and n_rows * n_weights <= _SMALL
 
 
 def specs_of(inputs: Inputs) -> list[Any]:
-    """What a function is compiled for."""
+    """Return the input signature of a compiled function."""
     return [tf.TensorSpec(values.shape, values.dtype) for values in inputs]
 
 
 def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) -> Callable[[Any], dict[str, Any]]:
-    """k -> the columns of minibatch k, while tracing.
+    """Return a function from k to the columns of minibatch k; for use while tracing.
 
     Args:
-        layout: How the data were packed.
+        layout: Layout of the packed data.
         shape: [K, B].
-        tensors: The packed matrix [M, W] and images [M, ...], and before them the indices [K, B] unless contiguous.
+        tensors: The packed matrix [M, W] and images [M, ...]; preceded by the indices [K, B] unless contiguous.
     """
     if layout.contiguous:
         columns = [tf.reshape(column, [*shape, *column.shape[1:]]) for column in tensors]
@@ -186,16 +189,16 @@ def minibatches(layout: Layout, shape: tuple[int, ...], tensors: Sequence[Any]) 
 
 
 def all_rows(layout: Layout, tensors: Sequence[Any]) -> dict[str, Any]:
-    """The columns of all rows, while tracing; the arguments are those of `minibatches`."""
+    """Return the columns of all rows, while tracing; arguments as in `minibatches`."""
     matrix, *images = tensors if layout.contiguous else tensors[1:]
     return unpack(matrix, layout) | dict(zip(layout.images, images, strict=True))
 
 
 def direct_call(function: Any) -> Callable[..., Any]:
-    """Calls a concrete function with tensors, which gives a list of tensors.
+    """Return a function that calls a concrete function with tensors and returns a list of tensors.
 
-    Without the checks of arguments and the search for a structure in what it gives: a quarter of a short call.
-    The function may be shared with agents of the same structure (`agents.backend.shared_functions`).
+    It skips TensorFlow's checks of arguments and of the structure of the result, a quarter of the time of a short call.
+    The function may be shared by agents of the same structure (`agents.backend.shared_functions`).
     """
     captured, call_flat = list(function.captured_inputs), shared_function(function).call_flat
 
@@ -206,7 +209,7 @@ def direct_call(function: Any) -> Callable[..., Any]:
 
 
 def _is_compile_error(error: Exception) -> bool:
-    """Whether XLA could not compile something, as far as can be told from the kind of an error, or from its words."""
+    """Return whether an error means that XLA could not compile, judged by its type and its message."""
     text = str(error).lower()
     if "out of memory" in text or "out_of_memory" in text:
         return False

@@ -1,6 +1,6 @@
-"""Gradient steps: what an agent says of its losses becomes gradients, clipping, optimizer steps and target networks.
+"""Gradient steps: from an agent's losses to gradients, clipping, optimizer steps and target networks.
 
-Numbers that may change are variables, so nothing has to be traced a second time (`agents.updates.compiled`).
+Mutable hyperparameters are variables, so nothing is traced a second time (`agents.updates.compiled`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 Losses = Mapping[str, Any]
 
 PRIORITIES = "priorities"
-"""What a loss may name beside scalars, [B]: how much there was to learn from each row. It goes to the memory."""
+"""Name of an optional non-scalar output of a loss, [B]: the new priority of each row, passed on to the buffer."""
 
 LOSS_AFTER = "loss_after/"
 """Prefix of metrics: an optimizer's loss after its step, on the same minibatch (`KerasAgent.losses_after_steps`)."""
@@ -27,14 +27,16 @@ LOSS_AFTER = "loss_after/"
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """A part of a gradient step: some optimizers step together, on losses of the weights as they are by then.
+    """A part of a gradient step: optimizers that step together, on losses of the weights at that moment.
 
     Attributes:
-        optimizers: Their names.
-        loss: minibatch -> {name: scalar}; one scalar for each of them, others are metrics; and perhaps `PRIORITIES`.
-        every: Gradient steps between their steps; the losses are computed all the same. Defaults to 1.
-        after: minibatch -> {name: scalar}, with the weights as they are after the step: metrics that are not gradients'
-            business, such as how far a policy has moved. NaN where no step is due. Defaults to none.
+        optimizers: Names of the optimizers.
+        loss: minibatch -> {name: scalar}; one scalar for each optimizer, any others are metrics; optionally
+            `PRIORITIES`.
+        every: Gradient steps between two steps of the optimizers; losses are computed at every gradient step. Defaults
+            to 1.
+        after: minibatch -> {name: scalar}, computed with the weights after the step: metrics that need no gradients,
+            such as the change of a policy. NaN at gradient steps without an optimizer step. Defaults to none.
     """
 
     optimizers: Sequence[str]
@@ -44,27 +46,28 @@ class OptimizerStep:
 
 
 Turn = OptimizerStep
-"""The name that it had before, for one version."""
+"""Deprecated alias, kept for one version."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learnable:
-    """What an update needs to know of an agent.
+    """The parts of an agent that an update needs.
 
     Attributes:
-        turns: Which optimizers step on which losses, in this order. Every optimizer is in one of them.
+        optimizer_steps: Optimizers and their losses, in the order of their steps. Every optimizer is in exactly one.
         variables: Optimizer name -> the variables that it updates.
         optimizers: Optimizer name -> Keras optimizer, built on those variables.
-        numbers: Optimizer name -> the numbers of its rule that may change.
+        numbers: Optimizer name -> the mutable numbers of its rule.
         targets: Pairs (target variable, online variable).
-        tau: Share of the online variables that a target update takes, or None without targets.
+        tau: Share of the online variables in a target update, or None without targets.
         target_update_interval: Gradient steps between target updates.
         gradient_steps: Counter of gradient steps, an int64 variable.
-        max_grad_norm: Global norm that the gradients of an optimizer are scaled down to, a number or variable; or None.
+        max_grad_norm: Largest global norm of an optimizer's gradients (larger ones are scaled down), a number or a
+            variable; or None.
         preprocess_minibatch: minibatch -> minibatch; see `KerasAgent.preprocess_minibatch`.
         pre_update: Rows of an update -> {name: scalar} of metrics, before its gradient steps; or None.
-        gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are told as metrics.
-        losses_after: Whether each optimizer's loss after its step, on the same minibatch, is recorded as a metric.
+        gradient_norms: Whether the norms of each optimizer's gradients, before and after clipping, are metrics.
+        losses_after: Whether each optimizer's loss after its step, on the same minibatch, is a metric.
     """
 
     optimizer_steps: Sequence[OptimizerStep]
@@ -82,38 +85,41 @@ class Learnable:
     losses_after: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses turns in which an optimizer is missing, unknown, or there twice."""
-        if sorted(name for turn in self.optimizer_steps for name in turn.optimizers) != sorted(self.optimizers):
-            told = [list(turn.optimizers) for turn in self.optimizer_steps]
+        """Refuse optimizer steps in which an optimizer is missing, unknown or repeated."""
+        if sorted(name for optimizer_step in self.optimizer_steps for name in optimizer_step.optimizers) != sorted(
+            self.optimizers
+        ):
+            given = [list(optimizer_step.optimizers) for optimizer_step in self.optimizer_steps]
             raise ConfigurationError(
-                f"turns() must have each of the optimizers {sorted(self.optimizers)} in one turn; it gave {told}."
+                f"optimizer_steps() must have each of the optimizers {sorted(self.optimizers)} in one step; "
+                f"it gave {given}."
             )
 
-    def only_turn(self) -> OptimizerStep:
-        """The turn of all optimizers, for what knows of one only.
+    def only_optimizer_step(self) -> OptimizerStep:
+        """Return the single step of all optimizers, for strategies that support only one.
 
         Raises:
-            ConfigurationError: They step in several, or the update has a `pre_update`.
+            ConfigurationError: The optimizers step in several parts, or the update has a `pre_update`.
         """
         if self.pre_update is not None:
             raise ConfigurationError(
-                "A strategy parts minibatches among replicas, and an update of this agent opens with a step that needs "
-                "all of its rows together: leave the strategy out."
+                "A strategy splits minibatches across replicas, and an update of this agent begins with a step that "
+                "needs all of its rows together: leave the strategy out."
             )
         if len(self.optimizer_steps) != 1:
-            told = ", then ".join(" and ".join(turn.optimizers) for turn in self.optimizer_steps)
+            order = ", then ".join(" and ".join(optimizer_step.optimizers) for optimizer_step in self.optimizer_steps)
             raise ConfigurationError(
                 f"A strategy trains agents all of whose optimizers step together (dqn, ppo, a2c, acer); this one's "
-                f"step one after the other ({told}): leave the strategy out."
+                f"step one after the other ({order}): leave the strategy out."
             )
         return self.optimizer_steps[0]
 
 
 class GradientSteps:
-    """The gradient steps of one agent, as TensorFlow operations on its variables. Only to be called while tracing.
+    """The gradient steps of one agent, as TensorFlow operations on its variables. Call its methods only while tracing.
 
     Attributes:
-        names: The scalars that `loss` named, in order; known once a step has been traced.
+        names: Names of the scalars of `loss`, in order; known once a step has been traced.
     """
 
     def __init__(self, learnable: Learnable) -> None:
@@ -123,30 +129,30 @@ class GradientSteps:
 
     @property
     def opens(self) -> bool:
-        """Whether an update has a `pre_update`."""
+        """Whether the update begins with a `pre_update`."""
         return self._parts.pre_update is not None
 
     def run(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]], rows: dict[str, Any] | None = None) -> Any:
-        """Makes `n_steps` gradient steps, and `pre_update` before them; gives what each gave, [K, W], for `told`.
+        """Run `pre_update`, if any, and `n_steps` gradient steps; return their values [K, W] for `values_by_name`.
 
         Args:
             n_steps: K.
             minibatch: k -> the columns of minibatch k.
-            rows: The columns of all rows, where there is a `pre_update`.
+            rows: The columns of all rows; required by `pre_update`.
         """
         if rows is None:
             return self._steps(n_steps, minibatch)
         first = self._pre_update(rows)
         history = self._steps(n_steps, minibatch)
         self.names = (*first, *self.names)
-        once = tf.stack(list(first.values()))[None]  # [1, names]: the same at every gradient step of the update
+        once = tf.stack(list(first.values()))[None]  # [1, names]: equal for all gradient steps of the update
         return tf.concat([tf.tile(once, [n_steps, 1]), history], axis=1)
 
     def _pre_update(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Run `pre_update`; return what it named."""
+        """Run `pre_update` and return its metrics."""
         assert self._parts.pre_update is not None
-        told = _mapping(self._parts.pre_update(self._parts.preprocess_minibatch(rows)))
-        return {name: _scalar(name, value) for name, value in told.items()}
+        metrics = _mapping(self._parts.pre_update(self._parts.preprocess_minibatch(rows)))
+        return {name: _scalar(name, value) for name, value in metrics.items()}
 
     def _steps(self, n_steps: int, minibatch: Callable[[Any], dict[str, Any]]) -> Any:
         if n_steps == 1:
@@ -166,53 +172,55 @@ class GradientSteps:
         return values
 
     def _learn(self, minibatch: dict[str, Any]) -> Any:
-        """Moves the variables by one gradient step; gives what the losses named, [W]."""
-        told: dict[str, Any] = {}
-        for turn in self._parts.optimizer_steps:
-            told |= self._take(turn, minibatch)
-        priorities = [told.pop(PRIORITIES)] if PRIORITIES in told else []
-        self.names = tuple(told)
-        return tf.concat([tf.stack(list(told.values())), *priorities], 0)
+        """Make one gradient step; return the values of the losses, [W]."""
+        values: dict[str, Any] = {}
+        for optimizer_step in self._parts.optimizer_steps:
+            values |= self._take(optimizer_step, minibatch)
+        priorities = [values.pop(PRIORITIES)] if PRIORITIES in values else []
+        self.names = tuple(values)
+        return tf.concat([tf.stack(list(values.values())), *priorities], 0)
 
-    def _take(self, turn: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
-        """Has the optimizers of a turn make their steps, where they are due; gives what its loss named, and norms."""
+    def _take(self, optimizer_step: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
+        """Make the optimizer step if it is due; return the values of its loss and the norms of its gradients."""
         names: list[str] = []
 
         def step() -> list[Any]:
-            told, gradients = self._gradients(turn, minibatch)
+            values, gradients = self._gradients(optimizer_step, minibatch)
             for name, own in gradients.items():
-                told |= self._apply(name, own)
-            told |= self._after(turn, minibatch)
+                values |= self._apply(name, own)
+            values |= self._after(optimizer_step, minibatch)
             if self._parts.losses_after:
-                after = self._losses(turn, minibatch)
-                told |= {LOSS_AFTER + name: after[name] for name in turn.optimizers}
-            names[:] = told
-            return list(told.values())
+                after = self._losses(optimizer_step, minibatch)
+                values |= {LOSS_AFTER + name: after[name] for name in optimizer_step.optimizers}
+            names[:] = values
+            return list(values.values())
 
         def wait() -> list[Any]:
-            losses = list(self._losses(turn, minibatch).values())
+            losses = list(self._losses(optimizer_step, minibatch).values())
             return losses + [tf.constant(np.nan, tf.float32)] * (len(names) - len(losses))  # no step: nothing after it
 
-        if turn.every == 1:
+        if optimizer_step.every == 1:
             values = step()
         else:
-            is_due = tf.equal((self._parts.gradient_steps.value + 1) % turn.every, 0)
+            is_due = tf.equal((self._parts.gradient_steps.value + 1) % optimizer_step.every, 0)
             values = tf.cond(is_due, step, wait)
         return dict(zip(names, values, strict=True))
 
-    def _after(self, turn: OptimizerStep, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
-        """Return the metrics that a turn has of the weights after its step, times `weight`."""
-        if turn.after is None:
+    def _after(self, optimizer_step: OptimizerStep, minibatch: dict[str, Any], weight: Any = 1.0) -> dict[str, Any]:
+        """Return the metrics of the weights after an optimizer step, times `weight`."""
+        if optimizer_step.after is None:
             return {}
-        return {name: weight * _scalar(name, value) for name, value in _mapping(turn.after(minibatch)).items()}
+        return {
+            name: weight * _scalar(name, value) for name, value in _mapping(optimizer_step.after(minibatch)).items()
+        }
 
-    def _losses(self, turn: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
-        """What a turn's loss names: scalars, and perhaps priorities."""
+    def _losses(self, optimizer_step: OptimizerStep, minibatch: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of the loss of an optimizer step: scalars, and priorities if any."""
         losses = {
             name: _vector(name, value) if name == PRIORITIES else _scalar(name, value)
-            for name, value in _mapping(turn.loss(minibatch)).items()
+            for name, value in _mapping(optimizer_step.loss(minibatch)).items()
         }
-        for name in turn.optimizers:
+        for name in optimizer_step.optimizers:
             if name not in losses:
                 raise ConfigurationError(
                     f"loss() must give a value for the optimizer {name!r}; it gave {sorted(losses)}."
@@ -220,27 +228,27 @@ class GradientSteps:
         return losses
 
     def _gradients(
-        self, turn: OptimizerStep, minibatch: dict[str, Any], weight: Any | None = None
+        self, optimizer_step: OptimizerStep, minibatch: dict[str, Any], weight: Any | None = None
     ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """What the loss of some rows named, and its gradients for each optimizer, both times `weight`."""
+        """Return the values of the loss for some rows, and the gradients of each optimizer, both times `weight`."""
         parts = self._parts
-        with tf.GradientTape(persistent=len(turn.optimizers) > 1) as tape:
-            losses = self._losses(turn, minibatch)
+        with tf.GradientTape(persistent=len(optimizer_step.optimizers) > 1) as tape:
+            losses = self._losses(optimizer_step, minibatch)
             if weight is not None and PRIORITIES in losses:
                 raise ConfigurationError(
-                    f"loss() names {PRIORITIES!r}, which a strategy does not bring back to the memory from where rows "
-                    f"are learned from: leave the strategy out."
+                    f"loss() names {PRIORITIES!r}, which a strategy does not bring back to the buffer from the "
+                    f"replicas: leave the strategy out."
                 )
             if weight is not None:
                 losses = {name: weight * value for name, value in losses.items()}
         gradients = {}
-        for name in turn.optimizers:
+        for name in optimizer_step.optimizers:
             variables = [variable.value for variable in parts.variables[name]]
             gradients[name] = tape.gradient(losses[name], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return losses, gradients
 
     def _apply(self, name: str, gradients: list[Any], copies: int = 1) -> dict[str, Any]:
-        """Makes an optimizer's step, which sums up what so many replicas give it; gives its norms, where wanted."""
+        """Make the step of an optimizer that sums the gradients of `copies` replicas; return the norms, if recorded."""
         parts = self._parts
         norms = {}
         if parts.gradient_norms:
@@ -268,12 +276,12 @@ class GradientSteps:
             move()
             return
         is_due = tf.equal(parts.gradient_steps.value % parts.target_update_interval, 0)
-        # Most steps move no target; a branch costs less than moving every target by nothing.
+        # Most steps update no target; a branch costs less than an update that changes nothing.
         tf.cond(is_due, move, lambda: None)
 
 
-def told(names: Sequence[str], history: Array) -> dict[str, Array]:
-    """What gradient steps gave, [..., K, W], by name: scalars [..., K], and priorities [..., K, B] where named."""
+def values_by_name(names: Sequence[str], history: Array) -> dict[str, Array]:
+    """Return the values of gradient steps [..., K, W] by name: scalars [..., K], priorities [..., K, B]."""
     n = len(names)
     values = {name: history[..., index] for index, name in enumerate(names)}
     return values | {PRIORITIES: history[..., n:]} if history.shape[-1] > n else values

@@ -1,7 +1,7 @@
-"""Numbers that can change while an agent exists: they are variables, so nothing is compiled again.
+"""Mutable hyperparameters: numbers stored in variables, so that a change compiles nothing again.
 
-There are the live hyperparameters that a loss reads (`Live`), and the numbers inside an optimizer's rule
-(`OptimizerNumbers`): weight decay, momenta, the numbers of a learning-rate schedule.
+`Live` has the hyperparameters that a loss reads; `OptimizerNumbers` has the numbers inside an optimizer's rule: weight
+decay, momenta, the numbers of a learning-rate schedule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agents.errors import ConfigurationError
 
 
 class Live:
-    """The live numbers of an agent as scalar variables: ``self.live.gamma`` inside a loss."""
+    """The mutable hyperparameters of an agent as scalar variables: ``self.live.gamma`` inside a loss."""
 
     def __init__(self, values: Mapping[str, float]) -> None:
         self._variables = {name: _scalar(name, value) for name, value in values.items()}
@@ -27,31 +27,31 @@ class Live:
         try:
             return self.__dict__["_variables"][name]
         except KeyError:
-            raise AttributeError(f"no live hyperparameter {name!r}") from None
+            raise AttributeError(f"no mutable hyperparameter {name!r}") from None
 
     @property
     def variables(self) -> list[Any]:
-        """All of them."""
+        """All variables."""
         return list(self._variables.values())
 
     def assign(self, name: str, value: float) -> None:
-        """Sets one number."""
+        """Set one hyperparameter."""
         self._variables[name].assign(value)
 
 
 _REFUSES = "_refuses"
-"""Attribute of the classes of configs in which some fields cannot be read."""
+"""Name of an attribute that marks config classes with unreadable fields."""
 
 
 def refusing(
     config: AgentConfig, refused: Mapping[str, str], error: type[Exception] = ConfigurationError
 ) -> AgentConfig:
-    """Return a copy of a config in which some fields cannot be read, by its own methods and properties included.
+    """Return a copy of a config in which some fields cannot be read, not even by its own methods and properties.
 
     Args:
         config: The config.
-        refused: Field -> the text of the error that reading it raises.
-        error: That error. Defaults to `ConfigurationError`.
+        refused: Field -> message of the error that reading it raises.
+        error: Type of that error. Defaults to `ConfigurationError`.
     """
 
     def read(self: Any, name: str) -> Any:
@@ -69,11 +69,11 @@ def refusing(
 
 
 OPTIMIZER_FIELDS = ("learning_rate", "optimizer_kwargs", "optimizers")
-"""Fields of a config that optimizers read from variables."""
+"""Config fields that optimizers read from variables."""
 
 
 def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
-    """Return a config as a traced hook sees it: without what may change later."""
+    """Return a copy of a config for traced hooks, in which mutable hyperparameters cannot be read."""
     read = f"{hook}() reads self.config."
     otherwise = (
         ", which may change, and differ between the members of a population, without the update being compiled again: "
@@ -81,14 +81,12 @@ def _as_traced(config: AgentConfig, hook: str) -> AgentConfig:
     )
     refused = {name: f"{read}{name}{otherwise}" for name in (*OPTIMIZER_FIELDS, *config.acting_values())}
     for name in config.live_values():
-        refused[name] = (
-            f"{read}{name}, which would be fixed for good when the update is compiled: read self.live.{name}."
-        )
+        refused[name] = f"{read}{name}, which the compiled update would fix for good: read self.live.{name}."
     return refusing(config, refused)
 
 
 def guarded(agent: Any, hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a hook that becomes part of a compiled update, with a config that gives no number that may change.
+    """Return a hook of a compiled update that runs with a config without mutable hyperparameters.
 
     A number that a hook reads from the config is fixed when the update is traced, for all members of a population.
     """
@@ -96,7 +94,7 @@ def guarded(agent: Any, hook: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*arguments: Any) -> Any:
         config = agent.config
-        if hasattr(type(config), _REFUSES):  # the replicas of a strategy may be traced in turns, in threads
+        if hasattr(type(config), _REFUSES):  # a strategy may trace its replicas alternately, in threads
             return hook(*arguments)
         agent.config = _as_traced(config, name)
         try:
@@ -108,14 +106,14 @@ def guarded(agent: Any, hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class OptimizerNumbers:
-    """The numbers that a specification names, in the optimizer that was built from it.
+    """The mutable numbers of an optimizer, as its specification names them.
 
-    Keras keeps them as plain numbers, which would be fixed for good when the update is compiled. They stay that
-    outside; only while an update is traced there are variables in their places.
+    Keras stores them as plain numbers, which a compiled update would fix for good. Outside tracing they stay plain
+    numbers; while an update is traced, variables take their places.
 
     Args:
         optimizer: A Keras optimizer.
-        spec: What it was built from.
+        spec: The specification of the optimizer.
     """
 
     def __init__(self, optimizer: Any, spec: OptimizerSpec) -> None:
@@ -124,17 +122,17 @@ class OptimizerNumbers:
 
     @property
     def variables(self) -> list[Any]:
-        """All of them."""
+        """All variables."""
         return [variable for number in self._numbers.values() for variable in number.variables]
 
     def assign(self, spec: OptimizerSpec) -> None:
-        """Takes the numbers of a specification of the same structure."""
+        """Assign the numbers of a specification of the same structure."""
         for name, value in spec.numbers().items():
             self._numbers[name].assign(value)
 
     @contextmanager
     def in_place(self) -> Generator[None]:
-        """For as long as the block lasts, the optimizer reads the variables. Only to be used while tracing."""
+        """Replace the optimizer's plain numbers by variables within the block. For use while tracing only."""
         places = {name: self._place(name) for name in self._numbers}
         before = {name: getattr(holder, attribute) for name, (holder, attribute) in places.items()}
         try:
@@ -151,11 +149,11 @@ class OptimizerNumbers:
 
 
 class _Number:
-    """A number of a Keras rule as a variable.
+    """A number of a Keras optimizer's rule as a variable.
 
-    Rules compute ``1 - beta`` in double precision before it becomes a constant in single. In single, 1 - 0.999 would be
-    off by 5e-5, so that difference is a variable of its own. And rules ask whether a momentum is 0; one that is has no
-    variable (`OptimizerSpec.numbers`).
+    Rules compute ``1 - beta`` in double precision before it becomes a single-precision constant. In single precision,
+    1 - 0.999 would be off by 5e-5, so the difference has a variable of its own. Rules also test whether a momentum is
+    0; a momentum of 0 has no variable (`OptimizerSpec.numbers`).
     """
 
     def __init__(self, name: str, value: float) -> None:

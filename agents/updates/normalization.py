@@ -1,4 +1,4 @@
-"""Observations and rewards brought to a scale that networks learn well, by running means and variances."""
+"""Normalization of observations and scaling of rewards by running means and variances."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Array = np.ndarray[Any, Any]
 
 
 class RunningNormalizer:
-    """Normalises observations by the mean and variance of all that were seen (Chan et al. 1979, merged in batches).
+    """Normalizes observations by the running mean and variance of all of them (Chan et al. 1979, merged in batches).
 
     Args:
-        shape: Shape of one observation.
-        clip: Normalised values are cut to [-clip, clip]. Defaults to 10.
+            shape: Shape of one observation.
+            clip: Normalized values are clipped to [-clip, clip]. Defaults to 10.
     """
 
     def __init__(self, shape: tuple[int, ...], clip: float = 10.0) -> None:
@@ -25,12 +25,12 @@ class RunningNormalizer:
         self.clip = clip
 
     def __call__(self, observations: Array) -> Array:
-        """[..., *shape] -> the same, float32."""
+        """Normalize observations [..., *shape]; return float32 of the same shape."""
         scaled = (observations - self.mean) / np.sqrt(self.variance + 1e-8)
         return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
 
     def update(self, observations: Array) -> None:
-        """Takes in observations [M, *shape]."""
+        """Update the statistics with observations [M, *shape]."""
         count = len(observations)
         mean = observations.mean(axis=0, dtype=np.float64)
         variance = observations.var(axis=0, dtype=np.float64)
@@ -45,36 +45,36 @@ class RunningNormalizer:
         self.count = total
 
     def arrays(self) -> list[Array]:
-        """Mean, variance and count, as arrays."""
+        """Return mean, variance and count as arrays."""
         return [self.mean.copy(), self.variance.copy(), np.array(self.count)]
 
     def get_state(self) -> dict[str, Any]:
-        """Mean, variance and count."""
+        """Return mean, variance and count."""
         return {"mean": self.mean.copy(), "variance": self.variance.copy(), "count": self.count}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Puts back what `get_state` gave."""
+        """Restore a state of `get_state`."""
         self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
         self.count = float(state["count"])
 
 
 class RewardScaler:
-    """Divides rewards by the standard deviation of their discounted sums within episodes, of all that were seen.
+    """Divides rewards by the running standard deviation of their discounted sums within episodes.
 
-    So values are of the size of 1 whatever unit an environment pays in (Engstrom et al. 2020, arXiv 2005.12729, section
-    3). Rewards are not shifted: that would change which policy is the best.
+    This brings values to about 1 whatever the scale of an environment's rewards (Engstrom et al. 2020, arXiv
+    2005.12729, section 3). Rewards are not shifted: a shift would change the optimal policy.
 
     Args:
-        clip: Scaled rewards are cut to [-clip, clip]. Defaults to 10.
+        clip: Scaled rewards are clipped to [-clip, clip]. Defaults to 10.
     """
 
     def __init__(self, clip: float = 10.0) -> None:
         self.clip = clip
         self._seen = RunningNormalizer(())
-        self._sums: Array | None = None  # [N] of the episodes that are going on
+        self._sums: Array | None = None  # [N] discounted sums of the unfinished episodes
 
     def __call__(self, rewards: Array, ended: Array, gamma: float) -> Array:
-        """Takes in a rollout, and scales it.
+        """Update the statistics with a rollout, and scale its rewards.
 
         Args:
             rewards: [T, N].
@@ -95,11 +95,11 @@ class RewardScaler:
         return np.clip(scaled, -self.clip, self.clip).astype(np.float32)
 
     def get_state(self) -> dict[str, Any]:
-        """What was seen, and the sums of the episodes that are going on."""
+        """Return the statistics, and the discounted sums of the unfinished episodes."""
         return {**self._seen.get_state(), "sums": np.zeros(0) if self._sums is None else self._sums.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Puts back what `get_state` gave."""
+        """Restore a state of `get_state`."""
         self._seen.set_state(state)
         sums = np.array(state["sums"])
         self._sums = sums if len(sums) else None

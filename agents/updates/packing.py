@@ -1,8 +1,8 @@
-"""Many small columns as one matrix, so that a minibatch enters TensorFlow as one tensor.
+"""Packing of many small columns into one matrix, so that a minibatch enters TensorFlow as one tensor.
 
-Turning a NumPy array into a tensor costs some 25 µs however small it is, and an update has six to eight columns.
-Numbers travel as 32-bit floats (exact for integers up to 2**24, so for every action and length there is) and get
-their own type back on the other side. Images stay columns of their own.
+Converting a NumPy array to a tensor costs about 25 µs however small it is, and an update has six to eight columns.
+Numbers are packed as 32-bit floats (exact for integers up to 2**24, so for all actions and lengths) and cast back to
+their own type when they are unpacked. Images remain separate columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _SEEN = {"b": "bool", "i": "int32", "u": "int32"}
-"""Kind of an array's type -> what the loss sees; of others 32-bit floats."""
+"""Kind of an array's dtype -> dtype in the loss; float32 for all others."""
 
 
 class Column(NamedTuple):
@@ -24,12 +24,12 @@ class Column(NamedTuple):
 
     name: str
     shape: tuple[int, ...]  # of one row
-    dtype: str  # what the agent's loss sees: float32, int32 or bool
-    size: int  # numbers a row
+    dtype: str  # dtype in the agent's loss: float32, int32 or bool
+    size: int  # numbers per row
 
 
 class Layout(NamedTuple):
-    """How a matrix was packed; equal layouts can share one compiled function."""
+    """The layout of a packed matrix; equal layouts can share one compiled function."""
 
     packed: tuple[Column, ...]
     images: tuple[str, ...]
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(data: Mapping[str, Array], contiguous: bool) -> Layout:
-    """The layout of data, by names, shapes and types."""
+    """Return the layout of data, by names, shapes and dtypes."""
     packed, images = [], []
     for name, values in data.items():
         if values.ndim > 2 and values.dtype == np.uint8:
@@ -49,7 +49,7 @@ def layout_of(data: Mapping[str, Array], contiguous: bool) -> Layout:
 
 
 def pack(data: Mapping[str, Array], layout: Layout) -> Array:
-    """[M, W] float32 of all packed columns."""
+    """Pack all packable columns into one float32 matrix [M, W]."""
     rows = len(next(iter(data.values())))
     matrix = np.empty((rows, sum(column.size for column in layout.packed)), np.float32)
     start = 0
@@ -60,7 +60,7 @@ def pack(data: Mapping[str, Array], layout: Layout) -> Array:
 
 
 def unpack(matrix: Any, layout: Layout) -> dict[str, Any]:
-    """Tensors [B, ...] by name, from a tensor [B, W]."""
+    """Return tensors [B, ...] by name, from a packed tensor [B, W]."""
     from agents.backend.tensorflow import tf
 
     columns, start = {}, 0

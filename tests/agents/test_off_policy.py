@@ -461,7 +461,7 @@ def test_turns():
 @pytest.mark.parametrize("order", [(("a",), ("a", "b")), (("a",),), (("a",), ("c",))])
 def test_every_optimizer_is_in_one_turn(order):
     with pytest.raises(
-        ConfigurationError, match=r"turns\(\) must have each of the optimizers \['a', 'b'\] in one turn"
+        ConfigurationError, match=r"optimizer_steps\(\) must have each of the optimizers \['a', 'b'\] in one step"
     ):
         weights_after(1, order, (1,) * len(order))
 
@@ -469,7 +469,7 @@ def test_every_optimizer_is_in_one_turn(order):
 def test_an_agent_without_a_loss_says_so():
     kind = type("Kind", (InTurns,), {"turns": KerasAgent.optimizer_steps})
     agent = kind(LINE, spaces.Discrete(2), agents.AgentConfig(jit_compile=False))
-    with pytest.raises(NotImplementedError, match=r"needs a method loss\(batch\), or turns\(\)"):
+    with pytest.raises(NotImplementedError, match=r"needs a method loss\(batch\), or optimizer_steps\(\)"):
         agent.update(Batches({"observations": np.zeros((1, 1), np.float32)}, np.zeros((1, 1), np.int32)))
     assert issubclass(kind, Agent)
 

@@ -191,7 +191,7 @@ def test_strategies_are_read(text: str | None, spec: StrategySpec) -> None:
         ("mirrored:none", "write mirrored:2"),
         ("mirrored:0", "write mirrored:2"),
         ("one-device:2", "has one replica"),
-        (3, "A int is no strategy"),
+        (3, "A int is not a known strategy"),
     ],
 )
 def test_what_is_no_strategy_is_told(given: Any, told: str) -> None:

@@ -330,7 +330,7 @@ def test_random_layers_stand_still_while_the_policy_moves():
 
 
 def test_a_strategy_is_refused():
-    with pytest.raises(ConfigurationError, match="opens with a step that needs all of its rows together: leave the"):
+    with pytest.raises(ConfigurationError, match="begins with a step that needs all of its rows together: leave the"):
         DistributedSteps(trpo().learnable(), None)
 
 

@@ -314,7 +314,7 @@ class TestWhatCannotBe:
         ("function", "told"),
         [
             (trainings.no_default, "The parameter 'width' of the training function no_default has no default"),
-            (trainings.misnamed, "The parameter 'structure' .* has a name that Finder needs itself"),
+            (trainings.misnamed, "The parameter 'structure' .* has a name that Finder reserves"),
             (trainings.takes_no_run, "must take its run as the first argument: takes_no_run\\(run\\)"),
         ],
     )
