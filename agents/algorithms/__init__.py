@@ -1,1 +1,1 @@
-"""The algorithms, one paper a file. `registry` knows them by name without importing them."""
+"""The algorithms, one paper per file. `agents.contract.registry` imports them by name."""

@@ -1,4 +1,4 @@
-"""Advantage actor-critic: Mnih et al. 2016, arXiv 1602.01783, with all copies of the environment in step (A2C)."""
+"""Advantage actor-critic: Mnih et al. 2016, arXiv 1602.01783, with synchronous sub-environments (A2C)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ class A2CConfig(OneLossConfig):
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         7e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
-    # Keras adds epsilon to the mean square and not to its root: this is what others call 1e-5.
+    # Keras adds epsilon to the mean square, not to its root: 1e-10 here equals 1e-5 in other libraries.
     optimizer: str = hyperparameter(
         "rmsprop(rho=0.99, epsilon=1e-10)",
-        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        "Keras optimizer by name, optionally with arguments: sgd(momentum=0.9).",
         search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop(rho=0.99, epsilon=1e-10)", "sgd"),
     )
-    n_steps: int = hyperparameter(5, "Steps of each copy a rollout.", low=1, search=(5, 8, 16, 32, 64))
+    n_steps: int = hyperparameter(5, "Steps per environment in a rollout.", low=1, search=(5, 8, 16, 32, 64))
     gae_lambda: float = hyperparameter(
-        1.0, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
+        1.0,
+        "GAE parameter: 0: one-step advantages, 1: Monte-Carlo advantages.",
+        low=0.0,
+        high=1.0,
+        live=True,
+        search=(0.8, 1.0),
     )
     normalize_advantages: bool = hyperparameter(False, "Scale advantages within each rollout.")
 
 
 class A2C(ActorCritic):
-    """A2C for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments."""
+    """A2C for discrete, multi-discrete and continuous actions. See `Agent` for the arguments."""
 
     config_class = A2CConfig
     config: A2CConfig
@@ -57,7 +62,7 @@ class A2C(ActorCritic):
         return {**self.losses(policy_loss, value_loss, entropy), "value_mean": ops.mean(values)}
 
     def divergence(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """How far the step has moved the policy; before it, the policy is the one that acted."""
+        """Return how far the step has moved the policy; before the step, the policy is the behaviour policy."""
         parameters = self.networks["actor"](batch["observations"], training=False)  # [B, A]
         return {
             "approx_kl": approximate_kl(self.distribution.log_prob(parameters, batch["actions"]) - batch["log_probs"])

@@ -1,13 +1,13 @@
 """Actor-critic with experience replay: Wang et al. 2016, arXiv 1611.01224, for discrete actions.
 
-Each rollout is learned from as it comes, and trajectories of older ones after it: by Retrace, by importance weights
-that are truncated, with a correction for what that leaves out, and within a trust region around an average policy. The
-statistics of the policy, which the trust region is about, are its probabilities.
+The agent learns from each new rollout, and then from trajectories of older rollouts: by Retrace, by truncated
+importance weights with bias correction, and within a trust region around an average policy. The statistics of the
+policy for the trust region are its probabilities.
 
-Choices of our own: actor and critic share no layers, since on small tasks the error of the action values, which is the
-larger one, would shape what the policy sees; a truncated episode bootstraps from its final observation; the entropy
-bonus is outside of the trust region; the number of replays is fixed (see `TrajectoryReplay`); and the optimizer is Adam
-where the paper has RMSprop.
+Differences from the paper: actor and critic share no layers, since on small tasks the error of the action values, which
+is the larger one, would shape the features of the policy; a truncated episode bootstraps from its final observation;
+the entropy bonus is outside of the trust region; the number of replays is fixed (see `TrajectoryReplay`); and the
+optimizer is Adam instead of RMSprop.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ from agents.networks.distributions import Categorical
 Array = np.ndarray[Any, Any]
 
 _SMALLEST = 1e-6
-"""Probabilities that are divided by count at least as much."""
+"""Lower bound of probabilities in denominators."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ACERConfig(NetworkConfig):
-    """Hyperparameters of ACER. The defaults suit small tasks: few copies, so that updates are many."""
+    """Hyperparameters of ACER. The defaults suit small tasks: few environments, so that updates are frequent."""
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         5e-4, "Step size of the optimizer.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
-    n_envs: int = hyperparameter(4, "Copies of the environment that are stepped together.", low=1)
-    n_steps: int = hyperparameter(20, "Steps of each copy a rollout.", low=1, search=(5, 10, 20, 50))
+    n_envs: int = hyperparameter(4, "Environments stepped in parallel.", low=1)
+    n_steps: int = hyperparameter(20, "Steps per environment in a rollout.", low=1, search=(5, 10, 20, 50))
     gamma: float = hyperparameter(
         0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
     )
     replay_ratio: int = hyperparameter(
-        4, "Minibatches of older trajectories that are learned from after each rollout.", low=0, search=(1, 2, 4, 8)
+        4, "Minibatches of older trajectories replayed after each rollout.", low=0, search=(1, 2, 4, 8)
     )
-    buffer_size: int = hyperparameter(50_000, "Transitions kept for replays; whole rollouts are.", low=1)
+    buffer_size: int = hyperparameter(50_000, "Transitions in the replay buffer, in whole rollouts.", low=1)
     learning_starts: int = hyperparameter(1_000, "Environment steps before the first replays.", low=0)
     importance_c: float = hyperparameter(
-        10.0, "Importance weights count up to this.", above=0.0, live=True, search=(1.0, 20.0)
+        10.0, "Truncation threshold of importance weights.", above=0.0, live=True, search=(1.0, 20.0)
     )
     delta: float = hyperparameter(
         1.0,
-        "How far a gradient step may lead the policy from the average one: the trust region.",
+        "Trust region: largest KL divergence from the average policy.",
         above=0.0,
         live=True,
         search=(0.1, 2.0),
     )
     tau: float = hyperparameter(
         0.01,
-        "Share of the newest policy that the average policy takes at each update of it.",
+        "Share of the newest policy in each update of the average policy.",
         above=0.0,
         high=1.0,
         live=True,
@@ -80,7 +80,7 @@ class ACERConfig(NetworkConfig):
     )
     max_grad_norm: float | None = hyperparameter(
         10.0,
-        "Gradients are scaled down to this global norm; null switches it off.",
+        "Largest global norm of gradients; null: no clipping.",
         above=0.0,
         live=True,
         search=(0.5, 20.0),
@@ -88,7 +88,7 @@ class ACERConfig(NetworkConfig):
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.buffer_size < self.n_envs * self.n_steps:
             raise ConfigurationError(
@@ -143,7 +143,7 @@ class ACER(KerasAgent):
         )
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Add the probabilities of all actions under the policy that acted, [T, N, A]."""
+        """Add the probabilities of all actions under the behaviour policy, [T, N, A]."""
         observations = data["observations"]
         logits = self.infer("actor", observations.reshape(-1, *observations.shape[2:]))  # [T * N, A]
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -151,7 +151,7 @@ class ACER(KerasAgent):
         return {**data, "probabilities": probabilities.reshape(*data["rewards"].shape, -1).astype(np.float32)}
 
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Add what the actions were worth by Retrace, which looks along trajectories; each has `n_steps` rows."""
+        """Add the Retrace targets of actions, which need complete trajectories of `n_steps` rows each."""
         observations = ops.concatenate([batch["observations"], batch["next_observations"]])  # [2 B, ...]
         policy = ops.softmax(self.networks["actor"](observations))  # [2 B, A]
         values = self.networks["critic"](observations)  # [2 B, A]
@@ -178,7 +178,7 @@ class ACER(KerasAgent):
             policy, batch["probabilities"], actions, values, targets, importance_c=self.live.importance_c
         )
         bounded = within_trust_region(gradient, policy, ops.softmax(average), delta=self.live.delta)
-        # Linear in the probabilities, so that its gradient is the one that was bounded.
+        # Linear in the probabilities, so that its gradient is the bounded gradient.
         policy_loss = -ops.mean(ops.sum(ops.stop_gradient(bounded) * policy, axis=1))
         value_loss = 0.5 * ops.mean(ops.square(targets - gather_actions(values, actions)))
         entropy = ops.mean(Categorical.entropy(logits))
@@ -188,7 +188,7 @@ class ACER(KerasAgent):
             "value_loss": value_loss,
             "entropy": entropy,
             "value_mean": ops.mean(ops.sum(policy * values, axis=1)),
-            # From the policies that acted, as the replay keeps them: how far off-policy the minibatch is.
+            # From the behaviour policies in the replay: a measure of how far off-policy the minibatch is.
             "approx_kl": ops.mean(ops.sum(batch["probabilities"] * _log_ratio(batch["probabilities"], policy), axis=1)),
             "kl_of_average": ops.mean(Categorical.divergence(average, logits)),
             "bounded_fraction": ops.mean(ops.cast(ops.any(bounded != gradient, axis=1), "float32")),
@@ -196,23 +196,23 @@ class ACER(KerasAgent):
 
 
 def _log_ratio(one: Any, other: Any) -> Any:
-    """Logarithm of the ratio of two arrays of probabilities."""
+    """Return the log ratio of two arrays of probabilities."""
     return ops.log(ops.maximum(one, _SMALLEST)) - ops.log(ops.maximum(other, _SMALLEST))
 
 
 def policy_gradient(policy: Any, behaviour: Any, actions: Any, values: Any, targets: Any, *, importance_c: Any) -> Any:
-    """The gradient of what a policy gains with respect to its probabilities, [B, A].
+    """Return the gradient of the policy objective with respect to the probabilities, [B, A].
 
-    The action that was taken counts by its importance weight up to `importance_c`; what is lost by that is made good
-    from the values of all actions.
+    The taken action is weighted by its importance weight, truncated at `importance_c`; the bias correction of the
+    truncation uses the values of all actions.
 
     Args:
         policy: [B, A] probabilities.
-        behaviour: [B, A] probabilities under the policy that acted.
-        actions: [B] what it did.
+        behaviour: [B, A] probabilities under the behaviour policy.
+        actions: [B] actions taken.
         values: [B, A] of all actions.
-        targets: [B] what the action was worth.
-        importance_c: Where importance weights are truncated.
+        targets: [B] Retrace targets of the actions taken.
+        importance_c: Truncation threshold of importance weights.
     """
     floored = ops.maximum(policy, _SMALLEST)
     ratios = policy / ops.maximum(behaviour, _SMALLEST)  # [B, A]
@@ -224,14 +224,14 @@ def policy_gradient(policy: Any, behaviour: Any, actions: Any, values: Any, targ
 
 
 def within_trust_region(gradient: Any, policy: Any, average: Any, *, delta: Any) -> Any:
-    """The gradient that is nearest among those that lead the policy not too fast from the average one, [B, A].
+    """Project a gradient onto those that change the divergence from the average policy by at most `delta`, [B, A].
 
     Args:
         gradient: [B, A] with respect to the probabilities.
         policy: [B, A] probabilities.
-        average: [B, A] those of the average policy.
-        delta: Most that the divergence of the policy from the average one may grow by, to first order.
+        average: [B, A] probabilities of the average policy.
+        delta: Largest growth, to first order, of the divergence of the policy from the average policy.
     """
-    away = -average / ops.maximum(policy, _SMALLEST)  # [B, A] the gradient of that divergence
+    away = -average / ops.maximum(policy, _SMALLEST)  # [B, A] gradient of that divergence
     too_fast = ops.sum(away * gradient, axis=1, keepdims=True) - delta
     return gradient - ops.relu(too_fast) / ops.sum(ops.square(away), axis=1, keepdims=True) * away

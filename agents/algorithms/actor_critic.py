@@ -1,4 +1,4 @@
-"""What actor-critics have in common that learn from rollouts: two networks, their distribution, advantages."""
+"""Base class for on-policy actor-critic agents: two networks, their distribution, advantages."""
 
 from __future__ import annotations
 
@@ -26,28 +26,33 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCriticConfig(NetworkConfig):
-    """Hyperparameters of every actor-critic that learns from rollouts."""
+    """Base class for hyperparameters of on-policy actor-critic agents."""
 
-    n_envs: int = hyperparameter(8, "Copies of the environment that are stepped together.", low=1, high=MOST_COPIES)
-    n_steps: int = hyperparameter(128, "Steps of each copy a rollout.", low=1, search=(32, 64, 128, 256, 512))
+    n_envs: int = hyperparameter(8, "Environments stepped in parallel.", low=1, high=MOST_COPIES)
+    n_steps: int = hyperparameter(128, "Steps per environment in a rollout.", low=1, search=(32, 64, 128, 256, 512))
     gamma: float = hyperparameter(
         0.99, "Discount.", low=0.0, high=1.0, live=True, search=(0.9, 0.9999), complement=True
     )
     gae_lambda: float = hyperparameter(
-        0.95, "0: one-step advantages, 1: Monte-Carlo ones.", low=0.0, high=1.0, live=True, search=(0.8, 1.0)
+        0.95,
+        "GAE parameter: 0: one-step advantages, 1: Monte-Carlo ones.",
+        low=0.0,
+        high=1.0,
+        live=True,
+        search=(0.8, 1.0),
     )
     ent_coef: float = hyperparameter(
         0.0, "Weight of the entropy bonus.", low=0.0, live=True, search=(1e-8, 0.1), log=True
     )
     max_grad_norm: float | None = hyperparameter(
         0.5,
-        "Gradients are scaled down to this global norm; null switches it off.",
+        "Largest global norm of gradients; null: no clipping.",
         above=0.0,
         live=True,
         search=(0.3, 5.0),
     )
     activation: str = hyperparameter("tanh", "Keras activation of the hidden layers.", search=("tanh", "relu"))
-    share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last ones.")
+    share_layers: bool = hyperparameter(False, "Actor and critic share all layers but their last.")
     normalize_observations: bool = hyperparameter(
         False, "Scale observations by their running mean and standard deviation."
     )
@@ -59,40 +64,40 @@ class ActorCriticConfig(NetworkConfig):
     separate_rates: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.normalize_advantages and self.n_steps * self.n_envs < 2:
             raise ConfigurationError(
-                "normalize_advantages needs rollouts of at least two rows (one row less its own mean is zero): raise "
-                "n_steps or n_envs, or switch it off."
+                "normalize_advantages needs rollouts of at least two rows (a single advantage would be zero): "
+                "raise n_steps or n_envs, or switch it off."
             )
         if self.share_layers and (self.separate or self.networks):
             raise ConfigurationError(
-                "Networks that share their layers have one optimizer and one shape: leave share_layers out, or "
-                "optimizers, networks and several learning rates."
+                "Networks with shared layers have one optimizer and one shape: leave out share_layers, or optimizers, "
+                "networks and several learning rates."
             )
 
     @property
     def separate(self) -> bool:
-        """Whether each network has an optimizer of its own, as something is said of one of them."""
+        """Whether each network has its own optimizer, because the config names one of the networks."""
         return any(name in self.optimizers for name in self.separate_rates)
 
     def structure(self) -> dict[str, Any]:
-        """See `AgentConfig.structure`: one optimizer for both networks is another one than two that look alike."""
+        """See `AgentConfig.structure`: one optimizer for both networks differs from two equal optimizers."""
         return super().structure() | {"n_optimizers": 2 if self.separate else 1}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneLossConfig(ActorCriticConfig):
-    """Hyperparameters of actor-critics whose networks learn by one loss."""
+    """Base class for hyperparameters of actor-critic agents with one loss."""
 
     vf_coef: float = hyperparameter(0.5, "Weight of the value loss.", low=0.0, live=True, search=(0.2, 1.0))
 
 
 class ActorCritic(KerasAgent):
-    """Networks `actor` and `critic`, for discrete actions, several at a time, and continuous ones. See `Agent`.
+    """Base class for agents with networks `actor` and `critic`, for discrete, multi-discrete and continuous actions.
 
-    A subclass writes `make_buffer` (of rollouts) and `loss`.
+    A subclass implements `make_buffer` (of rollouts) and `loss`. See `Agent` for the arguments.
     """
 
     config_class = ActorCriticConfig
@@ -100,7 +105,7 @@ class ActorCritic(KerasAgent):
 
     @property
     def rowwise(self) -> bool:
-        return self.normalizer is None and self.scaler is None  # which differ between members
+        return self.normalizer is None and self.scaler is None  # the statistics differ between members
 
     def build(self) -> Mapping[str, keras.Model]:
         config, space = self.config, self.observation_space
@@ -151,11 +156,11 @@ class ActorCritic(KerasAgent):
         super().set_acting_state(state)
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Add advantages, value targets and the log-probabilities of the actions under the policy that took them.
+        """Add advantages, value targets and the log-probabilities of the actions under the behaviour policy.
 
-        Where observations are normalised, a rollout enters the statistics before it is learned from, so that networks
-        learn from observations as they will see them in the next rollout: the first one is not learned from as it
-        came. The log-probabilities stay those of the policy as it acted, with the statistics of that time.
+        If observations are normalized, a rollout updates the statistics before the update, so that networks learn from
+        observations as they will be scaled in the next rollout; the first rollout is therefore scaled differently from
+        how it was collected. The log-probabilities are those of the behaviour policy, with the statistics of that time.
         """
         observations, successors = data["observations"], data["next_observations"]
         acted_on = observations
@@ -200,7 +205,7 @@ class ActorCritic(KerasAgent):
         return {**batch, "advantages": (advantages - ops.mean(advantages)) / (ops.std(advantages) + 1e-8)}
 
     def losses(self, policy_loss: Any, value_loss: Any, entropy: Any) -> dict[str, Any]:
-        """What `loss` gives of these three scalars: for one optimizer, or for one each."""
+        """Return the result of `loss` for these three scalars: for one optimizer, or for one per network."""
         policy = policy_loss - self.live.ent_coef * entropy
         value = self.live.vf_coef * value_loss
         parts = {"default": policy + value} if "default" in self.optimizers else {"actor": policy, "critic": value}
@@ -214,24 +219,24 @@ class ActorCritic(KerasAgent):
             part.set_state(state[name])
 
     def _scales(self) -> dict[str, RunningNormalizer | RewardScaler]:
-        """What scales observations and rewards, where they are scaled."""
+        """Return the scalers of observations and rewards, if any."""
         parts = {"normalizer": self.normalizer, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if part is not None}
 
 
 def approximate_kl(log_ratio: Any) -> Any:
-    """Estimate the divergence of a new policy from the old one, whose actions these are: never negative.
+    """Estimate the KL divergence of a new policy from the old policy that drew the actions: never negative.
 
     Schulman, "Approximating KL divergence" (2020): the estimator k3, which is unbiased and of small variance.
 
     Args:
-        log_ratio: Log-probability of each action under the new policy less that under the old one, [B].
+        log_ratio: Log-probability of each action under the new policy minus that under the old policy, [B].
     """
     return ops.mean(ops.exp(log_ratio) - 1.0 - log_ratio)
 
 
 def _distribution_over(space: Any) -> Any:
-    """The distribution over the actions of a space, as agents see it."""
+    """Return the distribution over the actions of a space, in the agent's form."""
     if isinstance(space, spaces.MultiDiscrete):
         return MultiCategorical(space.nvec.tolist())
     return Categorical if isinstance(space, spaces.Discrete) else DiagonalGaussian

@@ -1,4 +1,4 @@
-"""What agents have in common that learn from a replay, and whose actions are continuous: an actor and its critics."""
+"""Base class for off-policy agents with continuous actions: an actor and its critics."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousConfig(OffPolicyConfig):
-    """Hyperparameters of the off-policy agents whose actions are continuous."""
+    """Base class for hyperparameters of off-policy agents with continuous actions."""
 
     learning_rate: float | Mapping[str, Any] = hyperparameter(
         1e-3, "Step size of the optimizers.", above=0.0, live=True, search=(1e-5, 1e-1), log=True
     )
-    buffer_size: int = hyperparameter(1_000_000, "Transitions kept in the replay.", low=2)
+    buffer_size: int = hyperparameter(1_000_000, "Transitions in the replay buffer.", low=2)
     learning_starts: int = hyperparameter(
         100, "Environment steps before the first update; actions are drawn uniformly until then.", low=0
     )
     batch_size: int = hyperparameter(256, "Rows a minibatch.", low=1, search=(64, 128, 256, 512))
     tau: float = hyperparameter(
         0.005,
-        "Share of the online networks that an update of the target networks takes.",
+        "Share of the online networks in an update of the target networks.",
         above=0.0,
         high=1.0,
         live=True,
@@ -45,7 +45,7 @@ class ContinuousConfig(OffPolicyConfig):
     )
     target_update_interval: int = hyperparameter(1, "Gradient steps between updates of the targets.", low=1)
     hidden_sizes: tuple[int, ...] | None = hyperparameter(
-        None, "Units of the hidden layers of each network; null: 256, 256, and 512 behind convolutions."
+        None, "Units of the hidden layers of each network; null: 256, 256, and 512 after convolutions."
     )
 
     noise: str | None = hyperparameter(
@@ -60,7 +60,7 @@ class ContinuousConfig(OffPolicyConfig):
 
 
 class ContinuousAgent(OffPolicyAgent):
-    """An off-policy agent with an actor and critics of observation and action. See `Agent` for the arguments.
+    """Base class for off-policy agents with an actor and critics of observation and action. See `Agent`.
 
     Raises:
         ConfigurationError: The actions are not continuous, or have no bounds.
@@ -69,7 +69,7 @@ class ContinuousAgent(OffPolicyAgent):
     config_class = ContinuousConfig
     config: ContinuousConfig
     critics: ClassVar[tuple[str, ...]]
-    """Names of the critics; each has a target network, ``target_`` and its name."""
+    """Names of the critics; each has a target network, ``target_`` plus its name."""
 
     def build(self) -> Mapping[str, keras.Model]:
         space = self.action_space
@@ -77,7 +77,7 @@ class ContinuousAgent(OffPolicyAgent):
             raise self.refused_actions("continuous actions within bounds")
         made = {"actor": self.actor_network("actor")}
         for critic in self.critics:
-            # What is said of "critic" is said of both, unless the second is named.
+            # A setting of "critic" applies to both critics, unless the second is named.
             described = critic if critic in self.config.networks else "critic"
             layers = self.config.layers(described, self.observation_space)
             for each in (critic, f"target_{critic}"):
@@ -85,19 +85,19 @@ class ContinuousAgent(OffPolicyAgent):
         return made
 
     def actor_network(self, name: str) -> keras.Model:
-        """A network from observations to what the policy needs."""
+        """Return the network from observations to the parameters of the policy."""
         layers = self.config.layers("actor", self.observation_space)
         return network(self.observation_space, outputs=self.n_dimensions, name=name, **layers)
 
     @property
     def rowwise(self) -> bool:
-        return self.noise is None or isinstance(self.noise, GaussianNoise)  # the others remember
+        return self.noise is None or isinstance(self.noise, GaussianNoise)  # other kinds of noise have state
 
     def start(self) -> None:
         super().start()
         config = self.config
         self.noise: Noise | None = None if config.noise is None else make_noise(config.noise, **config.noise_kwargs)
-        self._apart: tuple[tuple[int, int], Noise] | None = None  # noise of `explored`, and what it is for
+        self._apart: tuple[tuple[int, int], Noise] | None = None  # noise of `explored`, and its (rows, env_steps)
 
     def act(self, observations: Array, explore: bool = False) -> Array:
         if explore and self.warming_up:
@@ -122,7 +122,7 @@ class ContinuousAgent(OffPolicyAgent):
 
     @abstractmethod
     def chosen(self, observations: Array, explore: bool) -> Array:
-        """The policy's actions, [N, D]; with `explore` as they are in training, but for the noise that is added."""
+        """Return the policy's actions, [N, D]; with `explore` as in training, before noise is added."""
 
     def advance(self, env_steps: int) -> None:
         super().advance(env_steps)
@@ -137,44 +137,44 @@ class ContinuousAgent(OffPolicyAgent):
     def check_poolable(self) -> None:
         if not self.rowwise:
             raise ConfigurationError(
-                f"{type(self.noise).__name__} remembers where it was, and each process of a pool would remember for "
-                f"itself: choose noise='gaussian', or train without a pool."
+                f"{type(self.noise).__name__} has state, and each process of a pool would have its own: choose "
+                f"noise='gaussian', or train without a pool."
             )
 
     def extra_state(self) -> dict[str, Any]:
         return {} if self.noise is None else {"noise": self.noise.get_state()}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        if self.noise is not None and "noise" in state:  # weights of an agent without noise have none
+        if self.noise is not None and "noise" in state:  # the state of an agent without noise has none
             self.noise.set_state(state["noise"])
 
     @property
     def n_dimensions(self) -> int:
-        """Number of dimensions of an action."""
+        """The number of dimensions of an action."""
         return math.prod(self.action_space.shape or ())
 
     def optimized_networks(self) -> Mapping[str, tuple[str, ...]]:
         return {"critic": self.critics, "actor": ("actor",)}
 
     def random_actions(self, n: int) -> Array:
-        """Uniform ones, [n, D] float32."""
+        """Draw uniform actions, [n, D] float32."""
         return (2.0 * self.rng.random((n, self.n_dimensions)) - 1.0).astype(np.float32)
 
     @property
     def warming_up(self) -> bool:
-        """Whether actions are still drawn uniformly."""
+        """Whether actions are still uniform."""
         return self.env_steps < self.config.learning_starts
 
     def shaped(self, actions: Array) -> Array:
-        """[N, D] -> [N, ...] as the action space has it."""
+        """Reshape actions [N, D] to [N, ...] of the action space."""
         return actions.reshape(-1, *(self.action_space.shape or ()))
 
     def value(self, critic: str, observations: Any, actions: Any) -> Any:
-        """[B] values of observations and actions [B, D]."""
+        """Return a critic's values [B] of observations and actions [B, D]."""
         return self.networks[critic]([observations, actions])[:, 0]
 
     def smallest(self, critics: tuple[str, ...], observations: Any, actions: Any) -> Any:
-        """[B] the smallest of the critics' values."""
+        """Return the smallest of the critics' values, [B]."""
         values = [self.value(critic, observations, actions) for critic in critics]
         smallest = values[0]
         for value in values[1:]:
@@ -182,7 +182,7 @@ class ContinuousAgent(OffPolicyAgent):
         return smallest
 
     def critic_losses(self, batch: dict[str, Any], targets: Any) -> Mapping[str, Any]:
-        """Mean squared errors of all critics, summed; a row's priority is the mean of its errors."""
+        """Return the summed mean squared errors of all critics; the priority of a row is the mean of its errors."""
         actions = self.flat_actions(batch)
         values = [self.value(critic, batch["observations"], actions) for critic in self.critics]
         losses = [self.mean(batch, ops.square(value - targets)) for value in values]
@@ -195,5 +195,5 @@ class ContinuousAgent(OffPolicyAgent):
         }
 
     def flat_actions(self, batch: dict[str, Any]) -> Any:
-        """The actions of a minibatch, [B, D]."""
+        """Return the actions of a minibatch, [B, D]."""
         return ops.reshape(batch["actions"], (-1, self.n_dimensions))

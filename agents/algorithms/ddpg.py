@@ -1,6 +1,6 @@
 """Deep deterministic policy gradient: Lillicrap et al. 2015, arXiv 1509.02971.
 
-As in later work, all weights start from Keras's initialisation and the noise is Gaussian unless another is chosen.
+As in later work, all weights use Keras's initialization, and the noise is Gaussian by default.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DDPG(ContinuousAgent):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of `chosen` below, too
+        return super().rowwise  # `chosen` below is rowwise, too
 
     def build(self) -> Mapping[str, keras.Model]:
         return {**super().build(), "target_actor": self.actor_network("target_actor")}
@@ -60,17 +60,17 @@ class DDPG(ContinuousAgent):
         ]
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The critics' errors beside the value of what the target actor does next."""
+        """Return the errors of the critics against the value of the target actor's next actions."""
         successors = batch["next_observations"]
         targets = tuple(f"target_{critic}" for critic in self.critics)
         next_values = self.smallest(targets, successors, self.next_actions(batch))  # [B]
         return self.critic_losses(batch, self.bootstrapped(batch, next_values))
 
     def next_actions(self, batch: dict[str, Any]) -> Any:
-        """What the target actor does next, [B, D]."""
+        """Return the next actions of the target actor, [B, D]."""
         return self.networks["target_actor"](batch["next_observations"])
 
     def actor_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The critic's value of what the actor does, to be raised."""
+        """Return the negative mean of the critic's values of the actor's actions."""
         actions = self.networks["actor"](batch["observations"], training=True)  # [B, D]
         return {"actor": -self.mean(batch, self.value(self.critics[0], batch["observations"], actions))}

@@ -1,9 +1,9 @@
 """Deep Q-learning: Mnih et al. 2015 ("Human-level control through deep reinforcement learning").
 
-With its usual parts as options: double Q-learning (van Hasselt et al. 2015, arXiv 1509.06461), the dueling network
-(Wang et al. 2015, arXiv 1511.06581), n-step targets, prioritised replay (Schaul et al. 2015, arXiv 1511.05952), noisy
-networks (Fortunato et al. 2017, arXiv 1706.10295) and distributions of returns (Bellemare et al. 2017, arXiv
-1707.06887). All of them together are `agents.algorithms.rainbow`.
+Options add its extensions: double Q-learning (van Hasselt et al. 2015, arXiv 1509.06461), the dueling network (Wang et
+al. 2015, arXiv 1511.06581), n-step targets, prioritized replay (Schaul et al. 2015, arXiv 1511.05952), noisy networks
+(Fortunato et al. 2017, arXiv 1706.10295) and distributions of returns (Bellemare et al. 2017, arXiv 1707.06887). All of
+them together are `agents.algorithms.rainbow`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from agents.networks.noisy import NoisyDense, draw_noise
 Array = np.ndarray[Any, Any]
 
 _PASSES = 3
-"""Passes through networks in the loss: the online one's, the target's, and the one's that chooses for double DQN."""
+"""Forward passes in the loss: of the online network, of the target network, and of the choice of double DQN."""
 
 
 def has_atoms(config: Any) -> bool:
-    """Whether the network gives probabilities of returns."""
+    """Return whether the network outputs probabilities of returns."""
     return bool(config.n_atoms > 1)
 
 
@@ -53,7 +53,7 @@ class DQNConfig(OffPolicyConfig):
         250, "Gradient steps between updates of the target network.", low=1, search=(10, 1000), log=True
     )
     exploration_initial_eps: float = hyperparameter(
-        1.0, "Probability of a random action at first.", low=0.0, high=1.0, acting=True, when=_follows_epsilon
+        1.0, "Initial probability of a random action.", low=0.0, high=1.0, acting=True, when=_follows_epsilon
     )
     exploration_final_eps: float = hyperparameter(
         0.05,
@@ -62,42 +62,38 @@ class DQNConfig(OffPolicyConfig):
     )
     exploration_steps: int = hyperparameter(
         10_000,
-        "Environment steps from the first to the final probability.",
+        "Environment steps from the initial to the final probability.",
         **{"low": 1, "acting": True, "search": (1000, 50_000), "log": True, "when": _follows_epsilon},
     )
     policy: str | None = hyperparameter(
         None,
-        "Another exploration policy by name (see agents.exploration); null: the epsilon schedule, or where the network "
-        "is noisy nothing but its noise.",
+        "Another exploration policy by name (see agents.exploration); null: the epsilon schedule, or the noise of a "
+        "noisy network alone.",
         acting=True,
         when=explores,
     )
     policy_kwargs: Mapping[str, Any] = hyperparameter({}, "Arguments of that policy.", acting=True)
-    double: bool = hyperparameter(False, "The online network chooses the action whose target value is taken.")
-    dueling: bool = hyperparameter(False, "State values and advantages have a last hidden layer each.")
-    noisy: bool = hyperparameter(False, "Noise on the weights, of a size that is learned, explores.")
+    double: bool = hyperparameter(False, "Double Q-learning: the online network chooses the next action.")
+    dueling: bool = hyperparameter(False, "Separate last hidden layers for state value and advantages.")
+    noisy: bool = hyperparameter(False, "Explore by noise of learned size on the weights.")
     noisy_sigma: float = hyperparameter(
         0.5,
-        "Size of that noise at first, times the root of a layer's inputs.",
+        "Initial size of the noise, times the root of a layer's inputs.",
         **{"above": 0.0, "search": (0.1, 1.0), "log": True, "when": lambda config: config.noisy},
     )
     n_atoms: int = hyperparameter(
         1,
-        "Returns whose probabilities the network gives of each action (C51); 1: one number, the value.",
+        "Atoms of the distribution of returns of each action (C51); 1: expected values only.",
         low=1,
     )
-    v_min: float = hyperparameter(
-        -10.0, "The smallest of these returns, discounted as they are.", live=True, when=has_atoms
-    )
-    v_max: float = hyperparameter(
-        10.0, "The largest of them; what is beyond counts as that.", live=True, when=has_atoms
-    )
+    v_min: float = hyperparameter(-10.0, "Smallest atom: a discounted return.", live=True, when=has_atoms)
+    v_max: float = hyperparameter(10.0, "Largest atom; larger returns count as this one.", live=True, when=has_atoms)
     max_grad_norm: float | None = hyperparameter(
-        10.0, "Gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
+        10.0, "Largest global norm of gradients; null: no clipping.", above=0.0, live=True
     )
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.policy is None and self.policy_kwargs:
             raise ConfigurationError(f"policy_kwargs {dict(self.policy_kwargs)!r} need a policy: name one.")
@@ -126,7 +122,7 @@ class DQN(OffPolicyAgent):
     config: DQNConfig
     target_networks: ClassVar[Mapping[str, str]] = {"target": "q"}
     n_noise = 0
-    """Numbers of noise that a pass of a row through the network takes."""
+    """Number of noise values of one forward pass of a row."""
 
     @property
     def rowwise(self) -> bool:
@@ -141,7 +137,7 @@ class DQN(OffPolicyAgent):
 
     @property
     def values(self) -> ActionValues:
-        """How the outputs of the networks are read and learned from."""
+        """Return the reading and the loss of the networks' outputs."""
         return _values_of(self.config.n_atoms)
 
     def _network(self, name: str) -> keras.Sequential:
@@ -185,8 +181,8 @@ class DQN(OffPolicyAgent):
     def check_poolable(self) -> None:
         if not self.policy.rowwise:
             raise ConfigurationError(
-                f"{type(self.policy).__name__} keeps what it has chosen, and each process of a pool would keep its "
-                f"own: choose another policy, or train without a pool."
+                f"{type(self.policy).__name__} has state, and each process of a pool would have its own: choose "
+                f"another policy, or train without a pool."
             )
 
     def advance(self, env_steps: int) -> None:
@@ -198,8 +194,8 @@ class DQN(OffPolicyAgent):
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
         """Add the noise of the networks in the loss.
 
-        It is drawn here, since the generators of TensorFlow give other numbers where XLA compiles them. As in the paper
-        all rows of a minibatch see the same noise, so each brings its share of it.
+        It is drawn here because TensorFlow's generators give other numbers when XLA compiles them. As in the paper, all
+        rows of a minibatch share the same noise, so each row carries its share of it.
         """
         if not self.config.noisy:
             return data
@@ -209,11 +205,11 @@ class DQN(OffPolicyAgent):
     def preprocess_minibatch(self, batch: dict[str, Any]) -> dict[str, Any]:
         if not self.config.noisy:
             return batch
-        together = ops.reshape(batch["noise"], (1, -1))  # the shares of all rows, which each of them gets
+        together = ops.reshape(batch["noise"], (1, -1))  # the shares of all rows, for every row
         return {**batch, "noise": together * ops.ones_like(batch["rewards"])[:, None]}
 
     def noise_of_passes(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
-        """What the networks are called with in the loss: independent noise [1, n_noise] for each of three passes."""
+        """Return the networks' arguments in the loss: independent noise [1, n_noise] for each of three passes."""
         if not self.config.noisy:
             return [{}] * _PASSES
         n, noise = self.n_noise, batch["noise"][:1]

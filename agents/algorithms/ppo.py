@@ -1,8 +1,8 @@
-"""Proximal policy optimisation: Schulman et al. 2017, arXiv 1707.06347, with the clipped objective.
+"""Proximal policy optimization: Schulman et al. 2017, arXiv 1707.06347, with the clipped objective.
 
-Choices that the paper leaves open follow "The 37 implementation details of PPO" (Huang et al. 2022) as far as
-they are switched on by default here: orthogonal initialisation, an epsilon of 1e-5 in Adam, advantages normalised
-within a minibatch, separate networks for policy and value, no clipping of the value loss.
+Choices that the paper leaves open follow the defaults of "The 37 implementation details of PPO" (Huang et al. 2022)
+that are enabled here: orthogonal initialization, an epsilon of 1e-5 in Adam, advantages normalized within a minibatch,
+separate networks for policy and value, no clipping of the value loss.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from agents.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(OneLossConfig):
-    """Hyperparameters of PPO. The defaults suit small tasks: short rollouts in 8 copies, many epochs."""
+    """Hyperparameters of PPO. The defaults suit small tasks: short rollouts in 8 environments, many epochs."""
 
-    # Keras's epsilon is that of the original implementation, which adds it before the bias is corrected, too.
+    # Keras's epsilon equals that of the original implementation, which also adds it before the bias correction.
     optimizer: str = hyperparameter(
         "adam(epsilon=1e-05)",
-        "Keras optimizer by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        "Keras optimizer by name, optionally with arguments: sgd(momentum=0.9).",
         search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop", "sgd"),
     )
     batch_size: int = hyperparameter(
-        64, "Most rows of a minibatch; a rollout is split evenly.", low=1, search=(32, 64, 128, 256)
+        64, "Largest number of rows in a minibatch; a rollout is split evenly.", low=1, search=(32, 64, 128, 256)
     )
-    n_epochs: int = hyperparameter(10, "Times that a rollout is learned from.", low=1, search=(3, 20))
+    n_epochs: int = hyperparameter(10, "Epochs over each rollout.", low=1, search=(3, 20))
     clip_range: float = hyperparameter(
-        0.2, "How far the probability ratio counts beyond 1.", above=0.0, live=True, search=(0.1, 0.4)
+        0.2, "Clipping range of the probability ratio around 1.", above=0.0, live=True, search=(0.1, 0.4)
     )
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.normalize_advantages and self.batch_size < 2:
             raise ConfigurationError(
-                "normalize_advantages needs minibatches of at least two rows (one row less its own mean is zero): "
-                "raise batch_size, or switch it off."
+                "normalize_advantages needs minibatches of at least two rows (the advantage of a single row would be "
+                "zero): raise batch_size, or switch it off."
             )
 
 
 class PPO(ActorCritic):
-    """PPO for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments."""
+    """PPO for discrete, multi-discrete and continuous actions. See `Agent` for the arguments."""
 
     config_class = PPOConfig
     config: PPOConfig

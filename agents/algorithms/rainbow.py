@@ -1,7 +1,7 @@
-"""Rainbow: Hessel et al. 2017, arXiv 1710.02298: DQN with all of its parts.
+"""Rainbow: Hessel et al. 2017, arXiv 1710.02298: DQN with all of its extensions.
 
-Double and dueling, n-step targets, prioritised replay, noisy networks and distributions of returns. The paper's numbers
-are those of Atari games; where these differ, it is for small tasks, as everywhere here.
+Double and dueling, n-step targets, prioritized replay, noisy networks and distributions of returns. The paper's
+hyperparameters are for Atari games; defaults that differ suit small tasks, as in all agents here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agents.config.buffer_config import is_prioritized
 class RainbowConfig(DQNConfig):
     """Hyperparameters of Rainbow: those of DQN, with other defaults."""
 
-    double: bool = hyperparameter(True, "The online network chooses the action whose target value is taken.")
+    double: bool = hyperparameter(True, "Double Q-learning: the online network chooses the next action.")
     dueling: bool = hyperparameter(True, "Separate state value and advantages.")
     n_step: int = hyperparameter(
         3, "Steps until the bootstrap.", low=1, search=(1, 3, 5), when=lambda config: config.replay != "hindsight"
@@ -25,22 +25,22 @@ class RainbowConfig(DQNConfig):
     replay: str = hyperparameter("prioritized", "How transitions are drawn; see DQN.")
     priority_alpha: float = hyperparameter(
         0.5,
-        "How much errors count when transitions are drawn; 0 draws uniformly.",
+        "Exponent of errors in priorities; 0: uniform sampling.",
         **{"low": 0.0, "high": 1.0, "live": True, "search": (0.2, 0.9), "when": is_prioritized},
     )
-    noisy: bool = hyperparameter(True, "Noise on the weights, of a size that is learned, explores.")
+    noisy: bool = hyperparameter(True, "Explore by noise of learned size on the weights.")
     v_min: float = hyperparameter(
         -10.0,
-        "The smallest of these returns, discounted as they are.",
+        "Smallest atom: a discounted return.",
         **{"live": True, "search": (-300.0, 0.0), "when": has_atoms},
     )
     v_max: float = hyperparameter(
         10.0,
-        "The largest of them; what is beyond counts as that. Set both for the returns of your environment.",
+        "Largest atom; larger returns count as this one. Set both for the returns of your environment.",
         **{"live": True, "search": (1.0, 500.0), "log": True, "when": has_atoms},
     )
     n_atoms: int = hyperparameter(
-        51, "Returns whose probabilities the network gives of each action.", low=1, search=(21, 51, 101)
+        51, "Atoms of the distribution of returns of each action.", low=1, search=(21, 51, 101)
     )
 
 

@@ -1,4 +1,4 @@
-"""Soft actor-critic: Haarnoja et al. 2018, arXiv 1812.05905, with two critics and a temperature that is learned."""
+"""Soft actor-critic: Haarnoja et al. 2018, arXiv 1812.05905, with two critics and a learned temperature."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ class SACConfig(ContinuousConfig):
         None, "Temperature, the weight of the entropy; null: it is learned.", above=0.0, live=True
     )
     initial_ent_coef: float = hyperparameter(
-        1.0, "Temperature at first, where it is learned.", above=0.0, when=_learns_temperature
+        1.0, "Initial temperature, if it is learned.", above=0.0, when=_learns_temperature
     )
     target_entropy: float | None = hyperparameter(
         None,
-        "Entropy that a learned temperature keeps, in nats; null: minus the dimensions of an action.",
+        "Target entropy of a learned temperature, in nats; null: minus the dimensions of an action.",
         live=True,
         when=_learns_temperature,
     )
-    n_step: int = hyperparameter(1, "Steps until the bootstrap, which is 1: values hold every step's entropy.", low=1)
+    n_step: int = hyperparameter(1, "Steps until the bootstrap; must be 1: values include every step's entropy.", low=1)
 
     def __post_init__(self) -> None:
-        """Refuse what would be learned wrongly."""
+        """Refuse values that would make learning wrong."""
         super().__post_init__()
         if self.n_step > 1:
             raise ConfigurationError(
                 f"n_step must be 1 for SAC, got {self.n_step}: rewards of several steps would leave out the entropy of "
-                f"the policy on the way, so that another temperature would count for values than for actions."
+                f"the policy in between, so that values and actions would use different temperatures."
             )
 
 
@@ -68,7 +68,7 @@ class SAC(ContinuousAgent):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of `chosen` and `preprocess_batch` below, too
+        return super().rowwise  # `chosen` and `preprocess_batch` below are rowwise, too
 
     def build(self) -> Mapping[str, keras.Model]:
         made = dict(super().build())
@@ -100,7 +100,7 @@ class SAC(ContinuousAgent):
         return SquashedGaussian.sample(parameters, self.rng) if explore else SquashedGaussian.mode(parameters)
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Add the random numbers of the actions that the policy draws in the losses, [M, D] of deviation 1."""
+        """Add the standard normal numbers [M, D] of the policy's actions in the losses."""
         noise = self.rng.standard_normal((len(data["rewards"]), 2 * self.n_dimensions)).astype(np.float32)
         return {**data, "noise": noise[:, : self.n_dimensions], "next_noise": noise[:, self.n_dimensions :]}
 
@@ -114,36 +114,36 @@ class SAC(ContinuousAgent):
         return "temperature" in self.optimizers
 
     def log_temperature(self, observations: Any) -> Any:
-        """[B] logarithm of the temperature, the same in all rows."""
+        """Return the logarithm of the temperature, [B], equal in all rows."""
         return self.networks["temperature"](observations)[:, 0]
 
     def temperature(self, observations: Any) -> Any:
-        """The temperature: a number, or [B]."""
+        """Return the temperature: a number, or [B]."""
         if not self.learns_temperature:
             return self.live.ent_coef
         return ops.stop_gradient(ops.exp(self.log_temperature(observations)))
 
     def critic_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """Half of the critics' squared errors beside the soft value of what the policy does next (equation 5)."""
+        """Return half of the critics' squared errors against the soft value of the next actions (equation 5)."""
         successors = batch["next_observations"]
         parameters = self.networks["actor"](successors)  # [B, 2 D]
         actions, log_probs = SquashedGaussian.draw(parameters, batch["next_noise"])
         targets = tuple(f"target_{critic}" for critic in self.critics)
         next_values = self.smallest(targets, successors, actions) - self.temperature(successors) * log_probs  # [B]
-        told = self.critic_losses(batch, self.bootstrapped(batch, next_values))
-        return {**told, "critic": 0.5 * told["critic"]}
+        losses = self.critic_losses(batch, self.bootstrapped(batch, next_values))
+        return {**losses, "critic": 0.5 * losses["critic"]}
 
     def policy_loss(self, batch: dict[str, Any]) -> Mapping[str, Any]:
-        """The policy's soft value, to be raised, and how far its entropy is from what the temperature should keep."""
+        """Return the policy's negative soft value, and the loss of the temperature if it is learned."""
         observations = batch["observations"]
         parameters = self.networks["actor"](observations, training=True)  # [B, 2 D]
         actions, log_probs = SquashedGaussian.draw(parameters, batch["noise"])
         values = self.smallest(self.critics, observations, actions)  # [B]
         temperature = self.temperature(observations)
-        told = {"actor": self.mean(batch, temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
+        losses = {"actor": self.mean(batch, temperature * log_probs - values), "entropy": -ops.mean(log_probs)}
         if not self.learns_temperature:
-            return told
+            return losses
         target = getattr(self.live, "target_entropy", -float(self.n_dimensions))
         missing = ops.stop_gradient(log_probs + target)  # [B] > 0 where the entropy is too small
         loss = -self.mean(batch, self.log_temperature(observations) * missing)
-        return {**told, "temperature": loss, "ent_coef": ops.mean(temperature)}
+        return {**losses, "temperature": loss, "ent_coef": ops.mean(temperature)}

@@ -1,7 +1,7 @@
 """Twin delayed DDPG: Fujimoto et al. 2018, arXiv 1802.09477.
 
-To DDPG it adds a second critic, the smaller of whose values counts; noise on the target actor's actions; and an actor
-and targets that move at every second gradient step only.
+It adds to DDPG a second critic, of which the smaller value counts; noise on the target actor's actions; and delayed
+updates of actor and targets, at every second gradient step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TD3Config(DDPGConfig):
     target_noise: float = hyperparameter(
         0.2, "Standard deviation of the noise on the target actor's actions.", low=0.0, live=True, search=(0.05, 0.5)
     )
-    target_noise_clip: float = hyperparameter(0.5, "Largest such noise.", low=0.0, live=True)
+    target_noise_clip: float = hyperparameter(0.5, "Clipping range of that noise.", low=0.0, live=True)
 
 
 class TD3(DDPG):
@@ -45,10 +45,10 @@ class TD3(DDPG):
 
     @property
     def rowwise(self) -> bool:
-        return super().rowwise  # said of `preprocess_batch` below, too
+        return super().rowwise  # `preprocess_batch` below is rowwise, too
 
     def preprocess_batch(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Add the noise of the target actor's actions, [M, D] of deviation 1."""
+        """Add the standard normal noise [M, D] of the target actor's actions."""
         noise = self.rng.standard_normal((len(data["rewards"]), self.n_dimensions))
         return {**data, "noise": noise.astype(np.float32)}
 

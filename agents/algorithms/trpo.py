@@ -1,9 +1,9 @@
-"""Trust region policy optimisation: Schulman et al. 2015, arXiv 1502.05477, with generalised advantages (1506.02438).
+"""Trust region policy optimization: Schulman et al. 2015, arXiv 1502.05477, with generalized advantages (1506.02438).
 
-Each rollout moves the policy once, by a natural gradient as long as the trust region allows; then the critic learns
-from it by its optimizer. Choices that the paper leaves open follow Stable-Baselines3's contributions: damping of the
-Fisher matrix, advantages normalised within a rollout, a step that is accepted where the surrogate truly improves. Where
-they measure the divergence of the old policy from the new one, we take that of the paper, the new from the old.
+Each rollout moves the policy once, by a natural gradient up to the limit of the trust region; then the critic learns
+from the rollout by its optimizer. Choices that the paper leaves open follow Stable-Baselines3's contributions: damping
+of the Fisher matrix, advantages normalized within a rollout, acceptance of a step that improves the surrogate. The
+divergence is that of the paper, of the new policy from the old one; Stable-Baselines3 measures the reverse.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ class TRPOConfig(ActorCriticConfig):
     )
     optimizer: str = hyperparameter(
         "adam(epsilon=1e-05)",
-        "Keras optimizer of the critic by name, with arguments in parentheses where wanted: sgd(momentum=0.9).",
+        "Keras optimizer of the critic by name, optionally with arguments: sgd(momentum=0.9).",
         search=("adam(epsilon=1e-05)", "adamw(epsilon=1e-05)", "rmsprop", "sgd"),
     )
     batch_size: int = hyperparameter(
-        128, "Most rows of a minibatch of the critic; a rollout is split evenly.", low=1, search=(32, 64, 128, 256)
+        128,
+        "Largest number of rows in a minibatch of the critic; a rollout is split evenly.",
+        low=1,
+        search=(32, 64, 128, 256),
     )
-    n_epochs: int = hyperparameter(10, "Times that the critic learns from a rollout.", low=1, search=(3, 20))
+    n_epochs: int = hyperparameter(10, "Epochs of the critic over each rollout.", low=1, search=(3, 20))
     max_grad_norm: float | None = hyperparameter(
-        None, "The critic's gradients are scaled down to this global norm; null switches it off.", above=0.0, live=True
+        None, "Largest global norm of the critic's gradients; null: no clipping.", above=0.0, live=True
     )
     normalize_advantages: bool = hyperparameter(True, "Scale advantages within each rollout.")
     separate_rates: ClassVar[tuple[str, ...]] = ()
@@ -58,17 +61,17 @@ class TRPOConfig(ActorCriticConfig):
         search=(1e-3, 0.1),
         log=True,
     )
-    cg_max_steps: int = hyperparameter(15, "Most steps of conjugate gradients.", low=1)
+    cg_max_steps: int = hyperparameter(15, "Largest number of conjugate-gradient steps.", low=1)
     cg_damping: float = hyperparameter(
         0.1, "Added to the diagonal of the Fisher matrix.", low=0.0, live=True, search=(0.01, 0.5), log=True
     )
     line_search_shrinking_factor: float = hyperparameter(
-        0.8, "Factor by which a step becomes shorter that is not accepted.", above=0.0, high=0.99, live=True
+        0.8, "Factor by which a rejected step is shortened.", above=0.0, high=0.99, live=True
     )
-    line_search_max_iter: int = hyperparameter(10, "Steps that are tried before the policy stays as it is.", low=1)
+    line_search_max_iter: int = hyperparameter(10, "Attempts before the policy stays unchanged.", low=1)
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory values."""
         super().__post_init__()
         if self.share_layers:
             raise ConfigurationError(
@@ -78,9 +81,9 @@ class TRPOConfig(ActorCriticConfig):
 
 
 class TRPO(ActorCritic):
-    """TRPO for discrete actions, several at a time, and continuous ones. See `Agent` for the arguments.
+    """TRPO for discrete, multi-discrete and continuous actions. See `Agent` for the arguments.
 
-    The actor has no optimizer: the opening of each update moves it.
+    The actor has no optimizer: the `pre_update` of each update moves it.
     """
 
     config_class = TRPOConfig
@@ -133,14 +136,14 @@ class TRPO(ActorCritic):
         }
 
     def _policy(self, point: Any, rows: dict[str, Any]) -> Any:
-        """What the actor gives where its variables are those of a point [n]; random layers stand still."""
+        """Return the actor's outputs for variables given as a point [n]; random layers are inactive."""
         variables = self.networks["actor"].trainable_variables
         mapping = list(zip(variables, _parted(point, variables), strict=True))
         with keras.StatelessScope(state_mapping=mapping):
             return self.networks["actor"](rows["observations"], training=False)
 
     def surrogate(self, parameters: Any, rows: dict[str, Any]) -> Any:
-        """What a policy with these parameters [M, ...] would gain, as seen from the one that acted."""
+        """Return the objective of a policy with parameters [M, ...], estimated from the behaviour policy's data."""
         ratio = ops.exp(self.distribution.log_prob(parameters, rows["actions"]) - rows["log_probs"])
         entropy = ops.mean(self.distribution.entropy(parameters))
         return ops.mean(ratio * rows["advantages"]) + self.live.ent_coef * entropy
@@ -159,6 +162,6 @@ def _gradient(function: Callable[[Any], Any], point: Any) -> Any:
 
 
 def _parted(point: Any, variables: Sequence[Any]) -> list[Any]:
-    """A point [n] as values of variables."""
+    """Split a point [n] into values of variables."""
     parts = tf.split(point, [math.prod(variable.shape) for variable in variables])
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]

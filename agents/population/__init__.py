@@ -1,4 +1,4 @@
-"""Many members of one agent, trained in step as one: the reason that a search is fast."""
+"""Populations: members of one agent, trained in step in one compiled agent; the reason why a search is fast."""
 
 from agents.population.population import Population
 from agents.population.size import bytes_of_member

@@ -1,4 +1,4 @@
-"""Forward passes of a population: every row through the network of the member that it belongs to."""
+"""Forward passes of a population: every row through the network of its member."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Array = np.ndarray[Any, Any]
 
 
 class MemberInference:
-    """The networks of all members.
+    """Forward passes through the networks of all members.
 
-    Dense networks run in NumPy on the weights of all members at once, others through one compiled call.
+    Dense networks run in NumPy on the weights of all members at once, other networks through one compiled call.
 
     Args:
-        networks: The networks of the agent that stands for all.
-        stacks: The members' values of their variables.
+        networks: The networks of the template agent.
+        stacks: The members' values of its variables.
     """
 
     def __init__(self, networks: Mapping[str, keras.Model], stacks: Stacks) -> None:
@@ -33,24 +33,24 @@ class MemberInference:
         others = [name for name in networks if name not in self._mirrors]
         self._compiled = {name: _compile(networks[name], stacks) for name in others}
         self.watched = [variable for name in self._mirrors for variable in networks[name].weights]
-        """Variables whose values `load` wants, in that order."""
+        """Variables whose values `load` takes, in that order."""
 
     def load(self, values: Sequence[Array], n_members: int) -> None:
-        """Take new weights of all members, [P, ...] each."""
+        """Load new weights of all members, [P, ...] each."""
         self.n_members = n_members
         given = iter(values)
         for name, mirror in self._mirrors.items():
             mirror.load_members([next(given) for _ in self.networks[name].weights])
 
     def __call__(self, name: str, observations: Array, noise: Array | None = None) -> Array:
-        """[P, M, ...] -> [P, M, outputs]: every member's own rows, and noise, through its own network."""
+        """Pass each member's rows [P, M, ...], with optional noise, through its own network; return [P, M, outputs]."""
         if name in self._mirrors:
             return self._mirrors[name](observations, noise)
         outputs: Array = self._compiled[name](tf.constant(0), observations, noise).numpy()
         return outputs
 
     def of_one(self, name: str, position: int) -> Forward:
-        """The forward pass of one member, [M, ...] -> [M, outputs]."""
+        """Return the forward pass of one member, [M, ...] -> [M, outputs]."""
         if name in self._mirrors:
             return self._mirrors[name].of(position)
         return OneMember(self._compiled[name], position)
@@ -64,7 +64,7 @@ class OneMember:
         self._position = tf.constant(position)
 
     def refresh(self) -> None:
-        """Nothing to do: the compiled call reads the stacks themselves."""
+        """Do nothing: the compiled call reads the stacks directly."""
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
         own = None if noise is None else noise[None]
@@ -73,10 +73,10 @@ class OneMember:
 
 
 class AllMembers:
-    """The forward pass of rows of all members: P * N, member after member, and that perhaps several times.
+    """The forward pass of the rows of all members: P * N, member after member, possibly repeated.
 
     Raises:
-        MembersFailedError: The networks of some members gave NaN or infinity.
+        MembersFailedError: The networks of some members returned NaN or infinity.
     """
 
     def __init__(self, inference: MemberInference, name: str, n_envs: int) -> None:
@@ -85,7 +85,7 @@ class AllMembers:
         self._n_envs = n_envs
 
     def refresh(self) -> None:
-        """Nothing to do: the population loads new weights."""
+        """Do nothing: the population loads new weights."""
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
         n_members = self._inference.n_members
@@ -98,14 +98,14 @@ class AllMembers:
         return np.moveaxis(shaped, 0, 1).reshape(len(observations), *outputs.shape[2:])
 
     def _by_member(self, rows: Array) -> Array:
-        """[T * P * N, ...] -> [P, T * N, ...]."""
+        """Reshape [T * P * N, ...] to [P, T * N, ...]."""
         n_members, shape = self._inference.n_members, rows.shape[1:]
         split = rows.reshape(-1, n_members, self._n_envs, *shape)  # [T, P, N, ...]
         return np.moveaxis(split, 1, 0).reshape(n_members, -1, *shape)
 
 
 def _compile(network: Any, stacks: Stacks) -> Any:
-    """A compiled call for the members from `first` on, as many as there are observations [P, M, ...], and noise."""
+    """Return a compiled call for observations [P, M, ...] and noise of the members from `first` on."""
     mapped = [(variable, stacks.stacks[stacks.index(variable)]) for variable in network.weights]
 
     def run(first: Any, observations: Any, noise: Any) -> Any:

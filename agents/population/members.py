@@ -1,4 +1,4 @@
-"""Members of a population as agents: what acts and prepares for one of them, or for all of them at once."""
+"""Members of a population as agents that act and preprocess batches, for one member or for all at once."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Array = np.ndarray[Any, Any]
 
 
 class MemberSpec(NamedTuple):
-    """One member: the agent with this seed and these hyperparameters."""
+    """One member: a seed and hyperparameters."""
 
     seed: int
     config: AgentConfig
 
 
 class _NotHere(Mapping[str, Any]):
-    """Stands where an agent alone has its networks or optimizers."""
+    """Placeholder for the networks or optimizers of a single agent, which raises an error when it is read."""
 
     def __init__(self, what: str, names: Sequence[str], instead: str) -> None:
         self._what, self._names, self._instead = what, names, instead
 
     def __getitem__(self, name: str) -> Any:
         raise NotMappableError(
-            f"it uses its {self._what} {name!r} outside of the loss, where a population keeps those of all members "
+            f"it uses its {self._what} {name!r} outside of the loss, where a population stores those of all members "
             f"together: {self._instead}"
         )
 
@@ -47,11 +47,11 @@ class _NotHere(Mapping[str, Any]):
 
 
 class _LiveNotHere:
-    """Stands where an agent alone has its live numbers as variables."""
+    """Placeholder for the mutable hyperparameters of a single agent, which raises an error when it is read."""
 
     def __getattr__(self, name: str) -> Any:
         raise NotMappableError(
-            f"it reads self.live.{name} outside of the loss, where a population keeps those of all members together: "
+            f"it reads self.live.{name} outside of the loss, where a population stores those of all members together: "
             f"use self.number({name!r})."
         )
 
@@ -68,12 +68,12 @@ def _without_networks(agent: KerasAgent) -> KerasAgent:
 
 
 def one_member(agent: KerasAgent, spec: MemberSpec, extra: Mapping[str, Any] | None) -> KerasAgent:
-    """A member that acts and prepares for itself.
+    """Return a member that acts and preprocesses batches for itself.
 
     Args:
-        agent: The agent that stands for all.
-        spec: Which member.
-        extra: The `extra_state` that it starts from, or None for what `start` makes.
+        agent: The template agent.
+        spec: The member.
+        extra: Its initial `extra_state`, or None for that of `start`.
     """
     member = _without_networks(agent)
     member.config, member.seed = spec.config, spec.seed
@@ -85,25 +85,25 @@ def one_member(agent: KerasAgent, spec: MemberSpec, extra: Mapping[str, Any] | N
 
 
 def all_members(agent: KerasAgent, specs: Sequence[MemberSpec], extra: Mapping[str, Any] | None) -> KerasAgent | None:
-    """One that acts and prepares for all members at once, or None where that cannot be; see `KerasAgent.rowwise`."""
+    """Return an agent that acts and preprocesses for all members at once, or None; see `KerasAgent.rowwise`."""
     first = specs[0].config.acting_values()
     if any(spec.config.acting_values() != first for spec in specs):
         return None
     member = one_member(agent, specs[0], extra)
-    if not (member.rowwise and _means_it(type(agent))):
+    if not (member.rowwise and _rowwise_applies(type(agent))):
         return None
     member.rng = seeding.MemberStreams([seeding.generator(spec.seed, "exploration") for spec in specs])  # type: ignore[assignment]
     differing = {
-        name: f"it reads self.config.{name} where it acts or prepares for all members at once (rowwise), which may "
-        f"differ between them: use self.number({name!r})."
+        name: f"it reads self.config.{name} where it acts or preprocesses for all members at once (rowwise), which may "
+        f"differ between members: use self.number({name!r})."
         for name in (*OPTIMIZER_FIELDS, *member.config.live_values())
     }
     member.config = refusing(member.config, differing, NotMappableError)
     return member
 
 
-def _means_it(agent_class: type[KerasAgent]) -> bool:
-    """Whether `rowwise` was said of the ways to act and prepare that there are: a subclass's own may be otherwise."""
+def _rowwise_applies(agent_class: type[KerasAgent]) -> bool:
+    """Return whether `rowwise` applies to the current `act` and `preprocess_batch`: subclasses may override."""
 
     def distance(name: str) -> int:
         return next((i for i, base in enumerate(agent_class.__mro__) if name in vars(base)), len(agent_class.__mro__))
@@ -118,13 +118,13 @@ class RowNumbers:
         self._specs, self._n_envs = specs, n_envs
 
     def __call__(self, name: str) -> Array:
-        """[P * N] float32."""
+        """Return the numbers of all rows, [P * N] float32."""
         values = np.array([getattr(spec.config, name) for spec in self._specs], np.float32)
         return np.repeat(values, self._n_envs)
 
 
 def bind(member: KerasAgent, inference: MemberInference, position: int | None, n_rows: int | None = None) -> None:
-    """Give a member its forward passes: those of one member, or of all, `n_rows` of each (by default its copies)."""
+    """Set a member's forward passes: those of one member, or of all with `n_rows` each (default: its environments)."""
     rows = n_rows or member.config.n_envs
     for name in inference.networks:
         member.forwards[name] = (
@@ -133,33 +133,31 @@ def bind(member: KerasAgent, inference: MemberInference, position: int | None, n
 
 
 def check_mappable(agent: KerasAgent) -> None:
-    """Raise `NotMappableError` when an agent's class does what members cannot.
+    """Check that an agent's class can be trained as a member.
 
     Raises:
-        NotMappableError: It has an `update` or an `__init__` of its own.
+        NotMappableError: The class overrides `__init__`, `update` or another method that a population does not call.
     """
     own = type(agent)
     if own.__init__ is not KerasAgent.__init__:
         raise NotMappableError(
-            f"{own.__name__} has an __init__ of its own, which members of a population do not go through: make in "
-            f"start() what it makes."
+            f"{own.__name__} has an __init__ of its own, which members of a population do not call: move its "
+            f"content to start()."
         )
-    for name in ("update", "new_memory", "refresh", "reset", "get_state", "set_state"):
+    for name in ("update", "new_buffer", "refresh", "reset", "get_state", "set_state"):
         if getattr(own, name) not in (getattr(KerasAgent, name), getattr(Agent, name)):
-            raise NotMappableError(
-                f"{own.__name__} has a method {name}() of its own, which a population does not call."
-            )
+            raise NotMappableError(f"{own.__name__} overrides the method {name}(), which a population does not call.")
 
 
 def check_same_structure(specs: Sequence[MemberSpec]) -> None:
-    """Raise `ConfigurationError` when members cannot share one compiled agent."""
+    """Raise `ConfigurationError` if members cannot share one compiled agent."""
     first = specs[0].config.structure()
     for spec in specs[1:]:
         own = spec.config.structure()
         differing = [name for name in first if own.get(name) != first[name]]
         if differing:
-            told = ", ".join(f"{name} ({first[name]!r} and {own.get(name)!r})" for name in differing)
+            differences = ", ".join(f"{name} ({first[name]!r} and {own.get(name)!r})" for name in differing)
             raise ConfigurationError(
-                f"Members of one population must have the same structure; these differ in {told}: put them into "
-                f"populations of their own."
+                f"Members of one population must have the same structure; these differ in {differences}: put them into "
+                f"separate populations."
             )

@@ -1,8 +1,8 @@
-"""Many members of one agent, trained in step as one.
+"""Many members of one agent, trained in step.
 
-Members differ in their seeds and in every number that does not change what is compiled: rates, discounts, weights of
-losses, how they explore. The trainer treats a population as it treats an agent alone; a member gives the numbers that
-an agent alone would give with its seed and hyperparameters.
+Members differ in seeds and in all numbers that do not change the compiled update: learning rates, discounts, weights of
+losses, parameters of exploration. The trainer treats a population like a single agent; each member has the same results
+as a single agent with its seed and hyperparameters.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from agents.population.template import CompiledTemplate
 Array = np.ndarray[Any, Any]
 
 _AGREES = 0.98
-"""Share of actions that must be the same; some may differ where two actions are equally good but for rounding."""
+"""Share of actions that must be equal; some may differ where two actions are equally good up to rounding."""
 
 
 class Population:
-    """P members of one agent. For the trainer it is an agent; see `agents.contract.learner.Learner`.
+    """P members of one agent. For the trainer it is a `agents.contract.learner.Learner`, as an agent is.
 
     Args:
-        spec: The agent, with the hyperparameters that members have where they do not say otherwise.
-        members: Hyperparameters of each member by name, and its `seed` (0 where it is not said).
+        spec: The agent, with the default hyperparameters of members.
+        members: Hyperparameters of each member by name, and its `seed` (default 0).
         template: A compiled agent of the same structure to train in, from an earlier population.
 
     Raises:
-        ConfigurationError: No members, or members of different structure; the message says in what they differ.
-        NotMappableError: The agent cannot be trained in a population; the message says why.
+        ConfigurationError: No members, or members of different structure; the message gives the differences.
+        NotMappableError: The agent cannot be trained in a population; the message gives the reason.
     """
 
     members_fail_alone = True
@@ -75,20 +75,20 @@ class Population:
             )
         self._extra = None if spec.state is None else spec.state["extra"]
         self._member_axis = 0
-        self._all: KerasAgent | None = None  # one that acts for all members
+        self._all: KerasAgent | None = None  # acts for all members
         self._actors: list[KerasAgent] = []
         self.gradient_steps = 0
         probes = probe_observations(self.observation_space, self.config.n_envs)
         expected = self._draw_members(probes)
         self._make_actors()
         self._check_acting(probes, expected)
-        self._make_actors()  # once more: what was tried may have left traces
+        self._make_actors()  # made again, as the probes may have changed their state
 
-    # What it is -----------------------------------------------------------------------------------------------
+    # Properties -----------------------------------------------------------------------------------------------
 
     @property
     def agent(self) -> KerasAgent:
-        """The agent that stands for all. Its variables hold no member's values."""
+        """The template agent. Its variables have no member's values."""
         return self._workshop.agent
 
     @property
@@ -98,22 +98,22 @@ class Population:
 
     @property
     def environment(self) -> EnvironmentSpec | None:
-        """What it was made for."""
+        """The environment that the members are made for."""
         return self._spec.environment
 
     @property
     def observation_space(self) -> spaces.Box:
-        """What members see."""
+        """The space of observations."""
         return self.agent.observation_space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """What members do."""
+        """The space of actions."""
         return self.agent.action_space
 
     @property
     def members(self) -> tuple[MemberSpec, ...]:
-        """The members that are there, in order."""
+        """The current members, in order."""
         return tuple(self._members)
 
     @property
@@ -122,11 +122,11 @@ class Population:
         return tuple(member.seed for member in self._members)
 
     def describe(self, position: int) -> KerasAgent:
-        """The member at a position as far as its hyperparameters go: it has no networks and learns nothing."""
+        """Return the member at a position, for its hyperparameters only: it has no networks and cannot learn."""
         return one_member(self.agent, self._members[position], None)
 
     def extract(self, position: int) -> KerasAgent:
-        """The member at a position as an agent alone, which goes on where the member stands."""
+        """Return the member at a position as a single agent in the member's current state."""
         member, actor = self._members[position], self._actor_of(position)
         alone = AgentSpec(self._spec.agent, self._spec.environment, member.config).build(member.seed)
         assert isinstance(alone, KerasAgent)
@@ -140,7 +140,7 @@ class Population:
     # Acting and learning --------------------------------------------------------------------------------------
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        """An action for each row, [P * N, ...]; see `Agent.act`."""
+        """Return an action for each row, [P * N, ...]; see `Agent.act`."""
         if self._all is not None:
             return self._all.act(observations, explore)
         rows = np.split(observations, len(self._actors))
@@ -148,7 +148,7 @@ class Population:
         return np.concatenate(actions)
 
     def new_buffer(self, n_envs: int, seeds: Sequence[int]) -> Buffer:
-        """The members' memories as one."""
+        """Return the members' buffers as one."""
         generators = [seeding.generator(seed, "memory") for seed in seeds]
         each = zip(self._each(), generators, strict=True)
         buffer = join([actor.make_buffer(n_envs, generator) for actor, generator in each])
@@ -161,7 +161,7 @@ class Population:
             return data
         axis = self._member_axis
         if self._all is not None:
-            if axis == 1:  # [T, P * N]: the rows that act
+            if axis == 1:  # [T, P * N]: the rows of acting
                 return self._all.preprocess_batch(data)
             with self._rows_of_members(len(next(iter(data.values()))) // len(self._members)):
                 return self._all.preprocess_batch(data)
@@ -169,7 +169,7 @@ class Population:
         before = [(copy.deepcopy(actor.extra_state()), actor.rng.bit_generator.state) for actor in self._actors]
         try:
             return concatenate(self._one_by_one(lambda i: self._actors[i].preprocess_batch(parts[i])), axis)
-        except MembersFailedError:  # the others prepare the same data once more, without these
+        except MembersFailedError:  # the remaining members preprocess the same data again
             for actor, (extra, stream) in zip(self._actors, before, strict=True):
                 actor.set_extra_state(extra)
                 actor.rng.bit_generator.state = stream
@@ -187,22 +187,22 @@ class Population:
         return self.agent.metrics_of(values)
 
     def restart(self, environments: Array | None) -> None:
-        """Is told in which copies new episodes begin, [P * N]; None: all."""
+        """Reset the exploration of the environments in which new episodes begin, [P * N] bool, or None for all."""
         n = len(self._actors)
         own = [None] * n if environments is None else np.split(environments, n)
         for actor, copies in zip(self._actors, own, strict=True):
             actor.restart(copies)
 
     def advance(self, env_steps: int) -> None:
-        """Is told of `env_steps` more steps of each member."""
+        """Count `env_steps` further environment steps of each member."""
         for actor in self._actors:
             actor.advance(env_steps)
 
     def refresh(self) -> None:
-        """Nothing to do: members' weights are here only."""
+        """Do nothing: members' weights are stored here only."""
 
     def set_hyperparameter(self, name: str, value: float, position: int | None = None) -> None:
-        """Change a live hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
+        """Change a mutable hyperparameter of one member, or of all; see `KerasAgent.set_hyperparameter`."""
         agent, state = self.agent, self._values()
         variables = self._workshop.stacks.variables
         for i in range(len(self._members)) if position is None else [position]:
@@ -213,10 +213,10 @@ class Population:
                 values[i] = own
             self._members[i] = self._members[i]._replace(config=agent.config)
         self._set_values(state)
-        self._tell_actors()
+        self._update_actors()
 
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with these members only, in this order."""
+        """Keep these members only, in this order."""
         kept = list(positions)
         state = self._values()
         generators = [self._generators()[i] for i in kept]
@@ -226,12 +226,12 @@ class Population:
         else:
             self._all.rng = seeding.MemberStreams(generators)  # type: ignore[assignment]
         self._set_values([values[kept] for values in state])
-        self._tell_actors()
+        self._update_actors()
 
     # State ----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that changes in training, of the members that are there."""
+        """Return all state that training changes, of the current members."""
         return {
             "values": self._values(),
             "members": [(member.seed, member.config.to_dict()) for member in self._members],
@@ -242,7 +242,7 @@ class Population:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on where `get_state` was called, with as many members."""
+        """Restore a state of `get_state` with the same number of members."""
         config_class = type(self.config)
         members = [MemberSpec(seed, config_class.from_dict(config)) for seed, config in state["members"]]
         check_same_structure([self._members[0], *members])
@@ -255,14 +255,14 @@ class Population:
             actor.env_steps, actor.gradient_steps = state["env_steps"], state["gradient_steps"]
         self.gradient_steps = state["gradient_steps"]
         self._set_values(state["values"])
-        self._tell_actors()
+        self._update_actors()
 
-    # Its parts ------------------------------------------------------------------------------------------------
+    # Parts ----------------------------------------------------------------------------------------------------
 
     def _draw_members(self, probes: Array) -> list[list[Array | None]]:
-        """Make every member as an agent alone is made; gives what each does at the probes, [P][T] of [N, ...]."""
+        """Build every member as a single agent; return the actions of each at the probes, [P][T] of [N, ...]."""
         agent, variables = self.agent, self._workshop.stacks.variables
-        of_seed: dict[int, Values] = {}  # members of one seed differ in their numbers only
+        of_seed: dict[int, Values] = {}  # members with the same seed differ only in mutable hyperparameters
         drawn: list[Values] = []
         actions: list[list[Array | None]] = []
         for member in self._members:
@@ -280,7 +280,7 @@ class Population:
         return actions
 
     def _values(self) -> Values:
-        """The values of all variables, [P, ...] each."""
+        """Return the values of all variables, [P, ...] each."""
         return self._workshop.stacks.get(len(self._members))
 
     def _set_values(self, values: Values) -> None:
@@ -290,20 +290,20 @@ class Population:
         self._load([values[index] for index in self._workshop.update.watched])
 
     def _load(self, watched: Values) -> None:
-        """Give the forward passes new weights."""
+        """Load new weights into the forward passes."""
         self._workshop.inference.load(watched, len(self._members))
 
     def _make_actors(self) -> None:
-        """Who acts: one for all members where that can be, else one a member."""
+        """Make the actors: one for all members if possible, else one per member."""
         self._all = all_members(self.agent, self._members, self._extra)
         self._actors = [self._all] if self._all is not None else self._each()
-        self._tell_actors()
+        self._update_actors()
 
     def _each(self) -> list[KerasAgent]:
         return [one_member(self.agent, member, self._extra) for member in self._members]
 
-    def _tell_actors(self) -> None:
-        """Tell actors of new members, numbers or weights."""
+    def _update_actors(self) -> None:
+        """Update the actors after a change of members, hyperparameters or weights."""
         n_envs = self.config.n_envs
         if self._all is not None:
             self._all.number = RowNumbers(self._members, n_envs)  # type: ignore[method-assign]
@@ -313,36 +313,36 @@ class Population:
         self._bind()
 
     def _bind(self) -> None:
-        """Give actors their forward passes with the newest weights."""
+        """Set the actors' forward passes, with the newest weights."""
         for position, actor in enumerate(self._actors):
             bind(actor, self._workshop.inference, None if self._all is not None else position)
 
     @contextmanager
     def _rows_of_members(self, n_rows: int) -> Generator[None]:
-        """For as long as the block lasts, who acts for all takes `n_rows` rows of each member, member after member."""
+        """Let the actor of all members take `n_rows` rows of each member, member after member, within the block."""
         assert self._all is not None
         self._all.number = RowNumbers(self._members, n_rows)  # type: ignore[method-assign]
         bind(self._all, self._workshop.inference, None, n_rows)
         try:
             yield
         finally:
-            self._tell_actors()
+            self._update_actors()
 
     def _actor_of(self, position: int) -> KerasAgent:
         return self._actors[0 if self._all is not None else position]
 
     def _generators(self) -> list[np.random.Generator]:
-        """The exploration stream of each member."""
+        """Return the exploration stream of each member."""
         if self._all is not None:
             streams: Any = self._all.rng
             return list(streams.generators)
         return [actor.rng for actor in self._actors]
 
     def _one_by_one(self, call: Callable[[int], Any]) -> list[Any]:
-        """What each member gave.
+        """Return the result of a call for each member.
 
         Raises:
-            MembersFailedError: Some raised.
+            MembersFailedError: The call raised an error for some members.
         """
         results, errors = [], {}
         for position in range(len(self._actors)):
@@ -350,14 +350,14 @@ class Population:
                 results.append(call(position))
             except NotMappableError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a user's agent raises is that member's failure
+            except Exception as error:  # noqa: BLE001 - any error of a user's agent is a failure of that member
                 errors[position] = error
         if errors:
             raise MembersFailedError(errors)
         return results
 
     def _check_acting(self, probes: Array, expected: list[list[Array | None]]) -> None:
-        """Compare what members do with what the same agents alone do, before anything is trained."""
+        """Compare actions of members with those of equal single agents, before the training."""
         n = len(self._members)
         if self._all is not None:
             rows = np.tile(probes, (1, n, *[1] * (probes.ndim - 2)))  # [T, P * N, ...]
@@ -369,8 +369,8 @@ class Population:
         if min(agrees) < _AGREES:
             raise NotMappableError(
                 "as a member of a population it acts otherwise than alone: act() probably uses something that is not "
-                "the member's own. Networks are used with self.infer(name, observations) there, and whatever else it "
-                "keeps is made in start()."
+                "the member's own. Use networks with self.infer(name, observations), and make all other "
+                "parts in start()."
             )
 
 

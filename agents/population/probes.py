@@ -1,4 +1,4 @@
-"""Observations on which members of a population are compared with the same agents alone, before they begin."""
+"""Observations for the comparison of members with equal single agents, before the training."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agents.errors import NonFiniteError
 Array = np.ndarray[Any, Any]
 
 _PROBES = 8
-"""Steps of all environments."""
+"""Number of steps of all environments."""
 
 
 def probe_observations(space: spaces.Box, n_envs: int) -> Array:
-    """[T, N, ...] observations of the kind that the space has, the same every time."""
+    """Return observations [T, N, ...] within the space, the same at every call."""
     rng, shape = np.random.default_rng(0), (_PROBES, n_envs, *space.shape)
     if np.issubdtype(space.dtype, np.integer):
         return rng.integers(0, 256, shape).astype(space.dtype)
@@ -26,9 +26,9 @@ def probe_observations(space: spaces.Box, n_envs: int) -> Array:
 
 
 def action_at(agent: Agent, probe: Array) -> Array | None:
-    """Return the actions at one probe, or None where there are none.
+    """Return the actions at one probe, or None if there are none.
 
-    No environment has made the probes, so an agent may forbid every action there.
+    Probes do not come from an environment, so an agent may forbid every action.
     """
     try:
         return agent.act(probe, explore=False)
@@ -37,7 +37,7 @@ def action_at(agent: Agent, probe: Array) -> Array | None:
 
 
 def agreement(one: Sequence[Array | None], other: Sequence[Array | None]) -> float:
-    """Return the share of actions, [T] of [N, ...] each, that are the same."""
+    """Return the share of equal actions in two lists, [T] of [N, ...] each."""
     pairs = zip(one, other, strict=True)
     same = [a is b if a is None or b is None else np.isclose(a, b, rtol=1e-3, atol=1e-4).mean() for a, b in pairs]
     return float(np.mean(same))

@@ -1,4 +1,4 @@
-"""How much memory a member of a population takes."""
+"""The memory that a member of a population takes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from agents.buffers import Transition
 from agents.contract.keras_agent import KerasAgent
 
 _COPIES_OF_STATE = 4
-"""The stacks, what a compiled update reads and writes beside them, and the weights that acting works on."""
+"""Number of copies of a member's state: stacks, input and output of the compiled update, and weights for acting."""
 
 
 def bytes_of_member(agent: KerasAgent) -> int:
-    """An estimate of what one member of this agent takes when its memory is full, in bytes; nothing is allocated."""
+    """Estimate the bytes of one member of this agent with a full buffer; nothing is allocated."""
     state = sum(
         int(np.prod(variable.shape)) * np.dtype(str(variable.dtype)).itemsize for variable in agent.state_variables()
     )
@@ -23,7 +23,7 @@ def bytes_of_member(agent: KerasAgent) -> int:
 
 
 def _a_transition(agent: KerasAgent, n_envs: int) -> Transition:
-    """One of the shapes and types that the agent's have."""
+    """Return a transition with the shapes and dtypes of the agent's spaces."""
     observations = np.zeros((n_envs, *agent.observation_space.shape), agent.observation_space.dtype)
     actions = np.zeros((n_envs, *(agent.action_space.shape or ())), agent.action_space.dtype)
     flags = np.zeros(n_envs, bool)

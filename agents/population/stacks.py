@@ -1,7 +1,8 @@
 """The state of all members, variable by variable: the values of one variable for P members are one array [P, ...].
 
-Everything that training changes in a Keras agent is in variables: weights, optimizer slots, rates, counters, target
-networks, live numbers, the seeds of random layers. So a member is loaded, stored, moved or dropped by its position.
+All state that training changes in a Keras agent is in variables: weights, optimizer slots, learning rates, counters,
+target networks, mutable hyperparameters, the seeds of random layers. So a member is loaded, stored, moved or dropped by
+its position.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import numpy as np
 from agents.backend.tensorflow import tf
 
 Array = np.ndarray[Any, Any]
-Values = list[Array]  # one array a variable: [...] of one member, [P, ...] of several
+Values = list[Array]  # one array per variable: [...] of one member, [P, ...] of several
 
 
 class Stacks:
-    """Keeps the values of an agent's variables for several members.
+    """The values of an agent's variables for several members.
 
     Args:
         variables: The agent's variables, each once.
-        capacity: Most members that there will be.
+        capacity: Largest number of members.
     """
 
     def __init__(self, variables: Sequence[Any], capacity: int) -> None:
@@ -35,7 +36,7 @@ class Stacks:
         self._index = {id(variable): index for index, variable in enumerate(self.variables)}
 
     def index(self, variable: Any) -> int:
-        """Which of the variables one is."""
+        """Return the index of a variable."""
         return self._index[id(variable)]
 
     def set(self, values: Values) -> None:
@@ -44,12 +45,12 @@ class Stacks:
             stack.assign(padded(array, self.capacity))
 
     def get(self, n: int) -> Values:
-        """Copies of the values of the first `n` members, [n, ...] each."""
+        """Return copies of the values of the first `n` members, [n, ...] each."""
         return [stack.numpy()[:n] for stack in self.stacks]
 
 
 def padded(values: Array, capacity: int) -> Array:
-    """[n, ...] -> [capacity, ...]: compiled code has one shape, and counts the members that are there."""
+    """Pad [n, ...] to [capacity, ...]: compiled code has one shape and counts the present members."""
     if len(values) == capacity:
         return np.ascontiguousarray(values)
     result = np.zeros((capacity, *values.shape[1:]), values.dtype)

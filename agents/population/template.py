@@ -1,4 +1,4 @@
-"""Where members are trained: one agent that is built and compiled, and room for the values of all of them."""
+"""The compiled agent in which members are trained, and storage for the values of all of them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from agents.updates.gradient_steps import GradientSteps
 
 
 class CompiledTemplate:
-    """One built and compiled agent in whose variables all members are trained, and room for their rows.
+    """One built and compiled agent in whose variables all members are trained, with storage for their values.
 
     Args:
-        spec: The agent; its live numbers do not matter.
-        capacity: Most members that there will be at a time.
+        spec: The agent; its mutable hyperparameters are irrelevant.
+        capacity: Largest number of members at a time.
 
     Raises:
-        NotMappableError: The agent cannot be trained this way.
+        NotMappableError: The agent cannot be trained in a population.
     """
 
     def __init__(self, spec: AgentSpec, capacity: int) -> None:
-        # Weights that the agent may start from are the members' business.
+        # Initial weights of the spec belong to the members, not to the template.
         built = AgentSpec(spec.agent, spec.environment, spec.config).build()
         if not isinstance(built, KerasAgent):
             raise NotMappableError(f"{type(built).__name__} is not a KerasAgent.")
@@ -39,5 +39,5 @@ class CompiledTemplate:
 
     @property
     def capacity(self) -> int:
-        """Most members that there will be at a time."""
+        """The largest number of members at a time."""
         return self.stacks.capacity

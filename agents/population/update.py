@@ -1,9 +1,9 @@
-"""The update of a population: the gradient steps of all members in one call into TensorFlow.
+"""The update of a population: the gradient steps of all members in one TensorFlow call.
 
-Members are trained one after the other inside that call: a member's values are loaded into the variables of the one
-agent that is compiled, its gradient steps are made exactly as those of an agent alone, and its values are stored. So
-every loss and every optimizer that works alone works here, with the same numbers, and members that leave take their
-time with them without anything being compiled again.
+Within that call, members are trained one after the other: the values of a member are loaded into the variables of the
+compiled agent, its gradient steps are made exactly as for a single agent, and its values are stored. So every loss and
+every optimizer that works for a single agent works here, with the same results, and members that leave cost no further
+time and no compilation.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Array = np.ndarray[Any, Any]
 
 
 class MemberUpdate(CompiledCalls):
-    """Runs the gradient steps of all members.
+    """The gradient steps of all members.
 
     Args:
-        steps: The gradient steps of the agent whose variables are the workspace.
+        steps: The gradient steps of the template agent, whose variables are the workspace.
         stacks: The members' values of those variables.
-        watched: Which of the variables' values are wanted after each update.
+        watched: Variables whose values are returned after each update.
         jit_compile: See `CompiledCalls`.
-        strict: See there.
+        strict: See `CompiledCalls`.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class MemberUpdate(CompiledCalls):
         """Make the K gradient steps of the first `n` members.
 
         Args:
-            n: How many members there are.
-            batches: Of these members; see `Batches`.
+            n: Number of members.
+            batches: Batches of these members; see `Batches`.
 
         Returns:
-            What the gradient steps values_by_name, name -> [n, K] or [n, K, B], and the watched values [n, ...].
+            The values of the gradient steps by name, [n, K] or [n, K, B], and the watched values [n, ...].
         """
         opens = self._steps.opens and batches.begins
         data, indices, contiguous, *_ = batches.with_all_rows() if opens else batches
@@ -68,14 +68,14 @@ class MemberUpdate(CompiledCalls):
             inputs.insert(0, indices)
         all_inputs = [np.int32(n), *(padded(values, self._stacks.capacity) for values in inputs)]
         names, (history, *watched) = self._call(layout, indices.shape[1:], all_inputs, opens)
-        # Without copies: nobody writes to these tensors any more.
+        # Without copies: these tensors are not written any more.
         return values_by_name(names, history.numpy()[:n]), [np.from_dlpack(array)[:n] for array in watched]
 
     def _compile(self, layout: Layout, shape: tuple[int, ...], inputs: Inputs, opens: bool, by_xla: bool) -> Any:
         stacks, variables = self._stacks.stacks, self._stacks.variables
 
         def run(n: Any, *tensors: Any) -> tuple[Any, ...]:
-            # Read here and written there: one array for both would be copied whole in every turn of the loop.
+            # Separate input and output arrays: a single array would be copied completely in every iteration.
             before = [tf.convert_to_tensor(stack) for stack in stacks]
             arrays = [
                 tf.TensorArray(stack.dtype, size=self._stacks.capacity, element_shape=stack.shape[1:])
@@ -105,7 +105,7 @@ class MemberUpdate(CompiledCalls):
         return direct_call(function.get_concrete_function(*specs_of(inputs)))
 
     def spoil(self) -> None:
-        """Leave NaN (and 0 in integers) in the agent's own variables, so that nobody takes them for a member's."""
+        """Set the agent's own variables to NaN (integers to 0), so that they are never taken for a member's."""
         for variable in self._stacks.variables:
             nothing = np.nan if keras.backend.is_float_dtype(variable.dtype) else 0
             variable.assign(tf.fill(variable.shape, tf.constant(nothing, variable.dtype)))

@@ -93,7 +93,7 @@ def test_convolutions():
         ),
         (IMAGE, {"convolutions": [8]}, "convolutions must be"),
         (LINE, {"networks": {"actor": {"activation": "rely"}}}, "relu"),
-        (LINE, {"share_layers": True, "actor.learning_rate": 0.1}, "Networks that share their layers"),
+        (LINE, {"share_layers": True, "actor.learning_rate": 0.1}, "Networks with shared layers"),
     ],
 )
 def test_what_cannot_be_says_so(space, params, told):

@@ -455,7 +455,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ConfigurationError, match="what each process asks of Ray"):
         Pool(2, cpus=0.5)
     counts = {**SMALL_DQN, "policy": "boltzmann_gumbel"}
-    with pytest.raises(ConfigurationError, match="BoltzmannGumbel keeps what it has chosen"):
+    with pytest.raises(ConfigurationError, match="BoltzmannGumbel has state, and each process of a pool"):
         Trainer(built(DQN, counts), pool=2)
     spec = AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
     with pytest.raises(ConfigurationError, match="A population has no pool"):
