@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 from pathlib import Path
 
 import command_pages
 import examples_pages
+import hyperparameter_pages
 import pytest
 import reference_pages
 import room_diagram
@@ -66,6 +68,22 @@ def test_the_architecture_lists_the_rooms_in_order(package: str) -> None:
     assert sorted(listed) == sorted(graph)
     for place, room in enumerate(listed):
         assert graph[room] <= set(listed[:place]), f"{room} is listed below what it imports"
+
+
+def test_hyperparameters_are_those_of_the_configs() -> None:
+    from agents.contract.registry import ALGORITHMS, agent_class
+
+    text = hyperparameter_pages.pages(ROOT)["hyperparameters.md"]
+    for name in ALGORITHMS:
+        config = agent_class(name).config_class
+        found = hyperparameter_pages.fields(ROOT, config.__name__)
+        assert list(found) == list(config.describe())
+        about, section = config.describe(), text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        for field in dataclasses.fields(config):
+            row = next(line for line in section.splitlines() if line.startswith(f"| `{field.name}` |"))
+            assert field.default is dataclasses.MISSING or f"| `{field.default}` |" in row
+            assert ("*Mutable.*" in row) == about[field.name].live
+            assert bool(row.split(" | ")[2].strip(" |")) == (about[field.name].search is not None)
 
 
 def test_every_example_has_a_page() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import command_pages
 import examples_pages
+import hyperparameter_pages
 import reference_pages
 import room_diagram
 from mkdocs.config.defaults import MkDocsConfig
@@ -37,7 +38,12 @@ _DIAGRAM = re.compile(r"<!-- rooms: (\w+) -->")
 
 def _generated() -> dict[str, str]:
     """Return the pages that are generated from the code."""
-    return {**command_pages.pages(), **reference_pages.pages(ROOT), **examples_pages.pages(ROOT)}
+    return {
+        **command_pages.pages(),
+        **examples_pages.pages(ROOT),
+        **hyperparameter_pages.pages(ROOT),
+        **reference_pages.pages(ROOT),
+    }
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
