@@ -19,9 +19,10 @@ def pages(root: Path) -> dict[str, str]:
     lines = [
         "# Hyperparameters",
         "",
-        "Every setting of each algorithm. It is set in Python by `agents.make('ppo', 'CartPole-v1', gamma=0.98)`, on the "
-        "command line by `--set gamma=0.98`, in a study's file under `[fixed]`. `finder tune` searches all that have a "
-        "usual range, or those that `--param` names. A *mutable* hyperparameter may change while an agent trains.",
+        "Every setting of each algorithm. It is set in Python by `agents.make('ppo', 'CartPole-v1', gamma=0.98)`, on "
+        "the command line by `--set gamma=0.98`, in a study's file under `[fixed]`. `finder tune` searches all that "
+        "have a usual range, or those that `--param` names. A *mutable* hyperparameter may change while an agent "
+        "trains.",
         "",
     ]
     for name, path in _algorithms(root).items():
