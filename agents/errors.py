@@ -1,4 +1,4 @@
-"""The errors that agents raise on purpose, and how an unknown name is told."""
+"""The errors that agents raise on purpose, and the message for an unknown name."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Iterable, Mapping
 
 
 class ConfigurationError(ValueError):
-    """Something the user asked for cannot be: the message names the value, what is allowed, and what to do."""
+    """Invalid user input: the message names the value, what is allowed, and what to do."""
 
 
 class UntrustedFileError(ConfigurationError):
-    """A file can only be read by running what it says, was not written here by this user, and is not trusted."""
+    """A file that runs code when it is read is neither signed by this user nor trusted."""
 
 
 class NonFiniteError(FloatingPointError):
-    """A reward, a loss or a network output became NaN or infinite: the run cannot go on."""
+    """A reward, a loss or a network output became NaN or infinite: the run cannot continue."""
 
 
 class ObservationError(ConfigurationError):
-    """An environment gave an observation of another shape than its space declares."""
+    """An environment returned an observation of another shape than its space declares."""
 
 
 class MembersFailedError(Exception):
-    """Some members of a population cannot go on; the others can, without them.
+    """Some members of a population failed; the other members can continue without them.
 
     Attributes:
-        errors: Position in the population -> what happened.
+        errors: Position in the population -> the error of that member.
     """
 
     def __init__(self, errors: Mapping[int, Exception]) -> None:
@@ -38,21 +38,21 @@ class MembersFailedError(Exception):
 
 
 class NotMappableError(ConfigurationError):
-    """An agent cannot be trained as members of a population; the message says why. Alone it may well be trained."""
+    """An agent cannot be trained as members of a population, for the reason in the message; a single agent may be."""
 
 
 def portable(error: BaseException) -> Exception:
-    """Returns what can be raised in another process instead of an error: itself, or one that says the same.
+    """Return an error that can be raised in another process: the error itself, or a substitute with the same message.
 
     Args:
-        error: What was raised here. Where it happened is added as a note, because tracebacks stay where they are.
+        error: The error raised in this process. Its traceback is added as a note, because tracebacks are not pickled.
     """
     import cloudpickle
 
     error.add_note("".join(traceback.format_exception(error)).rstrip())
     try:
         pickle.loads(cloudpickle.dumps(error))
-    except Exception:  # noqa: BLE001 - a foreign error may fail to be pickled, or to be made again, in any way
+    except Exception:  # noqa: BLE001 - a foreign error may fail to be pickled, or unpickled, in any way
         sent = RuntimeError(f"{type(error).__name__}: {error}")
         sent.__notes__ = list(error.__notes__)
         return sent
@@ -60,12 +60,12 @@ def portable(error: BaseException) -> Exception:
 
 
 def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> ConfigurationError:
-    """Builds the error for a name that is not known, with the nearest known ones first.
+    """Build the error for an unknown name, with the nearest known names first.
 
     Args:
-        kind: What was named, such as ``"optimizer"`` or ``"hyperparameter of ppo"``.
+        kind: What the name stands for, such as ``"optimizer"`` or ``"hyperparameter of ppo"``.
         name: The name that was given.
-        allowed: Every name that would have been accepted.
+        allowed: Every accepted name.
     """
     names = sorted(allowed)
     by_lower = {known.lower(): known for known in names}

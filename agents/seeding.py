@@ -1,7 +1,7 @@
-"""One seed, many streams: every source of randomness in a run has a generator of its own.
+"""One seed, many streams: every source of randomness in a run has its own generator.
 
-Streams come from one `numpy.random.SeedSequence` by name, so that adding a stream never shifts another one, and
-no part of the product draws from a global generator.
+Streams are derived from one `numpy.random.SeedSequence` by name, so that adding a stream never shifts another one. No
+part of the product draws from a global generator.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from agents.errors import ConfigurationError
 
 
 def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
-    """The seed sequence of one named stream of a run.
+    """Return the seed sequence of one named stream of a run.
 
     Args:
         seed: The run's seed, a non-negative integer. 0 is a seed like any other.
-        stream: A fixed name, such as ``"exploration"``.
+        stream: Fixed name of the stream, such as ``"exploration"``.
     """
     if seed < 0:
         raise ConfigurationError(f"seed must be >= 0, got {seed}.")
@@ -30,38 +30,38 @@ def seed_sequence(seed: int, stream: str) -> np.random.SeedSequence:
 
 
 def generator(seed: int, stream: str) -> np.random.Generator:
-    """A fresh NumPy generator for the named stream of a run."""
+    """Return a new NumPy generator for the named stream of a run."""
     return np.random.default_rng(seed_sequence(seed, stream))
 
 
 def integers(seed: int, stream: str, n: int) -> list[int]:
-    """`n` independent 31-bit integers, for libraries that want a plain seed (an environment's `reset`, say)."""
+    """Return `n` independent 31-bit integers, for libraries that take an integer seed (an environment's `reset`)."""
     return [int(word) >> 1 for word in seed_sequence(seed, stream).generate_state(n, np.uint32)]
 
 
 class MemberStreams:
-    """The streams of several members as one generator whose draws have rows first: [R, ...], R / P rows a member.
+    """Generators of several members as one generator that draws rows first: [R, ...], R / P rows per member.
 
-    Each member's rows come from its own generator, as the member alone would draw them. It has the few methods of a
-    NumPy generator that can be asked for rows.
+    Each member's rows are drawn from its own generator, exactly as for a single agent. Only those methods of a NumPy
+    generator are provided that can draw rows.
     """
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
-        """Args: generators: one a member."""
+        """Args: generators: one per member."""
         self.generators = list(generators)
 
     def random(self, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Uniform numbers in [0, 1), [R, ...]."""
+        """Return uniform numbers in [0, 1), [R, ...]."""
         shape = self._of_one(size)
         return np.concatenate([generator.random(shape) for generator in self.generators])
 
     def standard_normal(self, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Normal numbers of mean 0 and deviation 1, [R, ...]."""
+        """Return normal numbers of mean 0 and standard deviation 1, [R, ...]."""
         shape = self._of_one(size)
         return np.concatenate([generator.standard_normal(shape) for generator in self.generators])
 
     def integers(self, low: int, high: int, size: int | tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Integers in [low, high), [R, ...]."""
+        """Return integers in [low, high), [R, ...]."""
         shape = self._of_one(size)
         return np.concatenate([generator.integers(low, high, shape) for generator in self.generators])
 
@@ -75,10 +75,10 @@ class MemberStreams:
 
 @contextlib.contextmanager
 def seeded_initializers(seed: int) -> Iterator[None]:
-    """Makes Keras draw unseeded initial weights from `seed` inside the block.
+    """Make Keras draw unseeded initial weights from `seed` inside the block.
 
-    Keras takes the seed of an initializer that was given none from Python's global `random`, and other code may
-    use NumPy's. Both are seeded here and put back afterwards, so that nothing outside notices.
+    Keras seeds an initializer without a seed from Python's global `random`, and other code may use NumPy's global
+    generator. Both are seeded here, and their states are restored afterwards.
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
     weights_seed = integers(seed, "weights", 1)[0]

@@ -1,4 +1,4 @@
-"""Representations that fit on a line, of records that hold arrays or many values."""
+"""Representations of one line for records that hold arrays or many values."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 MAX_CHARACTERS = 60
-"""Characters of the representation of a single value that is shown as it is."""
+"""Longest representation of a single value that is shown in full, in characters."""
 
 MAX_VALUES = 6
-"""Values of a mapping that are shown one by one."""
+"""Largest number of values of a mapping that are shown one by one."""
 
 
 def short_repr(record: Any) -> str:
-    """Return the class of a dataclass or a named tuple and its fields, with sizes in the place of long values.
+    """Return the class name of a dataclass or a named tuple and its fields, with sizes in place of long values.
 
-    It can be assigned in the body of a class: ``__repr__ = short_repr``.
+    The function can be assigned in the body of a class: ``__repr__ = short_repr``.
     """
     names = getattr(record, "_fields", None) or [field.name for field in dataclasses.fields(record) if field.repr]
     return f"{type(record).__name__}({', '.join(f'{name}={short(getattr(record, name))}' for name in names)})"
 
 
 def short(value: Any) -> str:
-    """Return the representation of a value where it is short, else its kind and its size."""
+    """Return the representation of a short value, else its type and its size."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, Mapping) and len(value) <= MAX_VALUES:

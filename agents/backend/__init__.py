@@ -1,6 +1,6 @@
-"""TensorFlow and Keras: their import without chatter, values of variables, gradients and functions that agents share.
+"""TensorFlow and Keras: import without log output, variable values, custom gradients, and functions that agents share.
 
-Only what needs a tensor enters. Imports nothing of the other rooms.
+Only code that needs a tensor belongs here. This room imports no other room.
 """
 
 import lazy_loader

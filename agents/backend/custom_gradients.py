@@ -1,8 +1,8 @@
-"""Custom gradients that end with the graph that they belong to.
+"""Custom gradients that are freed with the graph that they belong to.
 
 TensorFlow 2.21 keeps each custom gradient of a traced function in a table that is never cleared, and the gradient
-keeps the whole graph. Keras's optimizers trace one in every step (`tf.distribute.ReplicaContext.all_reduce`), and so do
-some activations: without this module, one graph of several MB remains of every compiled update.
+references the whole graph. Keras's optimizers trace one in every step (`tf.distribute.ReplicaContext.all_reduce`), as
+do some activations: without this module, every compiled update leaks a graph of several MB.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from agents.backend.tensorflow import tf
 
 _KEPT = "custom_gradients"
-"""Collection of a graph: the custom gradients that belong to it."""
+"""Name of the graph collection that holds the custom gradients of the graph."""
 
 
 @contextmanager
 def owned_gradients() -> Generator[None]:
-    """Give the custom gradients of the block to their graphs. Only to be used while tracing.
+    """Hand the custom gradients created in the block to their graphs. Use only while tracing.
 
     The graph keeps the gradient, and the table keeps a weak reference to it, for as long as the graph exists.
     """
@@ -32,7 +32,7 @@ def owned_gradients() -> Generator[None]:
     finally:
         for name in [name for name in list(table) if name not in before and name.startswith("CustomGradient-")]:
             owner = _graph_of(table[name]["type"])
-            if owner is not None and _is_within(owner, traced):  # others are of threads that trace at the same time
+            if owner is not None and _is_within(owner, traced):  # other threads may trace at the same time
                 _give(owner, table, name)
 
 
@@ -47,12 +47,12 @@ def gradient_table() -> dict[str, dict[str, Any]]:
 def _give(owner: Any, table: dict[str, dict[str, Any]], name: str) -> None:
     gradient = table[name]["type"]
     owner.add_to_collection(_KEPT, gradient)
-    there = weakref.ref(gradient)
+    reference = weakref.ref(gradient)
 
     def call(op: Any, *gradients: Any) -> Any:
-        function = there()
+        function = reference()
         if function is None:
-            raise LookupError(f"The gradient {name} belongs to a graph that does not exist any more.")
+            raise LookupError(f"The gradient {name} belongs to a graph that no longer exists.")
         return function(op, *gradients)
 
     table[name]["type"] = call
@@ -60,7 +60,7 @@ def _give(owner: Any, table: dict[str, dict[str, Any]], name: str) -> None:
 
 
 def _graph_of(function: Callable[..., Any]) -> Any:
-    """Return the graph of the tensors that a function refers to, None without any."""
+    """Return the graph of the tensors that a function refers to, None if it refers to none."""
     for cell in function.__closure__ or ():
         value = cell.cell_contents
         if isinstance(value, FunctionType):
@@ -73,7 +73,7 @@ def _graph_of(function: Callable[..., Any]) -> Any:
 
 
 def _is_within(graph: Any, outer: Any) -> bool:
-    """Return whether a graph is another one, or belongs to a loop or branch of it."""
+    """Return whether a graph is `outer`, or a loop or branch inside it."""
     while graph is not None and graph is not outer:
         graph = getattr(graph, "outer_graph", None)
     return graph is outer

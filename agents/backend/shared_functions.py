@@ -1,11 +1,11 @@
-"""Compiled functions that agents share: those whose definitions are equal are one function for TensorFlow.
+"""Compiled functions that agents share: functions with equal definitions are compiled once.
 
-What XLA compiles stays in a process for good (some 10 MB for an update of PPO, in TensorFlow 2.21), and compiling takes
-seconds. A traced function gets the variables that it uses as arguments. So the update of an agent that is built like an
-earlier one is the earlier one's function, called with its own variables.
+A function that XLA compiled is never freed within a process (some 10 MB for an update of PPO, in TensorFlow 2.21), and
+compiling takes seconds. A traced function takes the variables that it uses as arguments. An agent that is built like an
+earlier agent therefore calls the earlier agent's update function with its own variables.
 
-An agent is traced as ever, and nothing is assumed of its code: definitions are compared node by node, without the names
-that TensorFlow invents.
+Every agent is traced as usual, and nothing is assumed about its code: definitions are compared node by node, without
+the names that TensorFlow generates.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from collections.abc import Sequence
 from typing import Any
 
 KEPT = 64
-"""Functions that are kept for later agents: those that were asked for last."""
+"""Number of functions that are kept for later agents; the least recently used one is dropped first."""
 
 _STATELESS_ENOUGH = frozenset({"Assert", "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "While"})
-"""Operations that TensorFlow calls stateful, and that keep nothing themselves; so do those on variables."""
+"""Operations that TensorFlow marks as stateful but that hold no state themselves, like operations on variables."""
 
 _INVENTED = ("_gradient_op_type", "_user_specified_name")
-"""Attributes that are names, and change nothing of what a function computes."""
+"""Attributes that hold names only and do not change what a function computes."""
 
 _kept: OrderedDict[bytes, Any] = OrderedDict()
 _lock = threading.Lock()
 
 
 def shared_function(function: Any) -> Any:
-    """Return the function to be called for a traced one: an earlier one of equal definition, or the function itself.
+    """Return the function to call for a traced one: an earlier function of equal definition, or the function itself.
 
-    Functions with operations that keep a state of their own (random generators, calls into Python) are not shared.
+    Functions with stateful operations (random generators, calls into Python) are not shared.
 
     Args:
         function: A concrete function.
 
     Returns:
-        The atomic function; it is called with the inputs of `function`, and what `function` captured.
+        The atomic function, to be called with the inputs of `function` and the tensors that `function` captured.
     """
     own = function.inference_fn
     digest = _digest(own)
     if digest is None:
         return own
     with _lock:
-        there = _kept.get(digest)
-        if there is None:
-            there = _kept[digest] = _without_graph(own)
+        shared = _kept.get(digest)
+        if shared is None:
+            shared = _kept[digest] = _without_graph(own)
         _kept.move_to_end(digest)
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
-    return there
+    return shared
 
 
 def _without_graph(function: Any) -> Any:
-    """Return the same function of the runtime, without the Python objects that it was traced with."""
+    """Return the same runtime function without the Python objects of its tracing."""
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
 
@@ -64,14 +64,14 @@ def _without_graph(function: Any) -> Any:
 
 
 def _digest(function: Any) -> bytes | None:
-    """Return a digest of what a function computes, None where it keeps a state of its own."""
+    """Return a digest of what a function computes, None if the function has stateful operations."""
     from tensorflow.python.eager import context
 
     definitions, seen = context.context(), dict[str, bytes]()
 
     def digest_of(name: str) -> bytes:
         if name not in seen:
-            seen[name] = b""  # while it is being computed: functions may call themselves
+            seen[name] = b""  # placeholder during the computation: functions may be recursive
             seen[name] = _digest_of_definition(definitions.get_function_def(name), digest_of)
         return seen[name]
 
@@ -82,11 +82,11 @@ def _digest(function: Any) -> bytes | None:
 
 
 class _KeepsStateError(Exception):
-    """An operation keeps a state of its own."""
+    """An operation holds state of its own."""
 
 
 def _digest_of_definition(definition: Any, digest_of: Any) -> bytes:
-    """Return the digest of a `FunctionDef`, in which arguments and nodes are numbered in their order."""
+    """Return the digest of a `FunctionDef`, with arguments and nodes numbered in their order."""
     arguments = [argument.name for argument in definition.signature.input_arg]
     numbers = {name: f"#{i}" for i, name in enumerate([*arguments, *(node.name for node in definition.node_def)])}
 
@@ -98,7 +98,7 @@ def _digest_of_definition(definition: Any, digest_of: Any) -> bytes:
         if _keeps_state(node.op):
             raise _KeepsStateError
         nodes.append((node.op, node.device, _inputs(node.input, numbers), attributes(node.attr)))
-    told = (
+    content = (
         [argument.type for argument in definition.signature.input_arg],
         [(i, attributes(definition.arg_attr[i].attr)) for i in sorted(definition.arg_attr)],
         sorted(definition.resource_arg_unique_id.items()),
@@ -107,7 +107,7 @@ def _digest_of_definition(definition: Any, digest_of: Any) -> bytes:
         _inputs([definition.ret[output.name] for output in definition.signature.output_arg], numbers),
         sorted(numbers[name] for name in definition.control_ret.values()),
     )
-    return hashlib.sha256(repr(told).encode()).digest()
+    return hashlib.sha256(repr(content).encode()).digest()
 
 
 def _keeps_state(operation: str) -> bool:
@@ -120,7 +120,7 @@ def _keeps_state(operation: str) -> bool:
 
 
 def _inputs(inputs: Sequence[str], numbers: dict[str, str]) -> list[str]:
-    """Return inputs ``node:output:index`` with numbers for names; those that are only waited for are in no order."""
+    """Return inputs ``node:output:index`` with numbers for names; control inputs have no order and are sorted."""
     data: list[str] = []
     control: list[str] = []
     for each in inputs:
@@ -130,13 +130,13 @@ def _inputs(inputs: Sequence[str], numbers: dict[str, str]) -> list[str]:
 
 
 def _attribute(value: Any, numbers: dict[str, str], digest_of: Any) -> Any:
-    """Return an `AttrValue` as something whose `repr` tells it from others."""
+    """Return an `AttrValue` as a value whose `repr` identifies it."""
     functions = [value.func] if value.HasField("func") else list(value.list.func)
     if functions:
         return [
             (digest_of(each.name), [(n, _attribute(each.attr[n], numbers, digest_of)) for n in sorted(each.attr)])
             for each in functions
         ]
-    if any(each.startswith(b"loc:@") for each in value.list.s):  # beside which nodes it is placed
+    if any(each.startswith(b"loc:@") for each in value.list.s):  # colocation constraints
         return [numbers.get(each.decode().removeprefix("loc:@"), each) for each in value.list.s]
     return value.SerializeToString(deterministic=True)

@@ -1,4 +1,4 @@
-"""Importing TensorFlow without its chatter."""
+"""Import TensorFlow without its log output."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow so that stderr stays readable. Errors of the import are shown in full.
+    """Import TensorFlow without log lines on stderr. Errors of the import are shown in full.
 
-    Its log level is set for this process and its children, unless the environment says otherwise. A few lines are
-    written before TensorFlow looks at that level; they are caught where they come out.
+    TensorFlow's log level is set for this process and its children, unless the environment sets it already. A few lines
+    are written before TensorFlow reads that level; they are caught at file descriptor 2.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
@@ -24,11 +24,11 @@ def import_tensorflow() -> None:
 
 @contextmanager
 def _caught_stderr() -> Iterator[None]:
-    """Keeps what this process writes to file descriptor 2, and shows it only if an error follows."""
+    """Catch what this process writes to file descriptor 2, and write it out only after an error."""
     try:
         caught = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
         kept = os.dup(2)
-    except OSError:  # there is no stderr, or no room for what it says
+    except OSError:  # stderr is closed, or there is no space for a temporary file
         yield
         return
     with caught:

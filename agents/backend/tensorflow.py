@@ -1,10 +1,10 @@
-"""TensorFlow and Keras, imported without TensorFlow's chatter. Modules here import them from this one."""
+"""TensorFlow and Keras, imported without log output. Other modules import `tf`, `keras` and `ops` from here."""
 
 from agents.backend.silence import import_tensorflow
 
 import_tensorflow()
 
-import keras  # noqa: E402 - after TensorFlow, which would otherwise be imported by it, and not quietly
+import keras  # noqa: E402 - after TensorFlow, which Keras would otherwise import with its log output
 import tensorflow as tf  # noqa: E402
 from keras import ops  # noqa: E402
 

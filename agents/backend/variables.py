@@ -1,4 +1,4 @@
-"""Values of Keras variables: taken out, put back, told apart."""
+"""Values of Keras variables: read, assign, name and compare them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ Array = np.ndarray[Any, Any]
 
 
 def values_of(variables: Sequence[Any]) -> list[Array]:
-    """Returns copies of the values of variables."""
+    """Return copies of the values of variables."""
     return [np.array(variable.numpy()) for variable in variables]
 
 
 def assign_all(variables: Sequence[Any], values: Sequence[Array]) -> None:
-    """Gives variables these values."""
+    """Assign values to variables."""
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 
 
 @contextmanager
 def one_name() -> Generator[None]:
-    """Let TensorFlow know all variables that are made in the block by one name; Keras keeps its own names.
+    """Give all variables created in the block the same name in TensorFlow; Keras keeps its own names.
 
-    TensorFlow keeps 36 KB in a process for every name that a variable ever had, and Keras numbers its networks and
-    optimizers: an agent would leave 1 MB. With a strategy nothing is renamed, as other processes go by names.
+    TensorFlow never frees the 36 KB that it allocates per variable name, and Keras numbers its networks and optimizers:
+    every agent would leak 1 MB. Under a distribution strategy nothing is renamed, because processes match variables by
+    name.
     """
     from agents.backend.tensorflow import tf
 
     def create(next_creator: Any, **arguments: Any) -> Any:
-        with tf.name_scope("agent/"):  # the slash ends the scopes around it: Keras's name of the layer
+        with tf.name_scope("agent/"):  # the slash resets outer scopes, such as Keras's layer name
             return next_creator(**{**arguments, "name": "variable"})
 
     if tf.distribute.has_strategy():
@@ -44,7 +45,7 @@ def one_name() -> Generator[None]:
 
 
 def digest_of(values: Sequence[Array]) -> int:
-    """Returns a number that is the same for the same values."""
+    """Return a number that is equal for equal values."""
     digest = 0
     for each in values:
         digest = zlib.crc32(each.tobytes(), digest)

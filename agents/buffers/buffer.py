@@ -50,7 +50,7 @@ class Batches(NamedTuple):
         return Batches(data, indices, contiguous=True, begins=k == 0, update=self if k == 0 else None)
 
     def with_all_rows(self) -> Batches:
-        """The same minibatches, among all rows of the update that begins with them."""
+        """Return the same minibatches, among all rows of the update that begins with them."""
         if self.update is None:
             return self
         return Batches(self.update.data, self.update.indices[..., :1, :])
@@ -89,16 +89,16 @@ class Buffer(ABC):
 
     @abstractmethod
     def add(self, transition: Transition) -> None:
-        """Stores one step of all N environments."""
+        """Store one step of all N environments."""
 
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether an update should happen now."""
+        """Return whether an update should happen now."""
 
     @abstractmethod
     def sample(self) -> dict[str, Array]:
-        """The data of the update that is due; the memory then waits for the next one.
+        """Return the data of the update that is due; the memory then waits for the next one.
 
         Arrays are ``[T, N, ...]`` in time order for a rollout and ``[M, ...]`` rows for a replay; see `member_axis`
         for those of a population.
@@ -106,7 +106,7 @@ class Buffer(ABC):
 
     @abstractmethod
     def batches(self, data: dict[str, Array]) -> Batches:
-        """Splits what `take` gave (and the agent prepared) into minibatches."""
+        """Split what `take` gave (and the agent prepared) into minibatches."""
 
     def update_priorities(self, priorities: Array) -> None:  # noqa: B027 - most memories draw without looking
         """Is told what the gradient steps on the newest data found, where the agent's loss names priorities.
@@ -131,7 +131,7 @@ class Buffer(ABC):
     def set_hyperparameter(  # noqa: B027 - most memories have none
         self, name: str, value: float, position: int | None = None
     ) -> None:
-        """Takes a changed live number, where the memory uses it; of one member of a population, or of all."""
+        """Take a changed live number, where the memory uses it; of one member of a population, or of all."""
 
     off_policy: ClassVar[bool] = False
     """Whether what older weights did may be learned from."""
@@ -151,7 +151,7 @@ class Buffer(ABC):
         return 1
 
     def mark_truncated(self, environments: Sequence[int] | None = None) -> None:  # noqa: B027 - see below
-        """Ends what is stored here: environments have begun new episodes, and what comes is no next step of it.
+        """End what is stored here: environments have begun new episodes, and what comes is no next step of it.
 
         Does nothing by itself: a memory that puts steps together has to mark its newest ones as truncated.
 

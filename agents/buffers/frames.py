@@ -28,7 +28,7 @@ class StackFinder:
         self._proofs = 0
 
     def look(self, before: Array, after: Array) -> int | None:
-        """Takes in an observation and its successor, [H, W, C]; returns the channels of a frame when that is certain.
+        """Take in an observation and its successor, [H, W, C]; returns the channels of a frame when that is certain.
 
         0 stands for observations that are no stacks.
         """
@@ -66,7 +66,7 @@ class FrameRing:
         self.times = 0  # slots ever written
 
     def add(self, observations: Array) -> None:
-        """Stores the next time slot."""
+        """Store the next time slot."""
         place, size = self.times % self._length, self._size
         for column in np.flatnonzero(self._ages[place] == 0).tolist():
             self._whole.pop((place, column), None)
@@ -84,7 +84,7 @@ class FrameRing:
         self.times += 1
 
     def take(self, times: Array, columns: Array) -> Array:
-        """The observations of these time slots and columns, [M, H, W, C]."""
+        """Return the observations of these time slots and columns, [M, H, W, C]."""
         n_columns, *sides = self._frames.shape[1:4]
         size, depth = self._size, self._depth
         flat = self._frames.reshape(-1, *self._frames.shape[2:])

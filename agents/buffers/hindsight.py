@@ -95,7 +95,7 @@ class HindsightReplay(UniformReplay):
         return data
 
     def _compare(self, data: dict[str, Array], kept: Array) -> None:
-        """Warns, once, where the environment gave other rewards for its own goals than are computed for them."""
+        """Warn, once, where the environment gave other rewards for its own goals than are computed for them."""
         self._until_compared -= 1
         if self._warned or self._until_compared >= 0 or not len(kept):
             return
@@ -119,7 +119,7 @@ class HindsightReplay(UniformReplay):
         return observations[:, self._goals.achieved], observations[:, self._goals.desired]
 
     def _judge(self, data: dict[str, Array], judged: Array, own: Array) -> None:
-        """Computes rewards and ends of these rows anew, whose goals in the environment were others, `own`."""
+        """Compute rewards and ends of these rows anew, whose goals in the environment were others, `own`."""
         achieved, wanted = self._pairs(data["next_observations"][judged])
         data["rewards"][judged], ended = self._goals.judge(achieved, wanted)
         if not self._goals.tells_ends:
@@ -132,7 +132,7 @@ class HindsightReplay(UniformReplay):
         data["terminated"][judged] = ended | otherwise
 
     def _want_others(self, data: dict[str, Array], chosen: Array, slots: Array, columns: Array, chances: Array) -> None:
-        """Puts goals that were reached into the `chosen` rows of the data."""
+        """Put goals that were reached into the `chosen` rows of the data."""
         episodes = self._episodes[slots, columns] % len(self._newest)
         last = self._newest[episodes, columns]
         oldest = max(0, self._added - self.capacity)

@@ -16,7 +16,7 @@ from agents.buffers.uniform import UniformReplay
 
 
 def join(memories: Sequence[Buffer]) -> Buffer:
-    """One memory for all members, from a new memory of each.
+    """Return one memory for all members, from a new memory of each.
 
     The product's own are stored and sampled together; others are kept side by side.
     """
@@ -104,11 +104,11 @@ class SideBySide(Buffer):
 
 
 def concatenate(parts: Sequence[dict[str, Array]], axis: int) -> dict[str, Array]:
-    """The data of all members in one, one member's rows after the other's."""
+    """Return the data of all members in one, one member's rows after the other's."""
     return {name: np.concatenate([part[name] for part in parts], axis) for name in parts[0]}
 
 
 def split(data: dict[str, Array], n_members: int, axis: int) -> list[dict[str, Array]]:
-    """The data of each member, undone from `concatenate`."""
+    """Return the data of each member, undone from `concatenate`."""
     pieces = {name: np.split(values, n_members, axis) for name, values in data.items()}
     return [{name: values[i] for name, values in pieces.items()} for i in range(n_members)]

@@ -20,7 +20,7 @@ class NStep(NamedTuple):
 def n_step_returns(
     rewards: Array, ended: Array, slots: Array, environments: Array, *, n: int, gamma: float | Array
 ) -> NStep:
-    """Sums up to `n` rewards from each start, stopping at the end of an episode.
+    """Sum up to `n` rewards from each start, stopping at the end of an episode.
 
     Args:
         rewards: [T, N] ring of rewards by time slot and environment.

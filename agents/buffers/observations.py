@@ -42,7 +42,7 @@ class Observations:
         self._last = np.zeros_like(first)  # successors of that slot
 
     def add(self, slot: int, observations: Array, successors: Array) -> None:
-        """Stores a time slot, the one behind the newest."""
+        """Store a time slot, the one behind the newest."""
         if self._newest is not None:
             self._settle(self._newest, observations)
             if self._finder is not None and not self._is_apart[self._newest, 0]:
@@ -58,7 +58,7 @@ class Observations:
         self._newest, self._last = slot, np.array(successors)
 
     def _settle(self, slot: int, following: Array) -> None:
-        """Stores those successors of the newest slot that are not what comes behind it."""
+        """Store those successors of the newest slot that are not what comes behind it."""
         n_columns = len(following)
         differs = (self._last != following).reshape(n_columns, -1).any(axis=1)
         for column in np.flatnonzero(differs).tolist():
@@ -77,7 +77,7 @@ class Observations:
             self._frames, self._seen = frames, self._seen[:0].copy()  # a view would keep all of it
 
     def observations(self, rows: Array) -> Array:
-        """The observations at flat positions, slot * columns + column."""
+        """Return the observations at flat positions, slot * columns + column."""
         if self._frames is not None:
             slots, columns = np.divmod(rows, self._is_apart.shape[1])
             assert self._newest is not None
@@ -145,7 +145,7 @@ class Observations:
 
     @classmethod
     def of_both(cls, capacity: int, slots: Sequence[int], observations: Array, successors: Array) -> Observations:
-        """Takes over what was stored twice, as replays of before did.
+        """Take over what was stored twice, as replays of before did.
 
         Args:
             capacity: Time slots.

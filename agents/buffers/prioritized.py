@@ -36,7 +36,7 @@ class Priorities:
     initial: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what is out of range."""
+        """Refuse what is out of range."""
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 <= value <= 1.0:
                 raise ConfigurationError(f"{name} must be in [0, 1], got {value!r}.")
@@ -84,13 +84,13 @@ class PrioritizedReplay(UniformReplay):
             self._set_slot(self._added - self.n_step, self._largest ** self._numbers["alpha"])
 
     def _set_slot(self, time: int, values: Array) -> None:
-        """Sets the leaves of a time slot, to one value [P] of each member."""
+        """Set the leaves of a time slot, to one value [P] of each member."""
         leaves = time % self.capacity * self.n_envs + np.arange(self.n_envs)
         shape = (len(values), self.n_envs)
         self._tree.set(np.broadcast_to(leaves, shape), np.broadcast_to(values[:, None], shape))
 
     def draw(self, n: int) -> dict[str, Array]:
-        """Draws `n` transitions of each member, as `UniformReplay.sample` does, and their importance weights."""
+        """Draw `n` transitions of each member, as `UniformReplay.sample` does, and their importance weights."""
         data = super().draw(n)
         chances = self._tree.get(self._drawn)  # [P, n] times the total
         parts = chances.reshape(len(chances), -1, self._part_of(n))

@@ -63,7 +63,7 @@ class Trajectory:
     __repr__ = short_repr
 
     def check(self) -> None:
-        """Makes the rewards what a memory stores.
+        """Make the rewards what a memory stores.
 
         Raises:
             ConfigurationError: They are not one number a step.
@@ -131,7 +131,7 @@ class RewritingBuffer(Buffer):
         self._begins = np.ones(n_members * n_envs, bool)  # whether what comes after these begins an episode
 
     def add(self, transition: Transition, infos: Infos = ()) -> None:
-        """Takes one step of all environments, and what each of them told beside it."""
+        """Take one step of all environments, and what each of them told beside it."""
         self._hand_out_ended()  # those that were cut
         own = Transition(*map(np.array, transition))  # copies: an agent may reuse its arrays
         self._slots.append(_Slot(own, infos or [{}] * len(self._handed)))
@@ -143,7 +143,7 @@ class RewritingBuffer(Buffer):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Gives the other memory what it may have, until an update is due."""
+        """Return the other memory what it may have, until an update is due."""
         buffer, slots = self.buffer, self._slots
         if not buffer.off_policy and not buffer.ready and len(slots) >= buffer.steps_until_ready:
             self._hand_out_columns(np.flatnonzero(self._handed < len(slots)))
@@ -215,7 +215,7 @@ class RewritingBuffer(Buffer):
         self.buffer.set_hyperparameter(name, value, position)
 
     def bytes_when_full(self, transition: Transition) -> int:
-        """The other memory's, and what waits now: how much will wait is up to the length of episodes."""
+        """Return the other memory's, and what waits now: how much will wait is up to the length of episodes."""
         return self.buffer.bytes_when_full(transition) + len(self._slots) * super().bytes_when_full(transition)
 
     def mark_truncated(self, environments: Sequence[int] | None = None) -> None:
@@ -237,7 +237,7 @@ class RewritingBuffer(Buffer):
             slot.infos = [slot.infos[column] for column in columns.tolist()]
 
     def get_state(self) -> dict[str, Any]:
-        """The other memory's state, and what waits.
+        """Return the other memory's state, and what waits.
 
         Raises:
             ConfigurationError: What an environment told beside a step cannot be pickled.
@@ -266,7 +266,7 @@ class RewritingBuffer(Buffer):
 
 
 def check_goes_on(buffer: Buffer, state: Mapping[str, Any]) -> None:
-    """Refuses to lose steps that wait.
+    """Refuse to lose steps that wait.
 
     Raises:
         ConfigurationError: The state is of a memory that rewrites, and this one does not.

@@ -78,7 +78,7 @@ class RolloutBuffer(Buffer):
 
     @classmethod
     def of_members(cls, memories: Sequence[Self]) -> Self:
-        """One memory for the members of a population, from a new one of each; they differ in their generators only."""
+        """Return one buffer for the members of a population, from new ones that differ only in their generators."""
         joined = copy.copy(memories[0])
         joined._steps, joined._joined = [], True
         joined._rngs = [buffer._rngs[0] for buffer in memories]
@@ -108,13 +108,13 @@ class RolloutBuffer(Buffer):
 
 
 def _member_first(values: Array, n_members: int) -> Array:
-    """[T, P * N, ...] -> [P, T * N, ...]."""
+    """Return [T, P * N, ...] -> [P, T * N, ...]."""
     n_steps, n_rows, *rest = values.shape
     split = values.reshape(n_steps, n_members, n_rows // n_members, *rest)
     return np.moveaxis(split, 1, 0).reshape(n_members, -1, *rest)
 
 
 def _kept(values: Array, n_members: int, positions: Sequence[int]) -> Array:
-    """[P * N, ...] -> the rows of some members."""
+    """Return [P * N, ...] -> the rows of some members."""
     rows = values.reshape(n_members, -1, *values.shape[1:])[list(positions)]
     return rows.reshape(-1, *values.shape[1:])

@@ -37,7 +37,7 @@ class SumTree:
         self._hold([np.zeros((n_trees, width)) for width in (*stored, 1)])
 
     def _hold(self, levels: list[Array]) -> None:
-        """Takes levels [P, width] from the leaves to the root, and what finds its way in them."""
+        """Take levels [P, width] from the leaves to the root, and what finds its way in them."""
         self._levels = levels
         self._flat = [level.reshape(-1) for level in levels]
         self._groups = [level.reshape(-1, _CHILDREN) for level in levels[:-1]]
@@ -61,12 +61,12 @@ class SumTree:
         return sum(level.nbytes for level in self._levels)
 
     def get(self, leaves: Array) -> Array:
-        """The values [P, n] of some leaves, [P, n]."""
+        """Return the values [P, n] of some leaves, [P, n]."""
         values: Array = self._flat[0].take(leaves + self._starts[0])
         return values
 
     def set(self, leaves: Array, values: Array) -> None:
-        """Sets leaves [P, n] to values [P, n]. Of a leaf that is there several times, the last value counts."""
+        """Set leaves [P, n] to values [P, n]. Of a leaf that is there several times, the last value counts."""
         at = leaves
         self._flat[0][at + self._starts[0]] = values
         for height, groups in enumerate(self._groups):
@@ -75,7 +75,7 @@ class SumTree:
             self._flat[height + 1][at + self._starts[height + 1]] = np.add.reduce(children, axis=-1)
 
     def find(self, prefixes: Array) -> Array:
-        """The leaves [P, n] in which sums of all leaves up to them first exceed `prefixes` [P, n].
+        """Return the leaves [P, n] in which sums of all leaves up to them first exceed `prefixes` [P, n].
 
         A prefix that is not below the total counts as one just below it. A leaf that is 0 is never found, unless all
         are.
@@ -95,7 +95,7 @@ class SumTree:
         return at
 
     def load(self, leaves: Array) -> None:
-        """Takes the values of the first leaves, [P, n]; the others are 0."""
+        """Take the values of the first leaves, [P, n]; the others are 0."""
         self._levels[0][:] = 0.0
         self._levels[0][:, : leaves.shape[1]] = leaves
         for below, above in itertools.pairwise(self._levels):

@@ -140,6 +140,6 @@ class TrajectoryReplay(RolloutBuffer):
 
 
 def _trajectories(values: Array, n_members: int) -> Array:
-    """[T, P * N, ...] -> [P, N, T, ...]."""
+    """Return [T, P * N, ...] -> [P, N, T, ...]."""
     n_steps, n_rows, *rest = values.shape
     return np.moveaxis(values, 0, 1).reshape(n_members, n_rows // n_members, n_steps, *rest)

@@ -108,11 +108,11 @@ class UniformReplay(Buffer):
         return self.draw(self.batch_size * self.gradient_steps)
 
     def draw(self, n: int) -> dict[str, Array]:
-        """Draws `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
+        """Draw `n` transitions of each member; `rewards` are n-step sums and `lengths` says over how many steps."""
         return self._transitions(*self._draw(n), n)
 
     def _transitions(self, slots: Array, environments: Array, n: int) -> dict[str, Array]:
-        """The transitions that begin at these places, `n` of each member."""
+        """Return the transitions that begin at these places, `n` of each member."""
         width = self._ended.shape[1]
         rows = slots * width + environments
         if self.n_step == 1:
@@ -163,7 +163,7 @@ class UniformReplay(Buffer):
 
     @classmethod
     def of_members(cls, memories: Sequence[Self]) -> Self:
-        """One memory for the members of a population, from a new one of each; they differ in generator and discount."""
+        """Return one buffer for a population, from new ones that differ only in generator and discount."""
         joined = copy.copy(memories[0])
         joined._arrays, joined._images, joined._joined = {}, None, True
         joined._ended = np.zeros((joined.capacity, joined.n_envs * len(memories)), bool)
@@ -193,7 +193,7 @@ class UniformReplay(Buffer):
         self.gammas = self.gammas[list(positions)]
 
     def _columns(self, positions: Sequence[int]) -> Array:
-        """The environments of these members, [P * N]."""
+        """Return the environments of these members, [P * N]."""
         columns: Array = (np.asarray(positions)[:, None] * self.n_envs + np.arange(self.n_envs)).ravel()
         return columns
 
@@ -235,7 +235,7 @@ class UniformReplay(Buffer):
             rng.bit_generator.state = rng_state
 
     def _images_of(self, arrays: dict[str, Array], state: dict[str, Any]) -> Observations | None:
-        """The images of a state; taken out of its arrays where a replay of before has them there, twice."""
+        """Return the images of a state; taken out of its arrays where a replay of before has them there, twice."""
         if state.get("images") is not None:
             return Observations.of_state(self.capacity, state["images"])
         if not arrays or not pays(arrays["observations"][0]):

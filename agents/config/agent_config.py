@@ -17,7 +17,7 @@ MOST_COPIES = 100_000
 
 
 def explores(config: Any) -> bool:
-    """Whether an agent explores in training."""
+    """Return whether an agent explores in training."""
     return bool(config.explore)
 
 
@@ -63,7 +63,7 @@ class AgentConfig(Config):
     )
 
     def __post_init__(self) -> None:
-        """Checks every field's type and declared range, and takes the arguments out of the optimizer's label."""
+        """Check every field's type and declared range, and takes the arguments out of the optimizer's label."""
         object.__setattr__(self, "optimizers", _overrides(self.optimizers))
         super().__post_init__()
         spec = OptimizerSpec.of(self.optimizer)
@@ -74,7 +74,7 @@ class AgentConfig(Config):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Builds a config from plain values, such as those read from JSON or TOML.
+        """Build a config from plain values, such as those read from JSON or TOML.
 
         Args:
             values: Field name to value. A dotted name sets an optimizer's argument: ``optimizer.momentum`` for
@@ -128,7 +128,7 @@ class AgentConfig(Config):
         return dict(zip(names, rates, strict=True))
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """A copy with other values, by the same names that `from_dict` takes.
+        """Return a copy with other values, by the same names that `from_dict` takes.
 
         Another optimizer does not inherit the arguments of the one before it.
         """
@@ -167,7 +167,7 @@ class AgentConfig(Config):
         }
 
     def optimizer_spec(self, name: str = "default") -> OptimizerSpec:
-        """The specification of the optimizer `name`, with what `optimizers` says of it."""
+        """Return the specification of the optimizer `name`, with what `optimizers` says of it."""
         override = dict(self.optimizers.get(name, {}))
         rate = override.pop("learning_rate", self.learning_rate)
         own = OptimizerSpec.of(override.pop("optimizer", self.optimizer))
@@ -195,5 +195,5 @@ def _override(owner: str, optimizer: Any) -> Any:
 
 
 def _tells_rate(optimizer: Any) -> bool:
-    """Whether an optimizer as people write it says a learning rate of its own: an object does, a bare name does not."""
+    """Return whether a given optimizer contains a learning rate: an object does, a bare name does not."""
     return not isinstance(optimizer, str) or "learning_rate" in optimizer

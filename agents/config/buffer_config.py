@@ -19,7 +19,7 @@ REPLAYS = ("uniform", "prioritized", "hindsight")
 
 
 def is_prioritized(config: Any) -> bool:
-    """Whether transitions are drawn by their priorities."""
+    """Return whether transitions are drawn by their priorities."""
     return bool(config.replay == "prioritized")
 
 
@@ -85,7 +85,7 @@ class ReplayConfig(AgentConfig):
     )
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself."""
+        """Refuse what contradicts itself."""
         super().__post_init__()
         if self.buffer_size // self.n_envs <= self.n_step:
             raise ConfigurationError(
@@ -105,7 +105,7 @@ class ReplayConfig(AgentConfig):
             raise ConfigurationError("goal_function needs replay='hindsight'.")
 
     def make_replay(self, n_envs: int, rng: np.random.Generator, goals: Callable[[], Goals]) -> UniformReplay:
-        """An empty replay of this kind.
+        """Return an empty replay of this kind.
 
         Args:
             n_envs: Copies of the environment.

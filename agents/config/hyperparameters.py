@@ -69,7 +69,7 @@ class Hyperparameter:
     when: Callable[[Any], bool] | None = None
 
     def check(self, name: str, value: Any) -> None:
-        """Raises `ConfigurationError` when a number is not finite or outside the allowed range."""
+        """Raise `ConfigurationError` when a number is not finite or outside the allowed range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
         if isinstance(value, int) and abs(value) > LARGEST:  # what no array and no database holds
@@ -86,7 +86,7 @@ class Hyperparameter:
 
 
 def hyperparameter(default: Any, help: str, **about: Any) -> Any:
-    """A dataclass field for a hyperparameter.
+    """Return a dataclass field for a hyperparameter.
 
     Args:
         default: The default value. Mappings are copied for each instance.
@@ -104,7 +104,7 @@ class Config:
     """Hyperparameters as fields of a frozen dataclass, checked when it is made. Subclasses declare them."""
 
     def __post_init__(self) -> None:
-        """Checks every field's type and declared range."""
+        """Check every field's type and declared range."""
         for name, adapter in _adapters(type(self)).items():
             object.__setattr__(self, name, adapter.check(name, getattr(self, name)))
         for name, about in self.describe().items():
@@ -117,7 +117,7 @@ class Config:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A value in the type of a field.
+        """Return a value in the type of a field.
 
         Raises:
             ConfigurationError: It is of another one.
@@ -131,7 +131,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Builds a config from plain values, such as those read from JSON or TOML.
+        """Build a config from plain values, such as those read from JSON or TOML.
 
         Args:
             values: Field name to value. ``one_minus_gamma`` sets gamma.
@@ -147,7 +147,7 @@ class Config:
 
     @classmethod
     def field_of(cls, name: str, value: Any) -> dict[str, Any]:
-        """The field that is set by a name, a complement's too, and its value.
+        """Return the field that is set by a name, a complement's too, and its value.
 
         Raises:
             ConfigurationError: There is no such field, or a complement is of a wrong type.
@@ -166,12 +166,12 @@ class Config:
         return {COMPLEMENT + name: name for name, about in cls.describe().items() if about.complement}
 
     def value_of(self, name: str) -> Any:
-        """The value of a hyperparameter, by any name that `from_dict` takes; None where it is not set."""
+        """Return the value of a hyperparameter, by any name that `from_dict` takes; None where it is not set."""
         complements = self.complements()
         return round(1.0 - getattr(self, complements[name]), _DIGITS) if name in complements else getattr(self, name)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """A copy with other values, by the same names that `from_dict` takes."""
+        """Return a copy with other values, by the same names that `from_dict` takes."""
         return type(self).from_dict(self.to_dict() | dict(values))
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Config:
         return {name: plain(value) for name, value in values.items()}
 
     def set_otherwise(self) -> dict[str, Any]:
-        """The fields that have another value than in a config of which nothing was set; all where there is none."""
+        """Return the fields that differ from a config of defaults; all fields where defaults are incomplete."""
         own, usual = self.to_dict(), {}
         with contextlib.suppress(TypeError, ConfigurationError):  # a field without a default
             usual = type(self)().to_dict()
@@ -191,7 +191,7 @@ class Config:
         return {name: about for name, about in self.describe().items() if about.when is None or about.when(self)}
 
     def refuse_without_effect(self, given: Iterable[str]) -> None:
-        """Refuses settings that change nothing beside the others.
+        """Refuse settings that change nothing beside the others.
 
         Not for the trials of a search: where one searches whether a part is on, and the part's settings, these count in
         some of them only.
@@ -211,13 +211,13 @@ class Config:
                 )
 
     def live_values(self) -> dict[str, float]:
-        """The live numbers but for the learning rate, which lives in the optimizers."""
+        """Return the live numbers but for the learning rate, which lives in the optimizers."""
         live = {name: getattr(self, name) for name, about in self.that_count().items() if about.live}
         live.pop("learning_rate", None)
         return {name: float(value) for name, value in live.items() if value is not None}
 
     def acting_values(self) -> dict[str, Any]:
-        """The fields that only say how the agent acts."""
+        """Return the fields that only say how the agent acts."""
         return {name: getattr(self, name) for name, about in self.describe().items() if about.acting}
 
     def structure(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class Config:
 
 
 def plain(value: Any) -> Any:
-    """A value ready for JSON: tuples as lists, mappings as dicts."""
+    """Return a value ready for JSON: tuples as lists, mappings as dicts."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -250,7 +250,7 @@ class _Adapter:
         self._takes_bool = "true or false" in self._allowed or kind is Any
 
     def check(self, name: str, value: Any) -> Any:
-        """The value in the field's type; raises `ConfigurationError` when it is of another one."""
+        """Return the value in the field's type; raises `ConfigurationError` when it is of another one."""
         try:
             if isinstance(value, bool | np.bool_) and not self._takes_bool:
                 raise ValueError("a truth value is not a number")
@@ -276,7 +276,7 @@ def _adapters(cls: type[Config]) -> dict[str, _Adapter]:
 
 
 def _config_for(kind: Any) -> pydantic.ConfigDict | None:
-    """Lets a user's config have fields of any class; pydantic takes no configuration for models and dataclasses."""
+    """Let a user's config have fields of any class; pydantic takes no configuration for models and dataclasses."""
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel)):
         return None
     return pydantic.ConfigDict(arbitrary_types_allowed=True)

@@ -40,7 +40,7 @@ class NetworkConfig(AgentConfig):
     """Of networks that see vectors, where `hidden_sizes` is null."""
 
     def __post_init__(self) -> None:
-        """Refuses what no network has."""
+        """Refuse what no network has."""
         super().__post_init__()
         for own in self.networks.values():
             for setting in own:
@@ -58,7 +58,7 @@ class NetworkConfig(AgentConfig):
                     )
 
     def layers(self, network: str, observation_space: spaces.Box | None = None) -> dict[str, Any]:
-        """Returns the arguments of `agents.networks.builders.network` that describe the layers of a network.
+        """Return the arguments of `agents.networks.builders.network` that describe the layers of a network.
 
         Args:
             network: Its name.
@@ -71,13 +71,13 @@ class NetworkConfig(AgentConfig):
 
 
 def usual_sizes(observation_space: spaces.Box | None, of_vectors: tuple[int, ...] = USUAL_SIZES) -> tuple[int, ...]:
-    """Returns the units of the hidden layers where nothing is said of them."""
+    """Return the units of the hidden layers where nothing is said of them."""
     sees_image = observation_space is not None and is_image(observation_space)
     return USUAL_SIZES_OF_IMAGES if sees_image else of_vectors
 
 
 def check_described(described: Iterable[str], networks: Sequence[str]) -> None:
-    """Raises `ConfigurationError` where a network is described that an agent does not have."""
+    """Raise `ConfigurationError` where a network is described that an agent does not have."""
     for name in described:
         if name not in networks:
             raise unknown_name("network", name, networks)

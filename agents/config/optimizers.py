@@ -74,7 +74,7 @@ class OptimizerSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Normalises the name and checks name and rate."""
+        """Normalise the name and checks name and rate."""
         name = str(self.name).lower()
         if name in KERAS_OPTIMIZERS:
             object.__setattr__(self, "name", name)
@@ -85,7 +85,7 @@ class OptimizerSpec:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Makes a spec from a name, a Keras optimizer object, a serialised Keras config, or a spec.
+        """Make a spec from a name, a Keras optimizer object, a serialised Keras config, or a spec.
 
         Raises:
             ConfigurationError: `value` is none of these, or names an optimizer that does not exist.
@@ -187,11 +187,11 @@ class OptimizerSpec:
         return cls(name=name, learning_rate=rate if isinstance(rate, Mapping) else _shortest(rate), arguments=config)
 
     def with_rate(self, learning_rate: float) -> Self:
-        """The same optimizer at another learning rate."""
+        """Return the same optimizer at another learning rate."""
         return type(self)(name=self.name, learning_rate=learning_rate, arguments=self.arguments)
 
     def build(self) -> Any:
-        """A fresh Keras optimizer that is bound to no variable yet.
+        """Return a fresh Keras optimizer that is bound to no variable yet.
 
         Raises:
             ConfigurationError: An argument does not exist or has a value that Keras refuses.
@@ -215,18 +215,18 @@ class OptimizerSpec:
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be built with {told}: {error}") from error
 
     def takes(self) -> set[str]:
-        """The arguments that it can be given, beside its rate."""
+        """Return the arguments that it can be given, beside its rate."""
         from agents.backend.tensorflow import keras
 
         return {*_parameters(self.optimizer_class()), *_parameters(keras.optimizers.Optimizer)} - {"learning_rate"}
 
     def uses(self, argument: str) -> bool:
-        """Whether it has a value for an argument where none is given: 0 would switch it off then."""
+        """Return whether it has a value for an argument where none is given: 0 would switch it off then."""
         parameters = inspect.signature(self.optimizer_class()).parameters
         return argument in parameters and parameters[argument].default not in (None, 0, inspect.Parameter.empty)
 
     def optimizer_class(self) -> Any:
-        """The Keras class that `name` stands for."""
+        """Return the Keras class that `name` stands for."""
         from agents.backend.tensorflow import keras
 
         if self.name in KERAS_OPTIMIZERS:
@@ -244,7 +244,7 @@ class OptimizerSpec:
             raise ConfigurationError(f"Optimizer {self.name!r} cannot be imported: {told}.") from error
 
     def serialised(self) -> dict[str, Any]:
-        """The complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.
+        """Return the complete Keras config, with every default spelled out; `OptimizerSpec.of` takes it back.
 
         So does `keras.saving.deserialize_keras_object`. (`keras.optimizers.deserialize` of Keras 3.15 does not know
         Lamb and gives back a string.)
@@ -293,7 +293,7 @@ def _parameters(function: Any) -> set[str]:
 
 
 def _split(arguments: str) -> list[str]:
-    """The parts between the commas that stand in no bracket and no quotation marks."""
+    """Return the parts between the commas that stand in no bracket and no quotation marks."""
     parts, depth, quoted, escaped = [""], 0, False, False
     for character in arguments:
         quoted ^= character == '"' and not escaped
@@ -307,7 +307,7 @@ def _split(arguments: str) -> list[str]:
 
 
 def _value_of(text: str) -> Any:
-    """A value as JSON or Python writes it, or else the text itself."""
+    """Return a value as JSON or Python writes it, or else the text itself."""
     for attempt in (text, text.lower()):  # True and None are Python's
         try:
             return json.loads(attempt)
@@ -317,6 +317,6 @@ def _value_of(text: str) -> Any:
 
 
 def _shortest(rate: Any) -> float:
-    """The shortest decimal of a rate that Keras has kept in 32 bits: 0.001, not 0.0010000000474974513."""
+    """Return the shortest decimal of a rate that Keras has kept in 32 bits: 0.001, not 0.0010000000474974513."""
     single = np.float32(rate)
     return float(str(single)) if float(single) == float(rate) else float(rate)

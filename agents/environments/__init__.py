@@ -1,8 +1,8 @@
-"""Gymnasium environments as a batch: made, seeded, checked, and with one convention at the end of an episode.
+"""Gymnasium environments as a batch: creation, seeding, checks, and one convention for the end of an episode.
 
 Agents see plain spaces (`transforms`). The successor of a step is always the true next observation, also where an
-episode ended; where the next episode starts is told apart from it. How the copies are stepped (`sync`, `native`,
-`pool`, `asynchronous`, `ray_copies`) makes no difference to the rest.
+episode ended; the first observation of the next episode is a separate field. All kinds of vector environment (`vector`)
+follow the same convention.
 """
 
 from agents.environments.places import check_environment_id

@@ -1,6 +1,6 @@
-"""The environment of bits that the paper on hindsight begins with (Andrychowicz et al. 2017, arXiv 1707.01495).
+"""The bit-flipping environment of the paper on hindsight (Andrychowicz et al. 2017, arXiv 1707.01495).
 
-Importing this module registers ``BitFlip-v0``; as an id, ``agents.environments.bit_flip:BitFlip-v0`` does that too.
+Importing this module registers ``BitFlip-v0``; the id ``agents.environments.bit_flip:BitFlip-v0`` imports it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Array = np.ndarray[Any, Any]
 
 
 class BitFlip(gym.Env[Any, Any]):
-    """Each action flips one of n bits; the state wanted is another random one. -1 a step until it is there, then 0.
+    """Environment of n bits and a random goal state: each action flips one bit. Reward -1 per step, 0 at the goal.
 
-    An episode ends there, or is cut off after n steps. Without hindsight a reward is hardly ever seen where there are
-    more than about 8 bits.
+    An episode terminates at the goal, or is truncated after n steps. Without hindsight, agents hardly ever reach a goal
+    of more than about 8 bits.
 
     Args:
         n_bits: n, >= 1. Defaults to 10.
@@ -35,31 +35,31 @@ class BitFlip(gym.Env[Any, Any]):
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Array], Any]:
-        """Draws both states."""
+        """Draw the initial state and the goal."""
         super().reset(seed=seed)
         self._steps = 0
         self._bits, self._wanted = self.np_random.integers(0, 2, (2, self.n_bits), np.int8)
         return self._seen(), {}
 
     def step(self, action: int) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
-        """Flips a bit."""
+        """Flip a bit."""
         self._bits = self._bits.copy()
         self._bits[action] ^= 1
         self._steps += 1
         reward = float(self.compute_reward(self._bits, self._wanted, {}))
-        there = reward == 0.0
-        return self._seen(), reward, there, self._steps >= self.n_bits and not there, {"is_success": there}
+        reached = reward == 0.0
+        return self._seen(), reward, reached, self._steps >= self.n_bits and not reached, {"is_success": reached}
 
     def _seen(self) -> dict[str, Array]:
         parts = {"observation": self._bits, "achieved_goal": self._bits, "desired_goal": self._wanted}
         return {name: bits.copy() for name, bits in parts.items()}
 
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """0 where all bits [..., n] are as wanted, else -1."""
+        """Return 0 where all bits [..., n] equal the goal, else -1."""
         return np.asarray(-1.0 * np.any(achieved_goal != desired_goal, axis=-1), np.float32)
 
     def compute_terminated(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """Whether all bits [..., n] are as wanted."""
+        """Return whether all bits [..., n] equal the goal."""
         return np.asarray(np.all(achieved_goal == desired_goal, axis=-1))
 
 

@@ -1,7 +1,7 @@
-"""Observations in parts (`Dict`, `Tuple`) as one vector, and what is to be known of goals in them.
+"""Observations in parts (`Dict`, `Tuple`) as one vector, and the description of goals in them.
 
-A goal environment is one whose observation has the parts ``observation``, ``achieved_goal`` and ``desired_goal``, and
-that can tell the reward of any pair of goals: the interface of Gymnasium-Robotics' `GoalEnv`.
+The observation of a goal environment has the parts ``observation``, ``achieved_goal`` and ``desired_goal``, and the
+environment computes the reward of any pair of goals: the interface of Gymnasium-Robotics' `GoalEnv`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ PARTS = ("achieved_goal", "desired_goal", "observation")
 
 
 class FlatObservations(gym.ObservationWrapper[Array, Any, Any]):
-    """An environment whose observation is a `Dict` or a `Tuple`, as the agent sees it: its parts one after the other.
+    """Wrapper that concatenates the parts of a `Dict` or `Tuple` observation to the vector that the agent sees.
 
     Args:
-        environment: Its parts are vectors, numbers or flags; `Discrete` ones become one-hot. A single part may be an
-            image.
-        label: What it is called in errors.
+        environment: Environment whose parts are vectors, numbers or flags; `Discrete` parts become one-hot. A single
+            part may be an image.
+        label: Name of the environment in errors.
 
     Attributes:
-        places: Part of a `Dict` -> where it is in the vector.
+        places: Part of a `Dict` -> slice of the vector.
 
     Raises:
-        ConfigurationError: A part is an image among others, or of a kind that no network takes.
+        ConfigurationError: A part is an image among other parts, or of a kind that no network accepts.
     """
 
     def __init__(self, environment: gym.Env[Any, Any], label: str) -> None:
@@ -50,33 +50,34 @@ class FlatObservations(gym.ObservationWrapper[Array, Any, Any]):
         self.observation_space = self._transform.space
 
     def observation(self, observation: Any) -> Array:
-        """{part: value} -> [D] float32."""
+        """Return {part: value} as [D] float32."""
         seen: Array = self._transform(batch_of_one(self.env.observation_space, observation))[0]
         return seen
 
 
 class Goals(NamedTuple):
-    """What hindsight needs to know of an environment."""
+    """Description of an environment's goals for hindsight."""
 
-    achieved: slice  # where the goal that was reached is in an observation
-    desired: slice  # where the one that is wanted is
+    achieved: slice  # part of an observation that holds the achieved goal
+    desired: slice  # part of an observation that holds the desired goal
     judge: Judge  # achieved [M, G], desired [M, G] -> rewards [M] float32, whether that ends the episode [M] bool
-    tells_ends: bool = True  # whether it knows of ends; where it does not, episodes end where they were seen to
-    rules: bool = False  # whether what it says counts for all pairs, those of the environment's own goals too
+    tells_ends: bool = True  # whether `judge` computes ends; otherwise episodes end where they ended when recorded
+    rules: bool = False  # whether `judge` replaces the environment's rewards, also for its own goals
 
 
 def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = None) -> Goals:
-    """What hindsight needs to know of an environment.
+    """Return the description of an environment's goals for hindsight.
 
     Args:
         environment: A goal environment, made by `EnvironmentSpec.make`.
-        label: What it is called in errors.
-        function: ``"module:function"``, or ``"file.py:function"``, that gives the rewards and ends of pairs of goals:
-            `Judge`; then it rules. Defaults to the environment's `compute_reward` and, where it has it,
-            `compute_terminated`, whose `info` is ``{}``.
+        label: Name of the environment in errors.
+        function: ``"module:function"``, or ``"file.py:function"``, that computes the rewards and ends of pairs of goals
+            (`Judge`), also for the environment's own goals. Defaults to the environment's `compute_reward` and, if it
+            exists, `compute_terminated`, with ``{}`` as `info`.
 
     Raises:
-        ConfigurationError: It is none, says nothing of rewards, or the function does not exist or gives something else.
+        ConfigurationError: It is not a goal environment, has no `compute_reward`, or the function does not exist or
+            returns other types or shapes.
     """
     places = getattr(environment, "places", {})
     missing = [part for part in PARTS if part not in places]
@@ -102,8 +103,8 @@ def goals_of(environment: gym.Env[Any, Any], label: str, function: str | None = 
 def _of_environment(environment: gym.Env[Any, Any], label: str) -> Judge:
     if not environment.has_wrapper_attr("compute_reward"):
         raise ConfigurationError(
-            f"Environment {label!r} has no compute_reward(achieved_goal, desired_goal, info), so nobody can tell what "
-            f"another goal would have given: write one, or name a function of your own (goal_function)."
+            f"Environment {label!r} has no compute_reward(achieved_goal, desired_goal, info), so the rewards of "
+            f"other goals cannot be computed: write one, or name a function of your own (goal_function)."
         )
     reward_of = environment.get_wrapper_attr("compute_reward")
     end_of = None
@@ -119,10 +120,10 @@ def _of_environment(environment: gym.Env[Any, Any], label: str) -> Judge:
 
 
 def _of_rows(function: Callable[[Any, Any, Any], Any], achieved: Array, desired: Array) -> Array:
-    """What a function of single goals, which may take many at once, gives for each row, [M]."""
+    """Return the results of a function of single goals, which may accept batches, for each row, [M]."""
     try:
         given = np.asarray(function(achieved, desired, {}))
-    except Exception:  # noqa: BLE001 - one that was written for a single pair may fail in any way
+    except Exception:  # noqa: BLE001 - a function of single pairs may fail on a batch in any way
         given = np.zeros(())
     if given.shape == (len(achieved),):
         return given
@@ -138,7 +139,7 @@ def _function(path: str) -> Judge:
 
 
 def _checked(judge: Judge, probe: Array, name: str) -> Judge:
-    """The same, of the types that a replay has; tried once."""
+    """Return the same function with the data types of a buffer, after a trial call."""
 
     def checked(achieved: Array, desired: Array) -> tuple[Array, Array]:
         rewards, ended = judge(achieved, desired)

@@ -1,6 +1,6 @@
-"""Images among observation spaces, and their conversion to [height, width, channels], as networks take them.
+"""Images among observation spaces, and their conversion to [height, width, channels], as networks expect.
 
-Images are uint8: [height, width, channels]; [channels, height, width], as stacks of frames are
+Images are uint8: [height, width, channels]; [channels, height, width], for example stacked frames
 (`FrameStackObservation`); [height, width], a single channel; and [frames, height, width, channels], a stack of frames
 in colour.
 """
@@ -21,11 +21,11 @@ Array = np.ndarray[Any, Any]
 log = logging.getLogger(__name__)
 
 SMALLEST_SIDE = 36
-"""Pixels a side that the usual convolutions (Mnih et al. 2015) need."""
+"""Pixels per side that the default convolutions (Mnih et al. 2015) need."""
 
 
 def as_image(space: spaces.Box) -> tuple[spaces.Box, Callable[[Any], Array]] | None:
-    """Returns the space [height, width, channels] of an image, and the function that makes it of a batch; else None."""
+    """Return the space [height, width, channels] of an image and the batch conversion to it, None for other spaces."""
     if space.dtype != np.uint8:
         return None
     shape = space.shape
@@ -51,7 +51,7 @@ def is_channels_first(shape: tuple[int, ...]) -> bool:
 
 
 def note_on(space: gym.Space[Any]) -> str:
-    """Returns what a person should know of how an observation space is read; "" where there is nothing to say."""
+    """Return a note on how an observation space is interpreted; "" where there is nothing to note."""
     if not isinstance(space, spaces.Box):
         return ""
     shape = space.shape
@@ -75,7 +75,7 @@ def note_on(space: gym.Space[Any]) -> str:
 
 @functools.cache  # once in a process
 def say_note(label: str, note: str) -> None:
-    """Logs what a person should know of an environment's observations."""
+    """Log a note on an environment's observations."""
     log.warning("Environment %r: %s.", label, note)
 
 
@@ -85,6 +85,6 @@ def _changed(space: spaces.Box, change: Callable[[Array], Array]) -> tuple[space
 
 
 def _merged(values: Array) -> Array:
-    """[..., F, H, W, C] -> [..., H, W, F * C]."""
+    """Return [..., F, H, W, C] -> [..., H, W, F * C]."""
     moved = np.moveaxis(values, -4, -2)  # [..., H, W, F, C]
     return moved.reshape(*moved.shape[:-2], -1)

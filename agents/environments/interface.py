@@ -1,4 +1,4 @@
-"""Both sides of an environment's spaces: what a plain Gymnasium loop speaks, and what an agent does."""
+"""Conversion between an environment's spaces and those that an agent sees."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Array = np.ndarray[Any, Any]
 
 
 class Interface:
-    """Translates observations for an agent, and its actions for the environment.
+    """Converter of observations for an agent and of actions for the environment.
 
     Args:
         observations: The environment's observation space.
-        actions: Its action space.
+        actions: The environment's action space.
         label: What it is called in errors.
 
     Attributes:
-        observation_space: What the agent sees.
-        action_space: What the agent gives.
+        observation_space: Observation space that the agent sees.
+        action_space: Action space of the agent.
 
     Raises:
-        ConfigurationError: One of the spaces is of a kind that no agent takes.
+        ConfigurationError: One of the spaces is of a kind that no agent accepts.
     """
 
     def __init__(self, observations: gym.Space[Any], actions: gym.Space[Any], label: str) -> None:
@@ -39,35 +39,35 @@ class Interface:
         self.action_space: Any = self._act.space
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels as what it was made of."""
+        """Pickle the constructor's arguments."""
         return Interface, (self.observations, self.actions, self.label)
 
     def say_notes(self) -> None:
-        """Logs, once, what a person should know of how observations are read (floats that look like images, say)."""
+        """Log once how unusual observations are interpreted (for example floats that look like images)."""
         note = note_on(self.observations)
         if note:
             say_note(self.label, note)
 
     def seen(self, observation: Any) -> tuple[Array, bool]:
-        """Observations as the agent takes them, [N, ...], and whether there is only one, which is no batch.
+        """Return observations as the agent takes them, [N, ...], and whether a single one without batch axis was given.
 
         Raises:
-            ConfigurationError: It is neither an observation of the environment nor a batch of some.
+            ConfigurationError: The value is neither an observation of the environment nor a batch of observations.
         """
         single = self._is_single(self.observations, observation, "")
         batch = batch_of_one(self.observations, observation) if single else observation
         return self._observe(batch), single
 
     def taken(self, actions: Array) -> Array:
-        """The agent's actions [N, ...] as the environment takes them."""
+        """Return the agent's actions [N, ...] in the environment's own space."""
         return self._act(actions)
 
     def _is_single(self, space: gym.Space[Any], value: Any, where: str) -> bool:
         if isinstance(space, spaces.Dict | spaces.Tuple):
             kinds = {name: self._part_is_single(part, value, name, where) for name, part in parts_of(space).items()}
             if len(set(kinds.values())) > 1:
-                told = ", ".join(f"{name!r} is {'one' if single else 'a batch'}" for name, single in kinds.items())
-                raise ConfigurationError(f"The parts of an observation of {self.label!r} do not fit together: {told}.")
+                found = ", ".join(f"{name!r} is {'one' if single else 'a batch'}" for name, single in kinds.items())
+                raise ConfigurationError(f"The parts of an observation of {self.label!r} do not fit together: {found}.")
             return next(iter(kinds.values()))
         shape, given = space.shape or (), np.shape(value)
         if given == shape:
@@ -83,6 +83,6 @@ class Interface:
         try:
             part = value[name]
         except (KeyError, IndexError, TypeError):
-            told = f"An observation of {self.label!r} has the part {name!r}{where}; got {value!r}."
-            raise ConfigurationError(told) from None
+            message = f"An observation of {self.label!r} has the part {name!r}{where}; got {value!r}."
+            raise ConfigurationError(message) from None
         return self._is_single(space, part, f" in {name!r}{where}")

@@ -1,4 +1,4 @@
-"""Environments by text: a Gymnasium id, or a class or function of a module or of a file."""
+"""Environments named by text: a Gymnasium id, or a class or function of a module or of a file."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ Maker = Callable[..., gym.Env[Any, Any]]
 
 
 def found_environment(id: str) -> str | Maker:
-    """Returns the Gymnasium id or the class or function that a text stands for.
+    """Return the Gymnasium id, class or function that a text names.
 
     Args:
         id: ``"CartPole-v1"``; ``"module:CartPole-v1"``, where the module registers it; ``"module:Class"``;
             ``"file.py:Class"``; or ``"file.py:Id-v0"``, where the file registers it.
 
     Raises:
-        ConfigurationError: There is no such environment; the nearest ids, or what is in the file, are named.
+        ConfigurationError: There is no such environment; the message lists the nearest ids, or those in the file.
     """
     module, colon, name = id.rpartition(":")
     if not colon:
         if id.endswith(".py"):
-            raise ConfigurationError(f"The environment {id!r} names no class: write {id}:Class.{_classes_told(id)}")
+            raise ConfigurationError(f"The environment {id!r} names no class: write {id}:Class.{_classes_listed(id)}")
         _check_registered(id)
         return id
     try:
         found = getattr(module_of(module), name, None)
     except ConfigurationError as error:
-        told = str(error)
+        reason = str(error)
         if isinstance(error, MissingModuleError):
             what = "the file" if module.endswith(".py") else f"module {module!r}"
-            told = f"{what} cannot be imported: {told}."
-        raise ConfigurationError(f"Environment {id!r}: {told}") from error
+            reason = f"{what} cannot be imported: {reason}."
+        raise ConfigurationError(f"Environment {id!r}: {reason}") from error
     if name in gym.registry:
         return name
     if found is None:
         if module.endswith(".py"):
             raise ConfigurationError(
-                f"Environment {id!r}: {module} has nothing called {name!r}.{_classes_told(module)}"
+                f"Environment {id!r}: {module} has nothing called {name!r}.{_classes_listed(module)}"
             )
         _check_registered(name)
         return name
     if not callable(found):
-        raise ConfigurationError(f"Environment {id!r} is no class and no function: {found!r}.")
+        raise ConfigurationError(f"Environment {id!r} is neither a class nor a function: {found!r}.")
     return loaded(id, gym.Env)  # type: ignore[no-any-return]
 
 
 def check_environment_id(id: str) -> None:
-    """Raises `ConfigurationError` with the nearest names when there is no such environment."""
+    """Raise `ConfigurationError` with the nearest names if there is no such environment."""
     found_environment(id)
 
 
@@ -70,8 +70,8 @@ def _check_registered(id: str) -> None:
         raise ConfigurationError(str(unknown).partition(" Known:")[0] + detail) from error
 
 
-def _classes_told(file: str) -> str:
-    """Names the environments that a file defines, without running it; "" where it cannot be read."""
+def _classes_listed(file: str) -> str:
+    """Return a sentence on the environments that a file defines, without running it; "" if it cannot be read."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""An environment as data: its id (or what makes it) and arguments. It can be sent to another process."""
+"""An environment as data: its id or factory, and its arguments. Specifications can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from agents.environments.wrappers import Wrapping, checked_wrappers, wrapped, wr
 from agents.errors import ConfigurationError, unknown_name
 
 AgentActions = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
-"""Kinds of action spaces as agents see them."""
+"""Kinds of action spaces that agents see."""
 
 VECTORIZATIONS = ("auto", "native", "envpool", "sync", "async", "ray", "ray-subproc")
 OTHER_NAMES = {"dummy": "sync", "subproc": "async"}
-"""What some vectorizations are called elsewhere -> what they are called here."""
+"""Name of a vectorization in other libraries -> its name here."""
 
 
 def canonical_vectorization(name: str) -> str:
-    """One name for each way of stepping copies; raises `ConfigurationError` where there is no such way."""
+    """Return the canonical name of a vectorization; raises `ConfigurationError` for an unknown one."""
     if name not in (*VECTORIZATIONS, *OTHER_NAMES):
         raise unknown_name("vectorization", name, (*VECTORIZATIONS, *OTHER_NAMES))
     return OTHER_NAMES.get(name, name)
@@ -49,26 +49,26 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """An environment that is not made yet; it can be sent to another process.
+    """Specification of an environment, which can be sent to another process.
 
     Attributes:
         id: A Gymnasium id (``"CartPole-v1"``), ``"module:Class"``, ``"file.py:Class"``, or a function that makes an
             environment.
         kwargs: Arguments for the environment.
-        vectorization: How several copies are stepped. ``"native"``: by Gymnasium's own vectorised environment (CartPole
-            has one). ``"envpool"``: by EnvPool, which must be installed. ``"sync"``, or ``"dummy"``: one after
-            another. ``"async"``, or ``"subproc"``: each in a process of its own. ``"ray"``: each in an actor of its
-            own in a Ray cluster. ``"ray-subproc"``: an actor for each machine of the cluster, where each of its
-            copies has a process of its own. ``"auto"``: native or sync; never envpool, whose runs
-            cannot go on exactly. Of two names for the same it keeps the first. Defaults to ``"auto"``.
-        wrappers: What is put around it, the first one innermost: names of `gymnasium.wrappers` or places of one's own
-            classes, with arguments (``"FrameStackObservation:stack_size=4"``, ``"file.py:Class:scale=2"``), or classes
+        vectorization: Kind of vector environment. ``"native"``: Gymnasium's own vectorised environment (CartPole only).
+            ``"envpool"``: EnvPool, which must be installed. ``"sync"``, or ``"dummy"``: copies stepped one after
+            another. ``"async"``, or ``"subproc"``: one process per copy. ``"ray"``: one Ray actor per copy.
+            ``"ray-subproc"``: one actor per machine of the cluster, with one process per copy. ``"auto"``: native or
+            sync; never envpool, whose runs cannot be resumed exactly. Of two names for the same kind the first is
+            stored. Defaults to ``"auto"``.
+        wrappers: Wrappers, the first one innermost: names of `gymnasium.wrappers` or places of a user's classes, with
+            arguments (``"FrameStackObservation:stack_size=4"``, ``"file.py:Class:scale=2"``), or classes
             and functions. Defaults to none.
-        max_episode_steps: Episodes are truncated after so many steps, >= 1, as `gymnasium.make` does it: in place of
-            the limit that the id is registered with, and inside of the wrappers. Defaults to None: that limit.
+        max_episode_steps: Steps after which episodes are truncated, >= 1, as in `gymnasium.make`: replaces the limit of
+            the registration, and applies inside the wrappers. Defaults to None, the limit of the registration.
 
     Raises:
-        ConfigurationError: There is no such vectorization or wrapper, or the limit is not a whole number >= 1.
+        ConfigurationError: The vectorization or a wrapper does not exist, or the limit is not a whole number >= 1.
     """
 
     id: str | Callable[..., gym.Env[Any, Any]]
@@ -78,7 +78,7 @@ class EnvironmentSpec:
     max_episode_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses a vectorization or a wrapper that does not exist, and keeps one form of each."""
+        """Refuse an unknown vectorization or wrapper, and store the canonical form of each."""
         object.__setattr__(self, "vectorization", canonical_vectorization(self.vectorization))
         object.__setattr__(self, "wrappers", checked_wrappers(self.wrappers))
         limit = self.max_episode_steps
@@ -86,7 +86,7 @@ class EnvironmentSpec:
             raise ConfigurationError(f"max_episode_steps must be a whole number >= 1, got {limit!r}.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process: with its registration, which the script made that runs here only."""
+        """Return the state for another process, with the registration of an id that only this script has registered."""
         own: dict[str, Any] = {"id": self.id, "kwargs": self.kwargs, "vectorization": self.vectorization}
         own |= {"wrappers": self.wrappers, "max_episode_steps": self.max_episode_steps}
         return own | {"registration": self._registration()}
@@ -94,14 +94,14 @@ class EnvironmentSpec:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name in ("id", "kwargs", "vectorization"):
             object.__setattr__(self, name, state[name])
-        object.__setattr__(self, "wrappers", state.get("wrappers", ()))  # specs of before had none
+        object.__setattr__(self, "wrappers", state.get("wrappers", ()))  # missing in older specs
         object.__setattr__(self, "max_episode_steps", state.get("max_episode_steps"))
         registration = state["registration"]
         if registration is not None:
             gym.registry.setdefault(registration.id, registration)
 
     def _registration(self) -> Any:
-        if not isinstance(self.id, str) or ".py:" in self.id:  # a file is run again where it is needed
+        if not isinstance(self.id, str) or ".py:" in self.id:  # other processes run a file again
             return None
         known = gym.registry.get(self.id.rpartition(":")[2])
         if known is not None and isinstance(known.entry_point, str) and known.entry_point.startswith("__main__:"):
@@ -111,10 +111,10 @@ class EnvironmentSpec:
 
     @classmethod
     def of(cls, value: Any, kwargs: Mapping[str, Any] | None = None) -> EnvironmentSpec:
-        """Makes a spec from an id, a function that makes an environment, or a spec.
+        """Make a spec from an id, a function that makes an environment, or a spec.
 
         Raises:
-            ConfigurationError: The id is not registered (nearest ids are named), or `value` is something else.
+            ConfigurationError: The id is not registered (the message names the nearest ids), or `value` is neither.
         """
         if isinstance(value, EnvironmentSpec):
             return value if kwargs is None else replace(value, kwargs=dict(kwargs))
@@ -131,23 +131,23 @@ class EnvironmentSpec:
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """A short name for messages."""
         return self.id if isinstance(self.id, str) else getattr(self.id, "__name__", repr(self.id))
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Return a key that equal environments share, however copies of them are stepped.
+        """Return a key that equal environments share, independent of their vectorization.
 
-        It holds classes and functions themselves, not their names: those that a function makes all have the same name.
+        The key contains classes and functions themselves, because functions defined in a function share one name.
         """
         return self.id, repr(self.kwargs), tuple(self.wrappers), self.max_episode_steps
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return the environment as a study, a run folder and a checkpoint keep it; `of_described` reads it.
+        """Return the environment in the form that studies, run folders and checkpoints store; `of_described` reads it.
 
         Raises:
-            ConfigurationError: A wrapper has no name of its own.
+            ConfigurationError: A wrapper has no name.
         """
         return {
             "env": self.label,
@@ -158,30 +158,30 @@ class EnvironmentSpec:
 
     @classmethod
     def of_described(cls, described: Described, vectorization: str = "auto") -> EnvironmentSpec:
-        """The environment of a study, a pick or a run.
+        """Return the environment of a study, a pick or a run.
 
         Raises:
-            ConfigurationError: It does not exist (nearest names are given).
+            ConfigurationError: The environment does not exist (the message gives the nearest names).
         """
         check_environment_id(described.env)
         limit = described.max_episode_steps
         return cls(described.env, dict(described.env_kwargs), vectorization, tuple(described.wrappers), limit)
 
     def make(self, **kwargs: Any) -> gym.Env[Any, Any]:
-        """One environment; an observation in parts (`Dict`, `Tuple`) becomes one vector.
+        """Return one environment; an observation in parts (`Dict`, `Tuple`) becomes one vector.
 
         Raises:
-            ConfigurationError: It cannot be made; the cause is in the message.
+            ConfigurationError: The environment cannot be made; the message contains the cause.
         """
         made = self.make_plain(**kwargs)
         in_parts = isinstance(made.observation_space, spaces.Dict | spaces.Tuple)
         return FlatObservations(made, self.label) if in_parts else made
 
     def make_plain(self, **kwargs: Any) -> gym.Env[Any, Any]:
-        """One environment with its wrappers, as a plain Gymnasium loop steps it.
+        """Return one environment with its wrappers, as a plain Gymnasium loop steps it.
 
         Raises:
-            ConfigurationError: It cannot be made; the cause is in the message.
+            ConfigurationError: The environment cannot be made; the message contains the cause.
         """
         arguments, limit = {**self.kwargs, **kwargs}, self.max_episode_steps
         maker = found_environment(self.id) if isinstance(self.id, str) else self.id
@@ -202,10 +202,10 @@ class EnvironmentSpec:
         return wrapped(made, self.wrappers, self.label)
 
     def interface(self) -> Interface:
-        """Both sides of its spaces: its own, and those that an agent sees. It is made once, to look.
+        """Return the converter between the environment's spaces and the agent's. Makes the environment once.
 
         Raises:
-            ConfigurationError: One of them is of a kind that no network of ours takes.
+            ConfigurationError: One of the spaces is of a kind that no network accepts.
         """
         environment = self.make_plain()
         try:
@@ -214,10 +214,10 @@ class EnvironmentSpec:
             environment.close()
 
     def spaces(self) -> tuple[spaces.Box, AgentActions]:
-        """The observation and action space that an agent sees.
+        """Return the observation and action space that an agent sees.
 
         Raises:
-            ConfigurationError: One of them is of a kind that no network of ours takes.
+            ConfigurationError: One of the spaces is of a kind that no network accepts.
         """
         interface = self.interface()
         return interface.observation_space, interface.action_space

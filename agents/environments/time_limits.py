@@ -1,4 +1,4 @@
-"""How long an episode may be, and what to say of environments where it may be for ever."""
+"""Time limits of environments, and limits of evaluations where the environment has none."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gymnasium.wrappers import TimeLimit
 from agents.environments.spec import EnvironmentSpec
 
 LEAST_LIMIT = 1_000
-"""Steps that an episode of an evaluation always has, where nobody says otherwise."""
+"""Smallest default limit of an evaluation's episodes, in steps."""
 
 TIMES_THE_LONGEST = 10
-"""An episode of an evaluation may be so much longer than those of training."""
+"""Default limit of an evaluation's episodes, as a multiple of the longest training episode."""
 
 
 def time_limit(environment: EnvironmentSpec) -> int | None:
-    """Return the steps after which an environment truncates its episodes, None where Gymnasium knows of no limit.
+    """Return the steps after which an environment truncates its episodes, None if Gymnasium knows no limit.
 
     Args:
-        environment: The environment; it is made, and closed again.
+        environment: The environment, which is made and closed again.
 
     Raises:
-        ConfigurationError: It cannot be made.
+        ConfigurationError: The environment cannot be made.
     """
     if environment.max_episode_steps is not None:
         return environment.max_episode_steps
@@ -36,20 +36,20 @@ def time_limit(environment: EnvironmentSpec) -> int | None:
 
 
 def limit_without_one(lengths: Iterable[float]) -> int:
-    """Return the steps after which episodes of an evaluation are cut where the environment has no time limit.
+    """Return the step limit of evaluation episodes for an environment without a time limit.
 
-    An agent that has learned to run in a circle would otherwise be evaluated for ever.
+    Without a limit, the evaluation of an agent that runs in a circle would never end.
 
     Args:
-        lengths: How long episodes of training were.
+        lengths: Lengths of training episodes, in steps.
     """
     return max(LEAST_LIMIT, round(TIMES_THE_LONGEST * max(lengths, default=0)))
 
 
 def cut_after(environment: EnvironmentSpec, max_steps: int | None) -> EnvironmentSpec:
-    """Return the environment with a further limit around all its wrappers, counted in the agent's own steps.
+    """Return the environment with a further limit around all its wrappers, counted in steps of the agent.
 
-    Copies that are stepped together in compiled code have no wrappers: they are stepped one by one instead.
+    Native and EnvPool vector environments have no wrappers; copies are stepped one by one instead.
     """
     if max_steps is None:
         return environment
@@ -59,7 +59,7 @@ def cut_after(environment: EnvironmentSpec, max_steps: int | None) -> Environmen
 
 
 def no_limit_hint(environment: EnvironmentSpec) -> str:
-    """Return what to do where no episode has ended; empty where the environment has a time limit."""
+    """Return advice for a run in which no episode has ended; empty where the environment has a time limit."""
     if time_limit(environment) is not None:
         return ""
     return f"{environment.label} has no time limit: give it one with --max-episode-steps N"

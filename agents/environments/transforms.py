@@ -1,8 +1,7 @@
 """Spaces as an agent sees them, and the functions between an environment's values and the agent's.
 
-Observations become `Box`: vectors (numbered states one-hot, parts one after the other) or images [height, width,
-channels]. Actions are `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] that is stretched to the
-environment's own bounds.
+Observations become `Box`: vectors (numbered states one-hot, parts concatenated) or images [height, width, channels].
+Actions are `Discrete` or `MultiDiscrete` from 0, or a `Box` within [-1, 1] that is scaled to the environment's bounds.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class Transform(NamedTuple):
 
 
 def observation_transform(space: gym.Space[Any], label: str) -> Transform:
-    """What an agent sees of a space; raises `ConfigurationError` for kinds that no network takes."""
+    """Return the transform of an observation space; raises `ConfigurationError` for unsupported kinds."""
     if isinstance(space, spaces.Box):
         image = as_image(space)
         if image is not None:
             return Transform(*image)
-        with np.errstate(over="ignore"):  # the largest float64 becomes infinity, which is what it stands for
+        with np.errstate(over="ignore"):  # the largest float64 overflows to infinity, as intended
             wide = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
         return Transform(wide, lambda values: np.asarray(values, np.float32))
     if isinstance(space, spaces.Discrete):
@@ -66,7 +65,7 @@ def observation_transform(space: gym.Space[Any], label: str) -> Transform:
 
 
 def _several_one_hot(space: spaces.MultiDiscrete) -> Transform:
-    """Each number of a `MultiDiscrete` one-hot, side by side."""
+    """Return the transform to concatenated one-hot vectors of the numbers of a `MultiDiscrete`."""
     counts = space.nvec.ravel().astype(np.int64)
     starts, firsts = space.start.ravel().astype(np.int64), np.cumsum(counts) - counts
     total = int(counts.sum())
@@ -82,15 +81,15 @@ def _several_one_hot(space: spaces.MultiDiscrete) -> Transform:
 
 
 def _check_numbered(space: gym.Space[Any], values: Any, numbers: Array, counts: Any) -> None:
-    """Raises `ObservationError` for a number outside of its space, which would be another one's flag."""
-    outside = numbers.astype(np.uint64) >= counts  # without a sign, what is below 0 is huge
+    """Raise `ObservationError` for a number outside its space, which would set the flag of another number."""
+    outside = numbers.astype(np.uint64) >= counts  # unsigned, negative numbers become huge
     if outside.any():
         first = int(np.argwhere(outside)[0, 0])
         raise ObservationError(f"the observation {np.asarray(values)[first]}, which is not in {space_text(space)}")
 
 
 def parts_of(space: gym.Space[Any]) -> dict[Any, gym.Space[Any]]:
-    """The parts of a `Dict` by name, or of a `Tuple` by position."""
+    """Return the parts of a `Dict` by name, or of a `Tuple` by position."""
     if isinstance(space, spaces.Dict):
         return dict(space.spaces)
     assert isinstance(space, spaces.Tuple)
@@ -122,34 +121,34 @@ _SIDES = ("low", "high")
 
 
 def sizes_of_parts(space: spaces.Dict, label: str) -> dict[str, int]:
-    """How many numbers of the agent's observation are of each part of a `Dict`, in their order."""
+    """Return the number of entries of each part of a `Dict` in the agent's observation, in order."""
     made = {name: observation_transform(part, label).space for name, part in space.spaces.items()}
     return {name: int(np.prod(part.shape)) for name, part in made.items()}
 
 
 def batch_of_one(space: gym.Space[Any], value: Any) -> Any:
-    """A single observation as a batch."""
+    """Return a single observation as a batch."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return {name: batch_of_one(part, value[name]) for name, part in parts_of(space).items()}
     return np.asarray(value)[None]
 
 
 def _refused_observations(space: gym.Space[Any], label: str) -> str:
-    told = (
+    message = (
         f"Environment {label!r} has the observation space {space_text(space)}; there are networks for Box (vectors, "
         f"images as uint8), Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. Wrap the environment, "
         f"for example with gymnasium.wrappers."
     )
     if space.is_np_flattenable:
-        return f"{told}FlattenObservation (--wrapper FlattenObservation)."
-    return f"{told}TransformObservation, whose function makes a vector of what the environment gives."
+        return f"{message}FlattenObservation (--wrapper FlattenObservation)."
+    return f"{message}TransformObservation, whose function converts the observation to a vector."
 
 
 # Actions ------------------------------------------------------------------------------------------------------
 
 
 def action_transform(space: gym.Space[Any], label: str) -> Transform:
-    """The actions that an agent gives, and what the environment makes of them."""
+    """Return the agent's action space and the conversion to the environment's actions."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return Transform(spaces.Discrete(int(space.n)), lambda actions: np.asarray(actions, np.int64) + start)
@@ -174,17 +173,17 @@ def action_transform(space: gym.Space[Any], label: str) -> Transform:
     raise ConfigurationError(
         f"Environment {label!r} has the action space {space_text(space)}; agents take Discrete, MultiDiscrete, "
         f"MultiBinary and Box (floats). Wrap the environment with gymnasium.wrappers.TransformAction, whose function "
-        f"makes of one of these what the environment takes."
+        f"converts one of these to the environment's actions."
     )
 
 
 def space_text(space: gym.Space[Any]) -> str:
-    """Returns a space in words, on one line."""
+    """Return a description of a space on one line."""
     return " ".join(str(space).split())
 
 
 def takers_of(space: gym.Space[Any]) -> str:
-    """Names the algorithms that take an action space, as an environment has it."""
+    """Return the names of the algorithms that support an environment's action space."""
     takers = ["a2c", "ppo", "trpo"]
     if isinstance(space, spaces.Discrete):
         takers += ["acer", "dqn", "rainbow"]
@@ -195,12 +194,12 @@ def takers_of(space: gym.Space[Any]) -> str:
 
 
 def check_same_spaces(label: str, environments: Any, agent: Any) -> None:
-    """Raises `ConfigurationError` where an environment's spaces are not those that an agent was made for.
+    """Raise `ConfigurationError` where an environment's spaces differ from those of an agent.
 
     Args:
         label: The environment's name.
-        environments: What has its `observation_space` and `action_space`, as agents see them.
-        agent: Who has those that it was made for; their bounds may differ.
+        environments: Object with the `observation_space` and `action_space` that agents see.
+        agent: Object with the spaces that the agent was made for; their bounds may differ.
     """
     made = (environments.observation_space, environments.action_space)
     expected = (agent.observation_space, agent.action_space)
@@ -212,6 +211,6 @@ def check_same_spaces(label: str, environments: Any, agent: Any) -> None:
 
 
 def _kind(space: Any) -> tuple[Any, ...]:
-    """What a network was made for."""
+    """Return the properties of a space that a network depends on."""
     choices: Iterable[int] = getattr(space, "nvec", ())
     return type(space), space.shape, space.dtype, getattr(space, "n", None), tuple(choices)

@@ -21,23 +21,23 @@ _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
 
 
 class NamedWrapper(NamedTuple):
-    """A wrapper as text: where its class is, and its arguments."""
+    """A wrapper as text: the place of its class, and its arguments."""
 
     place: str
     arguments: dict[str, Any]
 
     @classmethod
     def of(cls, text: str) -> NamedWrapper:
-        """Reads ``"PLACE"`` or ``"PLACE:name=value,name=value"``; a value is JSON, or else text."""
+        """Parse ``"PLACE"`` or ``"PLACE:name=value,name=value"``; a value is JSON, or else text."""
         place, *arguments = _ARGUMENTS.split(text.strip(), maxsplit=1)
         pairs = [pair.partition("=") for each in arguments for pair in _NEXT.split(each)]
         return cls(place, {name: _value(value) for name, _, value in pairs})
 
     def find(self) -> Callable[..., gym.Env[Any, Any]]:
-        """Returns the class or function.
+        """Return the class or function.
 
         Raises:
-            ConfigurationError: There is nothing of that name; the nearest wrappers of Gymnasium are named.
+            ConfigurationError: The name is unknown; the message gives the nearest wrappers of Gymnasium.
         """
         if ":" in self.place:
             try:
@@ -53,12 +53,12 @@ class NamedWrapper(NamedTuple):
                     f"FrameStackObservation:stack_size=4."
                 )
         if not callable(found):
-            raise ConfigurationError(f"The wrapper {self.place!r} is no class and no function: {found!r}.")
+            raise ConfigurationError(f"The wrapper {self.place!r} is neither a class nor a function: {found!r}.")
         return functools.partial(found, **self.arguments) if self.arguments else found
 
 
 def checked_wrappers(wrappers: Wrapping | Sequence[Wrapping]) -> tuple[Wrapping, ...]:
-    """Returns wrappers as a tuple; `ConfigurationError` where one does not exist."""
+    """Return wrappers as a tuple; raise `ConfigurationError` where one does not exist."""
     several = (wrappers,) if isinstance(wrappers, str) or callable(wrappers) else tuple(wrappers)
     for each in several:
         if isinstance(each, str):
@@ -71,10 +71,10 @@ def checked_wrappers(wrappers: Wrapping | Sequence[Wrapping]) -> tuple[Wrapping,
 
 
 def wrapper_text(wrapper: Wrapping) -> str:
-    """Returns a wrapper as text, by which a study or a checkpoint knows it.
+    """Return a wrapper as text, the form that studies and checkpoints store.
 
     Raises:
-        ConfigurationError: It has no name of its own (a lambda, say), which tells it from others.
+        ConfigurationError: The wrapper has no name that identifies it (for example a lambda).
     """
     if isinstance(wrapper, functools.partial):
         given = [*((str(i), value) for i, value in enumerate(wrapper.args)), *wrapper.keywords.items()]
@@ -84,10 +84,10 @@ def wrapper_text(wrapper: Wrapping) -> str:
 
 
 def wrapped(environment: gym.Env[Any, Any], wrappers: Sequence[Wrapping], label: str) -> gym.Env[Any, Any]:
-    """Puts wrappers around an environment, the first one innermost.
+    """Put wrappers around an environment, the first one innermost.
 
     Raises:
-        ConfigurationError: One cannot be put there; the cause is in the message.
+        ConfigurationError: A wrapper cannot be applied; the message contains the cause.
     """
     for each in wrappers:
         try:

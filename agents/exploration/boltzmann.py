@@ -1,4 +1,4 @@
-"""Policies that prefer better actions softly: Boltzmann, Boltzmann-Gumbel and Gumbel-softmax."""
+"""Policies that prefer better actions by degrees: Boltzmann, Boltzmann-Gumbel and Gumbel-softmax."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,11 +23,11 @@ __all__ = ["Boltzmann", "BoltzmannGumbel", "GumbelSoftmax"]
 
 
 class Boltzmann(Policy):
-    """Draws in proportion to exp(value / τ): better actions more often, and all of them sometimes. N uniforms a call.
+    """Policy that draws actions in proportion to exp(value / τ). Draws N uniform numbers per call.
 
     The best value of a row is subtracted before the exponential, and the exponent is kept at or above -clip. Within
-    ±clip this is the usual definition; for larger values the usual one (clip, then exponentiate) makes all actions
-    beyond the clip equal, this one still prefers the better.
+    ±clip this is the usual definition; for larger values the usual definition (clip, then exponentiate) makes all
+    actions beyond the clip equal, while this one still prefers the better action.
 
     Args:
         temperature: τ > 0, in the unit of the values; towards 0 greedy, towards infinity uniform. Defaults to 1.0.
@@ -45,21 +45,21 @@ class Boltzmann(Policy):
         self.clip = require_positive("clip", clip)
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Draws one action a row in proportion to exp(value / τ); see `Policy.select`."""
+        """Draw one action per row in proportion to exp(value / τ); see `Policy.select`."""
         checked, best = check_values(values)
         return categorical(boltzmann_weights(checked, best, self.temperature, self.clip), rng.random(len(checked)))
 
 
 class BoltzmannGumbel(Policy):
-    """The action of the largest value + C · G / sqrt(count of the action), G standard Gumbel. N·A uniforms a call.
+    """Policy of the largest value + C · G / sqrt(count of the action), G standard Gumbel. Draws N·A uniforms per call.
 
-    Cesa-Bianchi et al., "Boltzmann Exploration Done Right" (2017, arXiv 1705.10257): an action that has been tried
-    often is disturbed less, where a common temperature explores bad actions for too long or good ones too little. The
-    paper is about bandits; here one count an action is kept over all states and environments, each starting at 1 (the
-    paper plays every arm once first). `select` counts what it chooses, so evaluate with `greedy`.
+    Cesa-Bianchi et al., "Boltzmann Exploration Done Right" (2017, arXiv 1705.10257): an action that was chosen
+    often is perturbed less, where a common temperature explores bad actions for too long or good ones too little. The
+    paper is about bandits; here one count per action is kept over all states and environments, each starting at 1 (the
+    paper plays every arm once first). `select` counts the chosen actions, so evaluate with `greedy`.
 
     Args:
-        C: Scale of the disturbance, > 0; the paper's choice is a bound on the standard deviation of the rewards.
+        C: Scale of the perturbation, > 0; the paper's choice is a bound on the standard deviation of the rewards.
             Defaults to 1.0.
 
     Raises:
@@ -72,28 +72,28 @@ class BoltzmannGumbel(Policy):
 
     @property
     def counts(self) -> Actions:
-        """How often each action was chosen, plus 1: [A], or [0] before the first call. A copy."""
+        """Number of times that each action was chosen, plus 1: a copy, [A], or [0] before the first call."""
         return self._counts.copy()
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Chooses the action of the largest disturbed value and counts it; see `Policy.select`."""
+        """Choose the action of the largest perturbed value and count it; see `Policy.select`."""
         checked, _ = check_values(values)
         n_actions = checked.shape[1]
         if self._counts.size == 0:
             self._counts = np.ones(n_actions, dtype=np.int64)
         if self._counts.size != n_actions:
             raise ValueError(f"this policy has counted {self._counts.size} actions, got values of {n_actions} actions")
-        disturbed = checked + self.C / np.sqrt(self._counts) * gumbel(checked.shape, rng)  # [N, A]
-        actions: Actions = np.argmax(disturbed, axis=1)
+        perturbed = checked + self.C / np.sqrt(self._counts) * gumbel(checked.shape, rng)  # [N, A]
+        actions: Actions = np.argmax(perturbed, axis=1)
         self._counts += np.bincount(actions, minlength=n_actions)
         return actions
 
     def get_state(self) -> dict[str, Any]:
-        """Gives the counts of actions: `{"counts": int64 [A]}`, [0] before the first call."""
+        """Return the counts of actions: `{"counts": int64 [A]}`, [0] before the first call."""
         return {"counts": self._counts.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave; raises ValueError if it is the state of something else."""
+        """Restore a state of `get_state`; raises ValueError for a state of another policy."""
         require_keys(type(self).__name__, state, {"counts"})
         counts = np.array(state["counts"], dtype=np.int64)
         if counts.ndim != 1 or (counts < 1).any():
@@ -102,7 +102,7 @@ class BoltzmannGumbel(Policy):
 
 
 class GumbelSoftmax(Policy):
-    """Draws a relaxed one-hot vector and takes its largest entry. N·A uniforms a call.
+    """Policy that draws a relaxed one-hot vector and takes its largest entry. Draws N·A uniform numbers per call.
 
     Jang et al., "Categorical Reparameterization with Gumbel-Softmax" (2016, arXiv 1611.01144). The temperature shapes
     the relaxed vector (`relaxed`), not the action: the largest entry follows softmax(logits) at any temperature.
@@ -125,15 +125,15 @@ class GumbelSoftmax(Policy):
         self.eps = float(eps)
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Draws one action a row from softmax(logits); see `Policy.select`."""
+        """Draw one action per row from softmax(logits); see `Policy.select`."""
         checked, _ = check_values(values)
         actions: Actions = np.argmax(checked + gumbel(checked.shape, rng, self.eps), axis=1)
         return actions
 
     def relaxed(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Values:
-        """Draws softmax((logits + Gumbel) / temperature): [N, A], rows of sum 1, largest where `select` would go."""
+        """Draw softmax((logits + Gumbel) / temperature): [N, A], rows of sum 1, largest at the action of `select`."""
         checked, _ = check_values(values)
-        disturbed = checked + gumbel(checked.shape, rng, self.eps)  # [N, A]
-        weights = softmax_weights(disturbed, disturbed.max(axis=1, keepdims=True), self.temperature)
+        perturbed = checked + gumbel(checked.shape, rng, self.eps)  # [N, A]
+        weights = softmax_weights(perturbed, perturbed.max(axis=1, keepdims=True), self.temperature)
         relaxed: Values = weights / weights.sum(axis=1, keepdims=True)
         return relaxed

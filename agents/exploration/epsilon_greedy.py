@@ -1,4 +1,4 @@
-"""ε-greedy policies: the best action, and with probability ε another one."""
+"""ε-greedy policies: the best action, and an exploratory action with probability ε."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ __all__ = ["AdaptiveEpsilonGreedy", "EpsilonGreedy", "MaxBoltzmann"]
 
 
 class EpsilonGreedy(Policy):
-    """The best action, or with probability ε any allowed action, each equally likely. 2N uniforms a call.
+    """Policy of the best action, or with probability ε any allowed action. Draws 2N uniforms per call.
 
     Args:
         epsilon: ε in [0, 1]: a number, or a schedule of it over environment steps (or its JSON form). DQN's "from 1
@@ -38,30 +38,30 @@ class EpsilonGreedy(Policy):
 
     @property
     def epsilon(self) -> float:
-        """ε now."""
+        """The current ε."""
         return self._schedule(self._env_steps)
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Chooses the best action, or with probability ε another; see `Policy.select`."""
+        """Choose the best action, or with probability ε an exploratory one; see `Policy.select`."""
         checked, best = check_values(values)
-        coins, choices = rng.random((len(checked), 2)).T  # both always drawn: [N], [N]
+        coins, choices = rng.random((len(checked), 2)).T  # both are always drawn: [N], [N]
         return np.where(coins < self.epsilon, self._explore(checked, best, choices), np.argmax(checked, axis=1))
 
     def _explore(self, values: Values, best: Values, uniforms: Values) -> Actions:
-        """Gives the action of the random branch for every row, [N]."""
+        """Return the exploratory action for every row, [N]."""
         return uniform(values, uniforms)
 
     def step(self, n: int) -> None:
-        """Advances ε by `n` environment steps, n >= 0."""
+        """Advance ε by `n` environment steps, n >= 0."""
         super().step(n)
         self._env_steps += int(n)
 
     def get_state(self) -> dict[str, Any]:
-        """Gives the environment steps made: `{"env_steps": int}`."""
+        """Return the number of environment steps: `{"env_steps": int}`."""
         return {"env_steps": self._env_steps}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave; raises ValueError if it is the state of something else."""
+        """Restore a state of `get_state`; raises ValueError for a state of another policy."""
         require_keys(type(self).__name__, state, {"env_steps"})
         env_steps = int(state["env_steps"])
         if env_steps < 0:
@@ -70,19 +70,19 @@ class EpsilonGreedy(Policy):
 
 
 class AdaptiveEpsilonGreedy(EpsilonGreedy):
-    """ε-greedy whose ε falls on a straight line over environment steps and then stays.
+    """ε-greedy policy whose ε decreases linearly over environment steps and then stays constant.
 
-    Say how fast in one of two ways: `decay` (by how much each environment step) or `n_steps` (how many environment
-    steps the whole way takes, as in DQN, Mnih et al. 2013, arXiv 1312.5602: from 1 to 0.1 over a million frames).
+    Set the rate in one of two ways: `decay` (decrease per environment step) or `n_steps` (environment steps of the
+    whole decrease, as in DQN, Mnih et al. 2013, arXiv 1312.5602: from 1 to 0.1 over a million frames).
 
     Args:
         start: ε at the beginning, in [0, 1]. Defaults to 1.0.
         end: ε at the end, in [0, start]. Defaults to 0.1.
-        decay: Decrease of ε an environment step, > 0. Defaults to 1e-4 when `n_steps` is not given either.
+        decay: Decrease of ε per environment step, > 0. Defaults to 1e-4 when `n_steps` is not given either.
         n_steps: Environment steps from `start` to `end`, > 0.
 
     Raises:
-        ConfigurationError: Something is out of range, or both `decay` and `n_steps` are given.
+        ConfigurationError: An argument is out of range, or both `decay` and `n_steps` are given.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class AdaptiveEpsilonGreedy(EpsilonGreedy):
 
 
 class MaxBoltzmann(EpsilonGreedy):
-    """The best action, or with probability ε one drawn as `Boltzmann` draws. 2N uniforms a call.
+    """Policy of the best action, or with probability ε a draw of `Boltzmann`. Draws 2N uniforms per call.
 
     From Wiering, "Explorations in Efficient Reinforcement Learning" (PhD thesis, Amsterdam 1999): exploration that
-    seldom wastes steps on actions known to be bad.
+    rarely wastes steps on actions known to be bad.
 
     Args:
         epsilon: ε in [0, 1], a number or a schedule of it as in `EpsilonGreedy`. Defaults to 0.1.

@@ -1,7 +1,7 @@
-"""Noise that is added to continuous actions so that a deterministic policy explores.
+"""Noise that is added to continuous actions, as exploration of a deterministic policy.
 
-Noise is in the unit of the actions it is added to; clipping to the action space is the caller's. Random numbers come
-from the generator that is given, what a process remembers goes out by `get_state` and back in by `set_state`.
+Noise is in the unit of the actions; the caller clips the sum to the action space. Random numbers are drawn from the
+generator that is passed in. `get_state` and `set_state` save and restore the state of a process.
 """
 
 import math
@@ -20,11 +20,11 @@ __all__ = ["NOISES", "GaussianNoise", "Noise", "OrnsteinUhlenbeckNoise", "make_n
 
 
 class Noise(ABC):
-    """A random process in action space. The contract of every noise here and of a user's own."""
+    """Base class for random processes in action space, those of users included."""
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Draws the noise of the next action of every environment.
+        """Draw the noise of the next action of every environment.
 
         Args:
             shape: Shape of the actions, [N, D]: N environments, D action dimensions.
@@ -35,10 +35,10 @@ class Noise(ABC):
         """
 
     def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
-        """Begins anew where an episode has ended.
+        """Restart the process where an episode has ended.
 
         Args:
-            mask: Which environments to reset, bool [N]. None resets all, and the next sample may have another shape.
+            mask: Environments to reset, bool [N]. None resets all, and the next sample may have another shape.
 
         Raises:
             ValueError: The mask is not a bool array of the shape [N].
@@ -47,28 +47,28 @@ class Noise(ABC):
             _check_mask(mask)
 
     def step(self, n: int) -> None:
-        """Advances schedules by `n` environment steps (summed over environments), n >= 0."""
+        """Advance schedules by `n` environment steps (summed over environments), n >= 0."""
         if n < 0:
             raise ValueError(f"n must be >= 0 environment steps, got {n!r}")
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
-        """Gives everything the process remembers, as scalars and arrays that JSON (as lists) or npz can hold."""
+        """Return the state of the process, as scalars and arrays that JSON (as lists) or npz can hold."""
 
     @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave; raises ValueError if it is the state of something else."""
+        """Restore a state of `get_state`; raises ValueError for a state of another noise."""
 
 
 class GaussianNoise(Noise):
-    """Independent normal noise at every step, whose standard deviation may fall over environment steps.
+    """Independent normal noise at every step, whose standard deviation may decrease over environment steps.
 
     Args:
         mu: Mean, finite. Defaults to 0.0.
         sigma: Standard deviation at the beginning, >= 0. Defaults to 0.1 (as in TD3, Fujimoto et al. 2018, arXiv
             1802.09477, for actions within ±1).
-        sigma_min: Standard deviation that it falls to, on a straight line, in [0, sigma]. None keeps `sigma`.
-        n_steps: Environment steps that the fall takes, > 0; given exactly when `sigma_min` is.
+        sigma_min: Standard deviation at the end of a linear decrease, in [0, sigma]. None keeps `sigma`.
+        n_steps: Environment steps of the decrease, > 0; given exactly when `sigma_min` is.
 
     Raises:
         ConfigurationError: A parameter is out of range, or only one of `sigma_min` and `n_steps` is given.
@@ -94,24 +94,24 @@ class GaussianNoise(Noise):
 
     @property
     def sigma(self) -> float:
-        """The standard deviation now."""
+        """The current standard deviation."""
         return self._schedule(self._env_steps)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Draws independent normal numbers; see `Noise.sample`."""
+        """Draw independent normal numbers; see `Noise.sample`."""
         return (self.mu + self.sigma * rng.standard_normal(shape)).astype(np.float32)
 
     def step(self, n: int) -> None:
-        """Advances σ by `n` environment steps, n >= 0."""
+        """Advance σ by `n` environment steps, n >= 0."""
         super().step(n)
         self._env_steps += int(n)
 
     def get_state(self) -> dict[str, Any]:
-        """Gives the environment steps made: `{"env_steps": int}`."""
+        """Return the number of environment steps: `{"env_steps": int}`."""
         return {"env_steps": self._env_steps}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave; raises ValueError if it is the state of something else."""
+        """Restore a state of `get_state`; raises ValueError for a state of another noise."""
         require_keys(type(self).__name__, state, {"env_steps"})
         env_steps = int(state["env_steps"])
         if env_steps < 0:
@@ -120,18 +120,18 @@ class GaussianNoise(Noise):
 
 
 class OrnsteinUhlenbeckNoise(Noise):
-    """Noise that drifts: each sample is the previous one pulled towards the mean, plus a normal step.
+    """Autocorrelated noise: each sample is the previous one pulled towards the mean, plus a normal step.
 
     x ← x + θ (μ - x) dt + σ √dt · normal(0, 1), one x for every environment and action dimension, starting at μ. Used
     by DDPG (Lillicrap et al. 2015, arXiv 1509.02971) for control with inertia, with these defaults for θ and σ. Every
-    call of `sample` is one step of the process; x goes back to μ where an episode has ended (`reset`).
+    call of `sample` is one step of the process; x is reset to μ where an episode has ended (`reset`).
 
     Args:
-        theta: θ, how strongly it is pulled to the mean, in [0, 2 / dt) (beyond that the process would explode).
+        theta: θ, strength of the pull towards the mean, in [0, 2 / dt) (the process diverges beyond).
             Defaults to 0.15.
         mu: μ, the mean, finite. Defaults to 0.0.
         sigma: σ, the scale of the normal steps, >= 0. Defaults to 0.2.
-        dt: Time that one step stands for, > 0. Defaults to 1e-2.
+        dt: Duration of one step, > 0. Defaults to 1e-2.
 
     Raises:
         ConfigurationError: A parameter is out of range.
@@ -147,10 +147,10 @@ class OrnsteinUhlenbeckNoise(Noise):
         self._x: npt.NDArray[np.float64] | None = None  # [N, D] once the shape is known
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Makes one step of the process in every environment; see `Noise.sample`.
+        """Advance the process by one step in every environment; see `Noise.sample`.
 
         Raises:
-            ValueError: The shape is another one than that of the running process; `reset()` allows a new one.
+            ValueError: The shape differs from that of the running process; `reset()` allows a new shape.
         """
         shape = tuple(shape)
         if self._x is None:
@@ -162,7 +162,7 @@ class OrnsteinUhlenbeckNoise(Noise):
         return self._x.astype(np.float32)
 
     def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
-        """Puts the process back to μ where an episode has ended; see `Noise.reset`."""
+        """Reset the process to μ where an episode has ended; see `Noise.reset`."""
         super().reset(mask)
         if mask is None:
             self._x = None
@@ -172,11 +172,11 @@ class OrnsteinUhlenbeckNoise(Noise):
             self._x[mask] = self.mu
 
     def get_state(self) -> dict[str, Any]:
-        """Gives the process: `{"x": float64 [N, D]}`, or a [0] array where it has not begun."""
+        """Return the process: `{"x": float64 [N, D]}`, or a [0] array before the first sample."""
         return {"x": np.zeros(0) if self._x is None else self._x.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave; raises ValueError if it is the state of something else."""
+        """Restore a state of `get_state`; raises ValueError for a state of another noise."""
         require_keys(type(self).__name__, state, {"x"})
         x = np.array(state["x"], dtype=np.float64)
         if not np.isfinite(x).all():
@@ -185,11 +185,11 @@ class OrnsteinUhlenbeckNoise(Noise):
 
 
 NOISES: dict[str, type[Noise]] = {"gaussian": GaussianNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckNoise}
-"""Every noise by name."""
+"""Every noise class by name."""
 
 
 def make_noise(name_or_noise: str | Noise, **kwargs: Any) -> Noise:
-    """Makes the noise of that name; a noise is returned as it is.
+    """Make a noise by name; a noise is returned unchanged.
 
     Args:
         name_or_noise: A name in `NOISES` (case, hyphens and underscores do not matter); a class of your own as

@@ -1,9 +1,9 @@
-"""Policies: from action values or logits to discrete actions, all of them by name.
+"""Policies by name: from action values or logits to discrete actions.
 
-A policy sees the values of N environments at once and draws its random numbers from the generator it is given, never
-from a global one and never more or fewer because of what came out: the same seed gives the same stream. Schedules
-advance by environment steps through `Policy.step`; everything a policy remembers goes out by `get_state` and comes back
-by `set_state`. In every policy a value of -inf forbids an action.
+A policy receives the values of N environments at once and draws its random numbers from the generator that is passed
+in, never from a global one. The number of draws does not depend on their outcome: the same seed gives the same stream.
+Schedules advance by environment steps through `Policy.step`; `get_state` and `set_state` save and restore the state of
+a policy. In every policy a value of -inf forbids an action.
 """
 
 from typing import Any
@@ -38,11 +38,11 @@ POLICIES: dict[str, type[Policy]] = {
     "max-boltzmann": MaxBoltzmann,
     "softmax": Softmax,
 }
-"""Every policy by name."""
+"""Every policy class by name."""
 
 
 def make_policy(name_or_policy: str | Policy, **kwargs: Any) -> Policy:
-    """Makes the policy of that name; a policy is returned as it is.
+    """Make a policy by name; a policy is returned unchanged.
 
     Args:
         name_or_policy: A name in `POLICIES` (case, hyphens and underscores do not matter); a class of your own as

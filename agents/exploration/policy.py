@@ -1,4 +1,4 @@
-"""The contract of a policy, and the two policies that have nothing to set: the greedy one and the softmax one."""
+"""Base class for policies, and the two policies without parameters: greedy and softmax."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ __all__ = ["Greedy", "Policy", "Softmax", "greedy"]
 
 
 def greedy(values: npt.NDArray[Any]) -> Actions:
-    """Chooses the action of the largest value in each row; the first of equal ones.
+    """Choose the action of the largest value in each row, the first of equal ones.
 
     Args:
         values: Action values or logits, [N, A].
@@ -32,19 +32,19 @@ def greedy(values: npt.NDArray[Any]) -> Actions:
 
 
 class Policy(ABC):
-    """Turns action values into actions. The contract of every policy here and of a user's own."""
+    """Base class for policies, which turn action values into actions; those of users included."""
 
     rowwise: ClassVar[bool] = False
     """Whether one policy can choose for the rows of several runs at once, each row drawing from its own run's stream:
-    it draws with rows first, and keeps nothing that differs between runs but the environment steps made."""
+    such a policy draws with rows first, and its state does not differ between runs except for the environment steps."""
 
     @abstractmethod
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Chooses one action a row.
+        """Choose one action per row.
 
         Args:
             values: Action values or logits, [N, A]; -inf where an action is not allowed.
-            rng: The exploration stream. How much is drawn from it depends on the shape of `values` only.
+            rng: The exploration stream. The number of draws depends on the shape of `values` only.
 
         Returns:
             Actions in [0, A), int64 [N].
@@ -55,16 +55,16 @@ class Policy(ABC):
         """
 
     def step(self, n: int) -> None:
-        """Advances schedules by `n` environment steps (summed over environments), n >= 0."""
+        """Advance schedules by `n` environment steps (summed over environments), n >= 0."""
         if n < 0:
             raise ValueError(f"n must be >= 0 environment steps, got {n!r}")
 
     def get_state(self) -> dict[str, Any]:
-        """Gives everything the policy remembers, as scalars and arrays that JSON (as lists) or npz can hold."""
+        """Return the state of the policy, as scalars and arrays that JSON (as lists) or npz can hold."""
         return {}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `get_state` gave.
+        """Restore a state of `get_state`.
 
         Raises:
             ValueError: The state is not one of this policy.
@@ -73,21 +73,21 @@ class Policy(ABC):
 
 
 class Greedy(Policy):
-    """Always the best action, the first of equal ones; draws no random numbers. For evaluation."""
+    """Policy that always chooses the best action, the first of equal ones. Draws no random numbers. For evaluation."""
 
     rowwise = True
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Chooses the best action of each row; see `Policy.select`."""
+        """Choose the best action of each row; see `Policy.select`."""
         return greedy(values)
 
 
 class Softmax(Policy):
-    """Draws from the softmax of the logits: acting by a policy network's own distribution. N uniforms a call."""
+    """Policy that draws from the softmax of the logits, a policy network's distribution. Draws N uniforms per call."""
 
     rowwise = True
 
     def select(self, values: npt.NDArray[Any], rng: np.random.Generator) -> Actions:
-        """Draws one action a row from softmax(logits); see `Policy.select`."""
+        """Draw one action per row from softmax(logits); see `Policy.select`."""
         checked, best = check_values(values)
         return categorical(softmax_weights(checked, best), rng.random(len(checked)))

@@ -1,4 +1,4 @@
-"""From a name and arguments to an exploration object, with errors that say what would have been right."""
+"""Make exploration objects from a name and arguments, with errors that list the allowed values."""
 
 import inspect
 import math
@@ -16,13 +16,13 @@ T = TypeVar("T")
 def make_by_name(
     family: str, registry: Mapping[str, type[T]], name_or_object: str | T, base: type[T], kwargs: dict[str, Any]
 ) -> T:
-    """Makes an object of a registered class, or passes a ready-made one on.
+    """Make an object of a registered class, or return a ready-made one.
 
     Args:
-        family: What the registry holds, in the singular, for messages ("policy").
+        family: Kind of object in the registry, in the singular, for messages ("policy").
         registry: Classes by name.
         name_or_object: A name (case, hyphens and underscores do not matter, so that "EpsilonGreedy" and
-            "epsilon_greedy" both find "epsilon-greedy"); a class of one's own as "module:Class" or "file.py:Class"; or
+            "epsilon_greedy" both find "epsilon-greedy"); a user's class as "module:Class" or "file.py:Class"; or
             an object of the family.
         base: The class that all objects of the family have.
         kwargs: Arguments of the class's constructor; empty with a ready-made object.
@@ -34,7 +34,7 @@ def make_by_name(
     if isinstance(name_or_object, base):
         if kwargs:
             raise ConfigurationError(
-                f"{_list(kwargs)} cannot be set on a {family} that is made already; give the {family}'s name instead"
+                f"{_list(kwargs)} cannot be set on a {family} that already exists; give the {family}'s name instead"
             )
         return name_or_object
     if not isinstance(name_or_object, str):
@@ -42,7 +42,7 @@ def make_by_name(
     plain = {_plain(name): name for name in registry}
     name = plain.get(_plain(name_or_object))
     if ":" in name_or_object:
-        name, made_class = name_or_object, _of_ones_own(family, name_or_object, base)
+        name, made_class = name_or_object, _of_user(family, name_or_object, base)
     elif name is None:
         raise unknown_name(family, name_or_object, registry)
     else:
@@ -59,26 +59,26 @@ def make_by_name(
         raise ConfigurationError(f"the {family} {name!r} needs {_list(missing)}")
     try:
         return made_class(**kwargs)
-    except TypeError as error:  # a constructor of one's own that passes its arguments on
+    except TypeError as error:  # a user's constructor that forwards its arguments
         if not takes_any:
             raise
         raise ConfigurationError(f"the {family} {name!r} cannot be made with {kwargs!r}: {error}") from error
 
 
-def _of_ones_own(family: str, path: str, base: type[T]) -> type[T]:
+def _of_user(family: str, path: str, base: type[T]) -> type[T]:
     try:
         found = loaded(path)
     except ConfigurationError as error:
         raise ConfigurationError(f"the {family} {path!r} cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigurationError(
-            f"{path!r} is no {family}: it must be a subclass of agents.exploration.{base.__name__}"
+            f"{path!r} is not a {family}: it must be a subclass of agents.exploration.{base.__name__}"
         )
     return found
 
 
 def require_keys(owner: str, state: Mapping[str, Any], keys: set[str]) -> None:
-    """Refuses a saved state that belongs to something else.
+    """Refuse a saved state of another object.
 
     Raises:
         ValueError: The state has not exactly these keys.
@@ -88,7 +88,7 @@ def require_keys(owner: str, state: Mapping[str, Any], keys: set[str]) -> None:
 
 
 def require_positive(name: str, value: float) -> float:
-    """Gives the parameter as a float, or refuses it.
+    """Return the parameter as a float, or raise an error.
 
     Raises:
         ConfigurationError: The value is not a finite number > 0.

@@ -1,7 +1,7 @@
-"""How one action a row is chosen from a [N, A] array of action values, logits or weights: the arithmetic of policies.
+"""Choose one action per row from an [N, A] array of action values, logits or weights: the arithmetic of policies.
 
-Everything here is a pure function over all rows at once; random numbers come in as arguments. An action value of -inf
-marks an action that is not allowed in that row: nothing here ever chooses it.
+All functions are pure and work on all rows at once; random numbers are arguments. An action value of -inf marks a
+forbidden action of that row, which is never chosen.
 """
 
 import math
@@ -28,7 +28,7 @@ Actions = npt.NDArray[np.int64]
 
 
 def check_values(values: npt.NDArray[Any]) -> tuple[Values, Values]:
-    """Checks action values once, where they enter.
+    """Check action values once, where they enter.
 
     Args:
         values: Action values or logits, [N, A] with A >= 1. May hold -inf for actions that are not allowed, as long as
@@ -56,25 +56,25 @@ def check_values(values: npt.NDArray[Any]) -> tuple[Values, Values]:
 
 
 def softmax_weights(values: Values, best: Values, temperature: float = 1.0) -> Values:
-    """Computes exp((value - best) / temperature): softmax probabilities up to a factor a row.
+    """Return exp((value - best) / temperature): softmax probabilities up to a factor per row.
 
-    The largest value is subtracted first, so that nothing overflows whatever the scale.
+    The largest value is subtracted first, so that no scale overflows.
 
     Args:
         values: [N, A].
         best: Each row's largest value, [N, 1].
-        temperature: > 0; the higher, the more alike the weights.
+        temperature: > 0; higher temperatures make the weights more equal.
 
     Returns:
         Weights in [0, 1], [N, A], 1 for the best action.
     """
-    with np.errstate(over="ignore", under="ignore"):  # a far worse action's weight is 0, which is right
+    with np.errstate(over="ignore", under="ignore"):  # the weight of a far worse action underflows to 0, as it should
         weights: Values = np.exp((values - best) / temperature)
     return weights
 
 
 def boltzmann_weights(values: Values, best: Values, temperature: float, clip: float) -> Values:
-    """Computes softmax weights of which no allowed action's is below exp(-clip).
+    """Return softmax weights that are at least exp(-clip) for every allowed action.
 
     Args:
         values: [N, A]; -inf where an action is not allowed.
@@ -90,10 +90,10 @@ def boltzmann_weights(values: Values, best: Values, temperature: float, clip: fl
 
 
 def categorical(weights: Values, uniforms: Values) -> Actions:
-    """Chooses one action a row with probability proportional to its weight, by inverting the cumulative sum.
+    """Choose one action per row with probability proportional to its weight, by inverting the cumulative sum.
 
     Args:
-        weights: >= 0 with a positive sum a row, [N, A]. An action of weight 0 is never chosen.
+        weights: >= 0 with a positive sum per row, [N, A]. An action of weight 0 is never chosen.
         uniforms: Uniform numbers in [0, 1), [N].
 
     Returns:
@@ -106,7 +106,7 @@ def categorical(weights: Values, uniforms: Values) -> Actions:
 
 
 def uniform(values: Values, uniforms: Values) -> Actions:
-    """Chooses one allowed action a row, each equally likely.
+    """Choose one allowed action per row, all equally likely.
 
     Args:
         values: [N, A]; -inf where an action is not allowed.
@@ -123,7 +123,7 @@ def uniform(values: Values, uniforms: Values) -> Actions:
 
 
 def gumbel(shape: tuple[int, ...], rng: np.random.Generator, eps: float = 1e-20) -> Values:
-    """Draws standard Gumbel numbers, -log(-log(u)), from exactly one uniform number each.
+    """Draw standard Gumbel numbers, -log(-log(u)), from exactly one uniform number each.
 
     `Generator.gumbel` may draw again, which would make the length of the stream depend on the outcome.
 

@@ -1,4 +1,4 @@
 """Pure functions: returns and advantages, Retrace, trust regions, schedules.
 
-A function that needs an object with state belongs elsewhere. Imports only `agents.backend`.
+Functions on objects with state belong elsewhere. Imports only `agents.backend`.
 """

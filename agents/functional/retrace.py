@@ -1,6 +1,6 @@
-"""Retrace: what actions were worth, from what another policy did (Munos et al. 2016, arXiv 1606.02647).
+"""Retrace: off-policy targets for action values (Munos et al. 2016, arXiv 1606.02647).
 
-Written in TensorFlow operations, since values are those of the networks as they are in each gradient step.
+Written in TensorFlow operations, because values are recomputed from the networks in each gradient step.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ def retrace(
     truncated: Any,
     gamma: Any,
 ) -> Any:
-    """Targets for the values of the actions that were taken, with lambda = 1.
+    """Return targets for the values of the actions taken, with lambda = 1.
 
-    Along a trajectory each temporal difference counts for the steps before it, as far as the policy would have gone the
-    same way. A termination ends both the bootstrap and the sum; a truncation ends the sum only, and its step still
-    bootstraps from the value of the final observation. So does the last step.
+    Each temporal difference is added to the targets of earlier steps of the trajectory, weighted by the product of the
+    truncated importance ratios min(1, ratio) between them. A termination ends both the bootstrap and the sum; a
+    truncation ends the sum only, and its step still bootstraps from the value of the final observation. The last step
+    of the array bootstraps in the same way.
 
     Args:
         rewards: [T, N].
         taken: [T, N] values of the observations' actions, Q(x, a).
         next_values: [T, N] values of the true successors, V(x') (of final observations where an episode ended).
-        ratios: [T, N] probability of the action now, divided by that with which it was taken; counts up to 1.
+        ratios: [T, N] current probability of the action divided by its probability when taken; truncated at 1.
         terminated: [T, N] bool.
         truncated: [T, N] bool.
         gamma: Discount, 0 to 1.
@@ -46,11 +47,11 @@ def retrace(
     written = tf.TensorArray(rewards.dtype, size=n_steps, element_shape=columns)
 
     def body(t: Any, coming: Any, written: Any) -> tuple[Any, Any, Any]:
-        # What comes is how much more than its value the next observation turned out to be worth, [N].
+        # `coming` is the weighted target of the next step minus its value, [N].
         target = base[t] + going[t] * coming
         return t - 1, weights[t] * (target - taken[t]), written.write(t, target)
 
-    # A loop, as its steps written one after the other take XLA seconds to compile.
+    # A loop, because XLA takes seconds to compile the unrolled steps.
     start = (tf.constant(n_steps - 1), tf.zeros_like(taken[0]), written)
     _, _, written = tf.while_loop(lambda t, *_: t >= 0, body, start, parallel_iterations=1)
     return written.stack()

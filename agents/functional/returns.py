@@ -10,12 +10,12 @@ Array = np.ndarray[Any, Any]
 
 
 def discounted_returns(rewards: Array, ended: Array, last_values: Array, gamma: float) -> Array:
-    """Sums of discounted rewards until the end of the episode, or on through `last_values` where it goes on.
+    """Return sums of discounted rewards until the end of the episode, or bootstrapped from `last_values`.
 
     Args:
         rewards: [T, N].
         ended: [T, N] bool: the episode ended with that step.
-        last_values: [N] value of the state after the last step (0 where nothing is known of it).
+        last_values: [N] value of the state after the last step (0 where unknown).
         gamma: Discount.
 
     Returns:
@@ -39,7 +39,7 @@ def generalized_advantages(
     gamma: float | Array,
     gae_lambda: float | Array,
 ) -> Array:
-    """Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
+    """Return generalised advantage estimates (Schulman et al. 2015, arXiv 1506.02438).
 
     A termination ends both the bootstrap and the sum; a truncation ends the sum only, and its step still
     bootstraps from the value of the final observation.

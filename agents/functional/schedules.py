@@ -1,9 +1,9 @@
 """Schedules: a number as a pure function of environment steps.
 
 Exploration rates, noise scales, clip ranges and swept learning rates all follow one of three curves. A schedule holds
-no counter: the caller says how many environment steps have been made, so that restoring a run is restoring one integer.
-Schedules are frozen, comparable, picklable and go to JSON and back (`to_dict`, `schedule_from`), which is what a
-hyperparameter needs in order to travel to another process.
+no counter: the caller passes the number of environment steps, so that restoring a run is restoring one integer.
+Schedules are frozen, comparable, picklable and convertible to JSON and back (`to_dict`, `schedule_from`), as
+hyperparameters that are sent to other processes have to be.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ __all__ = ["SCHEDULES", "ConstantSchedule", "ExponentialSchedule", "LinearSchedu
 
 
 class Schedule(ABC):
-    """A number that depends on the environment steps made so far and on nothing else."""
+    """A number that depends only on the environment steps made so far."""
 
     kind: ClassVar[str]
     """The schedule's name in JSON: the value of the key `"schedule"`."""
 
     @abstractmethod
     def __call__(self, step: float) -> float:
-        """Gives the value after `step` environment steps.
+        """Return the value after `step` environment steps.
 
         Args:
             step: Environment steps made so far, >= 0.
@@ -38,16 +38,16 @@ class Schedule(ABC):
     @property
     @abstractmethod
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it ever takes, so that whoever uses it can check its whole range."""
+        """The smallest and the largest value of the schedule, for checks of the whole range."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the JSON form, for example `{"schedule": "linear", "start": 1.0, "end": 0.1, "n_steps": 9000}`."""
+        """Return the JSON form, for example `{"schedule": "linear", "start": 1.0, "end": 0.1, "n_steps": 9000}`."""
         return {"schedule": self.kind, **dataclasses.asdict(self)}  # type: ignore[call-overload]
 
 
 @dataclasses.dataclass(frozen=True)
 class ConstantSchedule(Schedule):
-    """The same value for ever.
+    """A constant value.
 
     Args:
         value: The value, finite.
@@ -61,7 +61,7 @@ class ConstantSchedule(Schedule):
         _require_finite("value", self.value)
 
     def __call__(self, step: float) -> float:
-        """Gives the value after `step` environment steps; see `Schedule.__call__`."""
+        """Return the value after `step` environment steps; see `Schedule.__call__`."""
         _require_step(step)
         return float(self.value)
 
@@ -78,7 +78,7 @@ class LinearSchedule(Schedule):
     Args:
         start: Value at step 0, finite.
         end: Value from step `n_steps` on, finite; smaller or larger than `start`.
-        n_steps: Environment steps from one to the other, > 0. May be fractional where it comes from a rate of change.
+        n_steps: Environment steps from `start` to `end`, > 0. May be fractional, as when derived from a rate of change.
     """
 
     start: float
@@ -93,7 +93,7 @@ class LinearSchedule(Schedule):
         _require_positive("n_steps", self.n_steps)
 
     def __call__(self, step: float) -> float:
-        """Gives the value after `step` environment steps; see `Schedule.__call__`."""
+        """Return the value after `step` environment steps; see `Schedule.__call__`."""
         _require_step(step)
         if step >= self.n_steps:
             return float(self.end)
@@ -113,7 +113,7 @@ class ExponentialSchedule(Schedule):
     Args:
         start: Value at step 0, finite and > 0.
         end: Value from step `n_steps` on, finite and > 0; smaller or larger than `start`.
-        n_steps: Environment steps (or increases, in a learning-rate range test) from one to the other, > 0.
+        n_steps: Environment steps (or increases, in a learning-rate range test) from `start` to `end`, > 0.
     """
 
     start: float
@@ -128,7 +128,7 @@ class ExponentialSchedule(Schedule):
         _require_positive("n_steps", self.n_steps)
 
     def __call__(self, step: float) -> float:
-        """Gives the value after `step` environment steps; see `Schedule.__call__`."""
+        """Return the value after `step` environment steps; see `Schedule.__call__`."""
         _require_step(step)
         if step >= self.n_steps:
             return float(self.end)
@@ -144,15 +144,15 @@ class ExponentialSchedule(Schedule):
 SCHEDULES: dict[str, type[Schedule]] = {
     schedule.kind: schedule for schedule in (ConstantSchedule, LinearSchedule, ExponentialSchedule)
 }
-"""Every schedule by the name it has in JSON."""
+"""Every schedule class by its name in JSON."""
 
 
 def schedule_from(value: float | Mapping[str, Any] | Schedule) -> Schedule:
-    """Makes a schedule of what a configuration may hold.
+    """Make a schedule from a value of a configuration.
 
     Args:
-        value: A finite number (constant for ever), the JSON form that `Schedule.to_dict` gives, or a schedule, which is
-            returned as it is.
+        value: A finite number (constant), the JSON form of `Schedule.to_dict`, or a schedule, which is returned
+            unchanged.
 
     Returns:
         The schedule.
@@ -181,7 +181,7 @@ def schedule_from(value: float | Mapping[str, Any] | Schedule) -> Schedule:
 
 
 def _clamp(value: float, bounds: tuple[float, float]) -> float:
-    """Keeps rounding from leaving the bounds by a last digit."""
+    """Keep rounding from leaving the bounds."""
     low, high = bounds
     return float(min(max(value, low), high))
 

@@ -1,7 +1,7 @@
 """Steps within a trust region, as pure functions on vectors: conjugate gradients and a backtracking line search.
 
-Everything is made of TensorFlow operations with shapes that are known, so that all of it can be part of a compiled
-update, under XLA too.
+All functions consist of TensorFlow operations with static shapes, so that they can be part of an update that
+XLA compiles.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import Any, NamedTuple
 from agents.backend.tensorflow import tf
 
 Product = Callable[[Any], Any]
-"""Vector [n] -> matrix times vector [n], for a matrix that is nowhere written down."""
+"""Vector [n] -> matrix times vector [n], for a matrix that is never stored."""
 
 
 class Found(NamedTuple):
-    """Where a line search ended."""
+    """Result of a line search."""
 
-    point: Any  # [n] the first that was accepted, or where the search began
-    gain: Any  # by how much the value is greater there; 0 where none was accepted
-    distance: Any  # from where the search began; 0 where none was accepted
-    accepted: Any  # bool: whether one was
+    point: Any  # [n] the first accepted point, or the start
+    gain: Any  # increase of the value; 0 if no point was accepted
+    distance: Any  # from the start; 0 if no point was accepted
+    accepted: Any  # bool: whether a point was accepted
 
 
 def conjugate_gradients(product: Product, b: Any, max_steps: int, tolerance: float = 1e-10) -> Any:
-    """Solves A x = b without A (Hestenes and Stiefel 1952).
+    """Solve A x = b given only products with A (Hestenes and Stiefel 1952).
 
     Args:
-        product: Multiplies with A, which is symmetric and positive definite.
+        product: Multiplication with A, which is symmetric and positive definite.
         b: [n].
-        max_steps: Most multiplications.
-        tolerance: Squared length of b - A x at which x is good enough. Defaults to `1e-10`.
+        max_steps: Maximum number of multiplications.
+        tolerance: Squared norm of b - A x below which the iteration stops. Defaults to `1e-10`.
 
     Returns:
-        [n] x, beginning from zero.
+        [n] x, with iterations starting from zero.
     """
 
     def going(k: Any, x: Any, residual: Any, direction: Any, squared: Any) -> Any:
@@ -52,16 +52,16 @@ def conjugate_gradients(product: Product, b: Any, max_steps: int, tolerance: flo
 
 
 def largest_step(gradient: Any, product: Product, limit: Any, max_steps: int) -> Any:
-    """The step that gains most within a distance, where the gain is linear and the distance quadratic.
+    """Return the step of largest gain within a distance, where the gain is linear and the distance quadratic.
 
     Args:
-        gradient: [n] of what is to be gained.
-        product: Multiplies with the matrix F of the distance: a step s is 1/2 s F s long.
-        limit: The distance.
-        max_steps: Of conjugate gradients.
+        gradient: [n] gradient of the gain.
+        product: Multiplication with the matrix F of the distance: the distance of a step s is 1/2 s F s.
+        limit: Largest distance.
+        max_steps: Maximum number of conjugate gradient steps.
 
     Returns:
-        [n] in the direction of the inverse of F times the gradient, and zero where that is.
+        [n] in the direction of the inverse of F times the gradient; zero for a zero gradient.
     """
     direction = conjugate_gradients(product, gradient, max_steps)
     curvature = tf.reduce_sum(direction * product(direction))
@@ -72,15 +72,15 @@ def largest_step(gradient: Any, product: Product, limit: Any, max_steps: int) ->
 def line_search(
     evaluate: Callable[[Any], tuple[Any, Any]], start: Any, step: Any, *, limit: Any, shrinking: Any, max_tries: int
 ) -> Found:
-    """Shortens a step until the value is truly greater, within the distance.
+    """Shorten a step until the value increases and the distance is within the limit.
 
     Args:
-        evaluate: Point [n] -> its value, and its distance from the start.
+        evaluate: Point [n] -> value, and distance from the start.
         start: [n].
-        step: [n] the first to be tried.
+        step: [n] first step to try.
         limit: Largest distance.
-        shrinking: Factor by which the step becomes shorter, below 1.
-        max_tries: How many steps are tried at most, an integer.
+        shrinking: Factor that shortens the step after each try, below 1.
+        max_tries: Maximum number of steps tried, an integer.
     """
     before, _ = evaluate(start)
 

@@ -38,7 +38,7 @@ class ActionValues(ABC):
 
     @abstractmethod
     def expected(self, outputs: Array, number: Number) -> Array:
-        """The values [N, A] of actions, for acting."""
+        """Return the values [N, A] of actions, for acting."""
 
     @abstractmethod
     def of_best(self, outputs: Any, chooser: Any) -> Any:
@@ -46,7 +46,7 @@ class ActionValues(ABC):
 
     @abstractmethod
     def learn(self, outputs: Any, successors: Any, rewards: Any, discounts: Any, number: Number) -> Learned:
-        """Compares outputs with their targets, through which no gradient goes.
+        """Compare outputs with their targets, through which no gradient goes.
 
         Args:
             outputs: [B, ...] of the actions that were taken.

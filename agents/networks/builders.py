@@ -37,7 +37,7 @@ def network(
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
-    """A network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
+    """Return a network from observations to `outputs` numbers: dense layers for vectors, convolutions first for images.
 
     Args:
         observation_space: Box; uint8 with three axes is an image [height, width, channels].
@@ -67,7 +67,7 @@ def body(
     *,
     orthogonal: bool = False,
 ) -> list[keras.layers.Layer]:
-    """The layers of a network but for its last one; see `network`. Several networks may share them."""
+    """Return the layers of a network but for its last one; see `network`. Several networks may share them."""
     hidden_sizes = _checked(observation_space, hidden_sizes, activation)
     layers = _features(observation_space, convolutions, orthogonal)
     for size in hidden_sizes:
@@ -85,7 +85,7 @@ def headed(
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> keras.Sequential:
-    """A network of these layers and a last one; see `network`."""
+    """Return a network of these layers and a last one; see `network`."""
     if head is None:
         init = keras.initializers.Orthogonal(output_scale) if output_scale is not None else "glorot_uniform"
         head = keras.layers.Dense(outputs, kernel_initializer=init)
@@ -104,7 +104,7 @@ def noisy_network(
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> NoisyNetwork:
-    """A network as `network` makes it, whose dense layers are noisy; see `agents.networks.noisy` for how it is called.
+    """Return a network as `network` makes it, whose dense layers are noisy; see `agents.networks.noisy` for how it is called.
 
     Args:
         observation_space: As in `network`.
@@ -139,7 +139,7 @@ def critic_network(
     convolutions: Convolutions | None = None,
     name: str | None = None,
 ) -> keras.Model:
-    """A network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
+    """Return a network from ``[observations, actions]`` to one value, [B, 1]: actions join behind the convolutions.
 
     Args:
         observation_space: As in `network`.
@@ -164,7 +164,7 @@ def critic_network(
 
 
 def constant(observation_space: spaces.Box, value: float, *, name: str | None = None) -> keras.Sequential:
-    """A network that gives one learned number, [B, 1], whatever it sees."""
+    """Return a network that gives one learned number, [B, 1], whatever it sees."""
     return keras.Sequential([keras.Input(observation_space.shape), Constant(value)], name=name)
 
 
@@ -187,7 +187,7 @@ def _features(
 
 
 def _checked(space: spaces.Box, hidden_sizes: Sequence[int] | None, activation: str) -> Sequence[int]:
-    """The sizes of the hidden layers, the usual ones for None."""
+    """Return the sizes of the hidden layers, the usual ones for None."""
     hidden_sizes = usual_sizes(space) if hidden_sizes is None else hidden_sizes
     if not all(1 <= size <= MOST_UNITS for size in hidden_sizes):
         raise ConfigurationError(
@@ -244,11 +244,11 @@ class Atoms(keras.layers.Layer):
         self.n_atoms = n_atoms
 
     def call(self, outputs: Any) -> Any:
-        """[B, A * Z] -> [B, A, Z]."""
+        """Return [B, A * Z] -> [B, A, Z]."""
         return keras.ops.reshape(outputs, (-1, outputs.shape[1] // self.n_atoms, self.n_atoms))
 
     def numpy_call(self, outputs: Array, weights: list[Array]) -> Array:
-        """The same in NumPy: [..., A * Z] -> [..., A, Z]."""
+        """Return the same in NumPy: [..., A * Z] -> [..., A, Z]."""
         return outputs.reshape(*outputs.shape[:-1], -1, self.n_atoms)
 
     def get_config(self) -> dict[str, Any]:
@@ -266,15 +266,15 @@ class Constant(keras.layers.Layer):
         self.first = value
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Makes the number."""
+        """Make the number."""
         self.value = self.add_weight(shape=(1,), initializer=keras.initializers.Constant(self.first))
 
     def call(self, inputs: Any) -> Any:
-        """[B, ...] -> [B, 1]."""
+        """Return [B, ...] -> [B, 1]."""
         return keras.ops.zeros((keras.ops.shape(inputs)[0], 1)) + self.value
 
     def numpy_call(self, inputs: Array, weights: list[Array]) -> Array:
-        """The same in NumPy: [..., F] -> [..., 1]."""
+        """Return the same in NumPy: [..., F] -> [..., 1]."""
         return np.zeros((*inputs.shape[:-1], 1), np.float32) + weights[0]
 
     def get_config(self) -> dict[str, Any]:

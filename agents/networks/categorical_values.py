@@ -21,7 +21,7 @@ _MARGIN = 1e-3
 
 
 def project(returns: Any, probabilities: Any, v_min: Any, v_max: Any, n_atoms: int) -> Any:
-    """Brings probabilities of any returns onto atoms: each is shared by its two neighbours, the nearer getting more.
+    """Bring probabilities of any returns onto atoms: each is shared by its two neighbours, the nearer getting more.
 
     Args:
         returns: [B, M]; those beyond `v_min` and `v_max` count as these.

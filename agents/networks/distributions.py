@@ -27,7 +27,7 @@ class Categorical:
 
     @staticmethod
     def sample(logits: Array, rng: np.random.Generator) -> Array:
-        """[N] int64, by the Gumbel-max trick: one draw an action whatever comes out.
+        """Return [N] int64, by the Gumbel-max trick: one draw an action whatever comes out.
 
         Raises:
             NonFiniteError: All actions of a row are forbidden.
@@ -38,7 +38,7 @@ class Categorical:
 
     @staticmethod
     def mode(logits: Array) -> Array:
-        """[N] int64: the most probable actions.
+        """Return [N] int64: the most probable actions.
 
         Raises:
             NonFiniteError: All actions of a row are forbidden.
@@ -49,27 +49,27 @@ class Categorical:
 
     @staticmethod
     def log_prob_numpy(logits: Array, actions: Array) -> Array:
-        """[N] log-probabilities of the actions [N]."""
+        """Return [N] log-probabilities of the actions [N]."""
         shifted = logits - logits.max(axis=1, keepdims=True)
         chosen = np.take_along_axis(shifted, np.asarray(actions)[:, None], 1)[:, 0]
         return np.asarray(chosen - np.log(np.exp(shifted).sum(axis=1)))
 
     @staticmethod
     def log_prob(logits: Any, actions: Any) -> Any:
-        """[B] log-probabilities, differentiable in the logits."""
+        """Return [B] log-probabilities, differentiable in the logits."""
         log_probs = ops.log_softmax(logits)  # [B, A]
         return gather_actions(log_probs, actions)
 
     @staticmethod
     def entropy(logits: Any) -> Any:
-        """[B] entropies in nats."""
+        """Return [B] entropies in nats."""
         log_probs = ops.log_softmax(logits)  # [B, A]
         probs = ops.exp(log_probs)
         return -ops.sum(probs * _where_possible(probs, log_probs), axis=1)
 
     @staticmethod
     def divergence(logits: Any, others: Any) -> Any:
-        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats.
+        """Return [B] Kullback-Leibler divergences of others from these, differentiable in both, in nats.
 
         Infinite where the others forbid an action that these allow.
         """
@@ -95,13 +95,13 @@ class MultiCategorical:
         self._places = np.where(within, firsts[:, None] + np.arange(self._most), sum(self.counts))  # [D, A]
 
     def _rows(self, logits: Array) -> Array:
-        """[N, sum(A)] -> [N * D, A], with -inf for actions that there are not."""
+        """Return [N, sum(A)] -> [N * D, A], with -inf for actions that there are not."""
         padded = np.concatenate([logits, np.full((len(logits), 1), -np.inf, logits.dtype)], axis=1)
         rows: Array = padded[:, self._places].reshape(-1, self._most)
         return rows
 
     def _tensor_rows(self, logits: Any) -> Any:
-        """The same, differentiable."""
+        """Return the same, differentiable."""
         if set(self.counts) == {self._most}:
             return ops.reshape(logits, (-1, self._most))
         parts = ops.split(logits, np.cumsum(self.counts)[:-1].tolist(), axis=1)
@@ -112,34 +112,34 @@ class MultiCategorical:
         return ops.reshape(ops.stack(padded, axis=1), (-1, self._most))
 
     def sample(self, logits: Array, rng: np.random.Generator) -> Array:
-        """[N, D] int64, by the Gumbel-max trick."""
+        """Return [N, D] int64, by the Gumbel-max trick."""
         _check_allowed(self._rows(logits))
         actions: Array = np.argmax(self._rows(logits + gumbel(logits.shape, rng)), axis=1)
         return actions.reshape(len(logits), -1)
 
     def mode(self, logits: Array) -> Array:
-        """[N, D] int64: the most probable actions."""
+        """Return [N, D] int64: the most probable actions."""
         return Categorical.mode(self._rows(logits)).reshape(len(logits), -1)
 
     def log_prob_numpy(self, logits: Array, actions: Array) -> Array:
-        """[N] log-probabilities of the actions [N, D]."""
+        """Return [N] log-probabilities of the actions [N, D]."""
         each = Categorical.log_prob_numpy(self._rows(logits), np.asarray(actions).ravel())
         return np.asarray(each.reshape(len(logits), -1).sum(axis=1))
 
     def log_prob(self, logits: Any, actions: Any) -> Any:
-        """[B] log-probabilities of the actions [B, D], differentiable in the logits."""
+        """Return [B] log-probabilities of the actions [B, D], differentiable in the logits."""
         return self._summed(Categorical.log_prob(self._tensor_rows(logits), ops.reshape(actions, (-1,))))
 
     def entropy(self, logits: Any) -> Any:
-        """[B] entropies in nats."""
+        """Return [B] entropies in nats."""
         return self._summed(Categorical.entropy(self._tensor_rows(logits)))
 
     def divergence(self, logits: Any, others: Any) -> Any:
-        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        """Return [B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
         return self._summed(Categorical.divergence(self._tensor_rows(logits), self._tensor_rows(others)))
 
     def _summed(self, each: Any) -> Any:
-        """[B * D] -> [B]."""
+        """Return [B * D] -> [B]."""
         return ops.sum(ops.reshape(each, (-1, len(self.counts))), axis=1)
 
 
@@ -162,38 +162,38 @@ class DiagonalGaussian:
 
     @staticmethod
     def sample(parameters: Array, rng: np.random.Generator) -> Array:
-        """[N, D] float32."""
+        """Return [N, D] float32."""
         mean, log_std = np.split(parameters, 2, axis=1)
         return np.asarray(mean + np.exp(log_std) * rng.standard_normal(mean.shape), np.float32)
 
     @staticmethod
     def mode(parameters: Array) -> Array:
-        """[N, D] float32: the means."""
+        """Return [N, D] float32: the means."""
         return np.asarray(np.split(parameters, 2, axis=1)[0], np.float32)
 
     @staticmethod
     def log_prob_numpy(parameters: Array, actions: Array) -> Array:
-        """[N] log-densities of the actions [N, D]."""
+        """Return [N] log-densities of the actions [N, D]."""
         mean, log_std = np.split(parameters, 2, axis=1)
         z = (actions - mean) * np.exp(-log_std)
         return np.asarray(np.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI, axis=1))
 
     @staticmethod
     def log_prob(parameters: Any, actions: Any) -> Any:
-        """[B] log-densities, differentiable in the parameters."""
+        """Return [B] log-densities, differentiable in the parameters."""
         mean, log_std = ops.split(parameters, 2, axis=1)
         z = (actions - mean) * ops.exp(-log_std)
         return ops.sum(-0.5 * z * z - log_std - _LOG_SQRT_2PI, axis=1)
 
     @staticmethod
     def entropy(parameters: Any) -> Any:
-        """[B] entropies in nats."""
+        """Return [B] entropies in nats."""
         _, log_std = ops.split(parameters, 2, axis=1)
         return ops.sum(log_std + 0.5 + _LOG_SQRT_2PI, axis=1)
 
     @staticmethod
     def divergence(parameters: Any, others: Any) -> Any:
-        """[B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
+        """Return [B] Kullback-Leibler divergences of others from these, differentiable in both, in nats."""
         mean, log_std = ops.split(parameters, 2, axis=1)
         other_mean, other_log_std = ops.split(others, 2, axis=1)
         distance = ops.square((mean - other_mean) * ops.exp(-other_log_std))  # [B, D]
@@ -211,14 +211,14 @@ class SquashedGaussian:
 
     @classmethod
     def sample(cls, parameters: Array, rng: np.random.Generator) -> Array:
-        """[N, D] float32."""
+        """Return [N, D] float32."""
         mean, log_std = np.split(parameters, 2, axis=1)
         std = np.exp(np.clip(log_std, *cls.LOG_STD))
         return np.asarray(np.tanh(mean + std * rng.standard_normal(mean.shape)), np.float32)
 
     @staticmethod
     def mode(parameters: Array) -> Array:
-        """[N, D] float32: where the means go."""
+        """Return [N, D] float32: where the means go."""
         return np.asarray(np.tanh(np.split(parameters, 2, axis=1)[0]), np.float32)
 
     @classmethod
@@ -250,7 +250,7 @@ class GaussianHead(keras.layers.Layer):
         self.output_scale = output_scale
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Makes the kernel, the bias and the spread."""
+        """Make the kernel, the bias and the spread."""
         shape = (input_shape[-1], self.n_dimensions)
         self.kernel = self.add_weight(shape=shape, initializer=keras.initializers.Orthogonal(self.output_scale))
         self.bias = self.add_weight(shape=(self.n_dimensions,), initializer="zeros")
@@ -259,12 +259,12 @@ class GaussianHead(keras.layers.Layer):
         )
 
     def call(self, features: Any) -> Any:
-        """[B, F] -> [B, 2 D]."""
+        """Return [B, F] -> [B, 2 D]."""
         mean = ops.matmul(features, self.kernel) + self.bias
         return ops.concatenate([mean, ops.zeros_like(mean) + self.log_std], axis=1)
 
     def numpy_call(self, features: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting: [..., F] -> [..., 2 D]."""
+        """Return the same in NumPy, for acting: [..., F] -> [..., 2 D]."""
         kernel, bias, log_std = weights
         mean = features @ kernel + bias
         return np.concatenate([mean, np.broadcast_to(log_std, mean.shape)], axis=-1)

@@ -23,7 +23,7 @@ MakeDense = Callable[..., Sequence[keras.layers.Layer]]
 
 
 def dueling_head(hidden_size: int, n_actions: int, n_outputs: int, activation: str, dense: MakeDense) -> Streams:
-    """The last hidden layer and the outputs of a dueling network; `Dueling` joins them.
+    """Return the last hidden layer and the outputs of a dueling network; `Dueling` joins them.
 
     Args:
         hidden_size: Units of the hidden layer of each stream.
@@ -71,7 +71,7 @@ class Streams(keras.layers.Layer):
         return sum(map(noise_of, self.parts))
 
     def call(self, inputs: Any, noise: Any = None) -> Any:
-        """[B, F] -> [B, sum of outputs], with noise [B or 1, n_noise]."""
+        """Return [B, F] -> [B, sum of outputs], with noise [B or 1, n_noise]."""
 
         def step(layer: keras.layers.Layer, x: Any, own_noise: Any) -> Any:
             return layer(x) if own_noise is None else layer(x, noise=own_noise)
@@ -79,7 +79,7 @@ class Streams(keras.layers.Layer):
         return keras.ops.concatenate(self._outputs(inputs, noise, step), axis=-1)
 
     def numpy_call(self, inputs: Array, weights: list[Array], noise: Array | None = None) -> Array:
-        """The same in NumPy, for acting: [..., F] -> [..., sum of outputs]."""
+        """Return the same in NumPy, for acting: [..., F] -> [..., sum of outputs]."""
         given, functions = iter(weights), iter(self._numpy_functions)
 
         def step(layer: keras.layers.Layer, x: Array, own_noise: Array | None) -> Array:
@@ -126,12 +126,12 @@ class Dueling(keras.layers.Layer):
         self._actions = 1 - len(input_shape)
 
     def call(self, both: Any) -> Any:
-        """[B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
+        """Return [B, 1 + A] -> [B, A], or [B, 1 + A, Z] -> [B, A, Z]."""
         value, advantages = both[:, :1], both[:, 1:]
         return value + advantages - keras.ops.mean(advantages, axis=1, keepdims=True)
 
     def numpy_call(self, both: Array, weights: list[Array]) -> Array:
-        """The same in NumPy, for acting, whatever axes there are before."""
+        """Return the same in NumPy, for acting, whatever axes there are before."""
         value, advantages = np.split(both, [1], axis=self._actions)
         result: Array = value + advantages - advantages.mean(axis=self._actions, keepdims=True)
         return result

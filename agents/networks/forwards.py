@@ -32,7 +32,7 @@ class Forwards:
         self._forwards[name] = forward
 
     def __call__(self, name: str, observations: Array, noise: Array | None = None) -> Array:
-        """[N, ...] -> [N, outputs], as NumPy, of a noisy network perhaps with its noise [N, n_noise].
+        """Return [N, ...] -> [N, outputs], as NumPy, of a noisy network perhaps with its noise [N, n_noise].
 
         Raises:
             NonFiniteError: An output is NaN or infinite.
@@ -48,7 +48,7 @@ class Forwards:
         return outputs
 
     def watched(self) -> list[Any]:
-        """The variables whose new values `refresh` wants after an update, in that order."""
+        """Return the variables whose new values `refresh` wants after an update, in that order."""
         self._watched = [name for name, forward in self._forwards.items() if isinstance(forward, NumpyMirror)]
         return [variable for name in self._watched for variable in self._networks[name].weights]
 
@@ -65,7 +65,7 @@ class Forwards:
                 forward.refresh()
 
     def get_state(self) -> list[Array]:
-        """The values of all variables that acting needs."""
+        """Return the values of all variables that acting needs."""
         return [value for name in self._acting for value in values_of(self._networks[name].variables)]
 
     def set_state(self, state: Sequence[Array]) -> None:

@@ -44,7 +44,7 @@ class Forward(Protocol):
     """A forward pass that can be told of new weights."""
 
     def __call__(self, observations: Array, noise: Array | None = None) -> Array:
-        """[N, ...] -> [N, outputs], of a noisy network perhaps with its noise [N, n_noise]."""
+        """Return [N, ...] -> [N, outputs], of a noisy network perhaps with its noise [N, n_noise]."""
 
     def refresh(self) -> None:
         """Is told that the weights have changed."""
@@ -65,7 +65,7 @@ class NumpyMirror:
 
     @staticmethod
     def can_mirror(network: Any) -> bool:
-        """Whether every layer of the network is one that this class computes."""
+        """Return whether every layer of the network is one that this class computes."""
         if type(network).__name__ not in ("Sequential", "NoisyNetwork") or not network.built:
             return False
         return all(_known(layer) for layer in network.layers)
@@ -74,7 +74,7 @@ class NumpyMirror:
         self._weights = None
 
     def load(self, flat: Array) -> Array:
-        """Takes new weights from the front of a flat vector of all variables; returns the rest of the vector."""
+        """Take new weights from the front of a flat vector of all variables; returns the rest of the vector."""
         self._weights = []
         for shapes in self._shapes:
             weights = []
@@ -86,7 +86,7 @@ class NumpyMirror:
         return flat
 
     def load_members(self, arrays: Iterable[Array]) -> None:
-        """Takes the weights of P members, [P, ...] each, in the order of the network's."""
+        """Take the weights of P members, [P, ...] each, in the order of the network's."""
         given = iter(arrays)
         # Vectors of several members are [P, 1, size], so that they are added to every row.
         self._weights = [
@@ -95,7 +95,7 @@ class NumpyMirror:
         ]
 
     def of(self, position: int) -> NumpyMirror:
-        """The mirror of one member; it takes [N, ...]."""
+        """Return the mirror of one member; it takes [N, ...]."""
         mirror = copy.copy(self)
         loaded = self._loaded()
         mirror._weights = [
@@ -163,7 +163,7 @@ def _known(layer: Any) -> bool:
 
 
 def _is_keras_activation(function: Any) -> bool:
-    """Whether it is the Keras function of that name, and not a user's own that happens to be called the same."""
+    """Return whether it is the Keras function of that name, and not a user's own that happens to be called the same."""
     from agents.backend.tensorflow import keras
 
     name = getattr(function, "__name__", "")
@@ -171,7 +171,7 @@ def _is_keras_activation(function: Any) -> bool:
 
 
 def non_finite(name: str, observations: Array) -> NonFiniteError:
-    """The error for outputs of the network `name` that are NaN or infinite."""
+    """Return the error for outputs of the network `name` that are NaN or infinite."""
     seen = np.asarray(observations)
     cause = "its learning rate is probably too high" if np.isfinite(seen).all() else "so did its observations"
     return NonFiniteError(f"The outputs of the network {name!r} became NaN or infinite: {cause}.")
@@ -204,10 +204,10 @@ def evaluated(network: Any, observations: Any, noise: Any = None) -> Any:
 
 
 def make_forward(network: Any) -> Forward:
-    """The fastest forward pass that gives the network's own numbers."""
+    """Return the fastest forward pass that gives the network's own numbers."""
     return NumpyMirror(network) if NumpyMirror.can_mirror(network) else CompiledForward(network)
 
 
 def is_dense(networks: Sequence[Any]) -> bool:
-    """Whether all networks are made of dense layers alone, and of what joins their inputs."""
+    """Return whether all networks are made of dense layers alone, and of what joins their inputs."""
     return all(_known(layer) or type(layer).__name__ == "Concatenate" for each in networks for layer in each.layers)

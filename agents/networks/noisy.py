@@ -40,7 +40,7 @@ class NoisyDense(keras.layers.Layer):
         self.sigma = sigma
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Makes the means of kernel and bias, and the sizes of their noise."""
+        """Make the means of kernel and bias, and the sizes of their noise."""
         inputs = input_shape[-1]
         self.n_noise = inputs + self.units
         bound = 1.0 / math.sqrt(inputs)
@@ -52,7 +52,7 @@ class NoisyDense(keras.layers.Layer):
         self.bias_sigma = self.add_weight(shape=(self.units,), initializer=size)
 
     def call(self, inputs: Any, noise: Any = None) -> Any:
-        """[B, F] -> [B, units], with noise [B or 1, F + units]."""
+        """Return [B, F] -> [B, units], with noise [B or 1, F + units]."""
         means = ops.matmul(inputs, self.kernel) + self.bias
         if noise is None:
             return means
@@ -61,7 +61,7 @@ class NoisyDense(keras.layers.Layer):
         return means + of_outputs * (ops.matmul(inputs * of_inputs, self.kernel_sigma) + self.bias_sigma)
 
     def numpy_call(self, inputs: Array, weights: list[Array], noise: Array | None = None) -> Array:
-        """The same in NumPy, for acting: [..., F] -> [..., units]."""
+        """Return the same in NumPy, for acting: [..., F] -> [..., units]."""
         kernel, bias, kernel_sigma, bias_sigma = weights
         means: Array = inputs @ kernel + bias
         if noise is None:
@@ -85,7 +85,7 @@ class NoisyNetwork(keras.Sequential):
         return sum(map(noise_of, self.layers))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, noise: Any = None) -> Any:
-        """[B, ...] -> [B, outputs], with noise [B or 1, n_noise]."""
+        """Return [B, ...] -> [B, outputs], with noise [B or 1, n_noise]."""
         if noise is None:
             return super().call(inputs, training=training, mask=mask)
         x = inputs

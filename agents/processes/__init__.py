@@ -1,4 +1,4 @@
-"""Processes of this machine: the server they are forked from, how one starts, what hangs, and their end.
+"""Processes of this machine: fork server, start of a child process, detection of hung calls, and end with the parent.
 
-Nothing in this room knows what a process works on.
+This room does not depend on the work that a process does.
 """

@@ -1,4 +1,4 @@
-"""How a process begins that was forked from the server. Importing this module imports TensorFlow."""
+"""Set up a process that was forked from the fork server. Importing this module imports TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agents.shared_objects import use_address
 
 
 def begin(threads: int, address: str) -> None:
-    """Called first of all, before TensorFlow does anything.
+    """Set up this process. Call before any TensorFlow operation.
 
     Args:
         threads: Cores that this process may use.
-        address: Where shared objects are (`agents.shared_objects`).
+        address: Address of the shared objects (`agents.shared_objects`).
     """
     leave_signals_to_parent()
     end_with_parent()
     use_address(address)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    gc.freeze()  # what was imported lives as long as the process: looking through it again was 5% of a profile
+    gc.freeze()  # imported objects live as long as the process: scanning them was 5% of a profile

@@ -1,4 +1,4 @@
-"""The server that processes are forked from: it has imported TensorFlow, and done nothing with it."""
+"""The fork server: a process that has imported TensorFlow and executed nothing with it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from multiprocess import forkserver, resource_tracker
 
 
 def prepare_processes(module: str) -> Any:
-    """Starts the fork server, which then imports TensorFlow beside what this process does meanwhile.
+    """Start the fork server, which imports TensorFlow in the background.
 
-    A terminal sends Ctrl-C to it too: it is started with that signal blocked, for itself and its children, because
-    the parent hears it and ends them all.
+    A terminal sends Ctrl-C to every process of a program. The fork server and its children are started with SIGINT
+    blocked, because the parent handles the signal and ends all of them.
 
     Args:
-        module: What it imports, unless it runs already: there is one server a process.
+        module: Module that the server imports. Ignored where the server already runs: each process has one server.
 
     Returns:
-        The context in which processes are made.
+        The multiprocessing context to create processes with.
     """
     context = multiprocess.get_context("forkserver")
     context.set_forkserver_preload([module])
-    resource_tracker.ensure_running()  # first, because its start unblocks the signal
+    resource_tracker.ensure_running()  # first, because starting the tracker unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with without_main_module():
@@ -40,7 +40,7 @@ def prepare_processes(module: str) -> Any:
 
 
 def _end_importing() -> None:
-    """Ends the fork server where nobody awaited it: this process would wait for its imports before it ends."""
+    """Kill a fork server that is still importing: this process would wait for the imports at exit."""
     pid = forkserver._forkserver._forkserver_pid
     if pid is not None:
         with suppress(ProcessLookupError):
@@ -48,24 +48,24 @@ def _end_importing() -> None:
 
 
 def await_fork_server(context: Any) -> None:
-    """Waits until the fork server has imported what it should.
+    """Wait until the fork server has finished its imports.
 
-    A Ctrl-C in these seconds leaves nothing behind but a process that does nothing. From then on processes start in
-    milliseconds, in which Ctrl-C waits.
+    A Ctrl-C during the wait leaves only an idle process behind. Afterwards processes start within milliseconds, during
+    which Ctrl-C is deferred.
     """
     first = context.Process(target=os.getpid, daemon=True)
     with without_main_module():
         first.start()
     first.join()
-    atexit.unregister(_end_importing)  # it ends by itself as soon as its parent does
+    atexit.unregister(_end_importing)  # the server now ends with its parent
 
 
 @contextmanager
 def without_main_module() -> Iterator[None]:
-    """Keeps children that are started in this block from importing the user's script again.
+    """Prevent children that are started in this block from importing the user's script again.
 
-    What a trial needs of it is pickled by value, so that scripts need no ``if __name__ == "__main__"`` and
-    notebooks work. Only for starts: in the block the script has no ``__file__``, and what is pickled there neither.
+    Objects of the script that a trial needs are pickled by value, so that scripts need no ``if __name__ == "__main__"``
+    and notebooks work. Use the block only to start a process: inside it, ``__main__`` has no ``__file__``.
     """
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)

@@ -1,4 +1,4 @@
-"""Where a process that another one has started finds modules."""
+"""The module search path of a started process."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from collections.abc import Sequence
 
 
 def search_first(path: Sequence[str]) -> None:
-    """Has modules be found where another process finds them (its `sys.path`), then where they are found here."""
+    """Search modules first in the `sys.path` of another process, then in the `sys.path` of this process."""
     sys.path[:] = [*path, *(own for own in sys.path if own not in path)]

@@ -1,4 +1,4 @@
-"""No process outlives the one that started it."""
+"""End child processes together with the process that started them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import multiprocess
 
 
 def leave_signals_to_parent() -> None:
-    """Ignores what a terminal sends to all processes of a program at once, with Ctrl-C or when it is closed.
+    """Ignore SIGINT and SIGHUP, which a terminal sends to every process of a program.
 
-    The one that started this process hears it too, keeps what there is to be kept, and ends this one (by SIGTERM, where
-    it ends without having closed it: that is not ignored).
+    The parent process handles both signals, saves its results and ends this process. A parent that exits without
+    closing its children sends them SIGTERM, which is not ignored.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def end_with_parent(processes: Any = multiprocess) -> None:
-    """Ends this process as soon as its parent is gone, however that ended.
+    """End this process as soon as its parent has ended, for any reason.
 
-    A parent that is killed cannot stop its children, and those of a fork server do not even become its orphans: they
-    would train on, for nobody, until their budget is used up.
+    A killed parent cannot stop its children, and children of a fork server are not even its orphans: they would
+    continue training until their budget is used up.
 
     Args:
-        processes: The module by which this process was started. Defaults to `multiprocess`; the other one is
+        processes: The module by which this process was started. `multiprocess` (the default) or
             `multiprocessing`.
     """
     parent = processes.parent_process()

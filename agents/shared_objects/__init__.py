@@ -1,8 +1,8 @@
-"""Objects that all processes of a study share under a name, such as a counter of environment steps.
+"""Named objects shared by all processes of a study, such as a counter of environment steps.
 
-They are for environments and callbacks, wherever those run. An object lives in the first process of a study, which
-serves the others (`sockets`), or, where that is connected to Ray, in an actor (`ray_actor`). Each process finds out for
-itself where that is (`place`); who starts processes hands on what they need for it.
+Environments and callbacks use shared objects in any process. An object lives in the first process of a study, which
+serves the other processes (`sockets`), or in an actor where the first process is connected to Ray (`ray_actor`). Each
+process locates the objects itself (`place`), from an address that the starting process passes on.
 """
 
 from agents.shared_objects.counter import Counter

@@ -1,4 +1,4 @@
-"""What other machines call this one."""
+"""The address of this machine as other machines see it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import socket
 
 
 def reachable(host: str) -> str:
-    """Returns where others reach what listens on a host: this machine's address towards them where it is on all."""
+    """Return the address at which other machines reach `host`: this machine's own address for ``0.0.0.0``."""
     if host != "0.0.0.0":
         return host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent; this is nobody's address (RFC 5737)
+            probe.connect(("192.0.2.1", 9))  # sends no packet; the address is reserved for documentation (RFC 5737)
         except OSError:
             return socket.gethostname()
         return str(probe.getsockname()[0])

@@ -1,4 +1,4 @@
-"""Shared objects as they are used."""
+"""Proxies of shared objects, and serving them to other machines."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ def shared(name: str) -> Counter: ...
 @overload
 def shared(name: str, make: Callable[[], T]) -> T: ...
 def shared(name: str, make: Callable[[], Any] = Counter) -> Any:
-    """The object of a name, which all processes of a study share: environments, callbacks, and the script itself.
+    """Return the named object that all processes of a study share: environments, callbacks, and the script itself.
 
-    Its public methods are called where it lives, one at a time for each object; what they give and raise comes back.
-    Attributes that are not methods cannot be reached. Whoever calls first makes the object, and it lives as long as the
-    first process of the study. What methods are given and give is copied between processes, but not within the one
-    where the object lives: a method should give a copy of what changes. A method must not call other shared objects.
+    The object's public methods are executed in the process where the object lives, one call at a time per object;
+    results and errors are sent back. Attributes that are not methods cannot be accessed. The first call creates the
+    object, which lives as long as the first process of the study. Arguments and results are copied between processes,
+    but not within the process where the object lives: a method should return a copy of mutable state. A method must not
+    call other shared objects.
 
-    A call takes about 2 µs in the process where the object lives, 0.1 ms from another one of the same machine (2 ms if
-    the former computes in Python), and 1 ms where the object is in Ray; measured on two cores. An environment that is
-    stepped in microseconds should add up its steps and tell of them at the end of an episode.
+    A call takes about 2 µs in the process where the object lives, 0.1 ms from another process of the same machine (2 ms
+    while the former process computes in Python), and 1 ms where the object is in Ray; measured on two cores. An
+    environment that is stepped in microseconds should add up its steps and report them at the end of an episode.
 
     Args:
-        name: Its name, the same everywhere.
-        make: Makes it, where there is none of this name yet: a class, or a function without arguments. It is sent there
-            by cloudpickle. Defaults to `Counter`.
+        name: Name of the object, the same in every process.
+        make: Creates the object on the first call: a class, or a function without arguments. Sent by cloudpickle to the
+            process where the object lives. Defaults to `Counter`.
 
     Returns:
-        Something that has the object's methods; it can be pickled.
+        A proxy with the object's methods, which can be pickled.
 
     Raises:
         ConfigurationError: The name is empty.
-        ConnectionError: By its methods, when the process in which the object lives is gone. The message names it.
+        ConnectionError: Raised by the methods when the process in which the object lives has ended. The message names
+            the object.
 
     Example:
         >>> steps = agents.distributed.shared("steps")  # in `step` of an environment, and in a callback
@@ -48,22 +50,23 @@ def shared(name: str, make: Callable[[], Any] = Counter) -> Any:
     """
     if not name:
         raise ConfigurationError("A shared object needs a name.")
-    here().store()  # so that processes that are started from now on find it
+    here().store()  # so that processes started from now on find the object
     return SharedObject(name, make)
 
 
 def serve_shared(address: str = "0.0.0.0:0") -> str:
-    """Lets other machines share the objects of this process: for workers of a study (`finder worker`) elsewhere.
+    """Serve the objects of this process to other machines, for workers of a study (`finder worker`) there.
 
     Args:
-        address: ``HOST:PORT`` of the interface to listen on. Defaults to ``"0.0.0.0:0"``: all, and a free port.
+        address: ``HOST:PORT`` of the interface to listen on. Defaults to ``"0.0.0.0:0"``: every interface
+            and a free port.
 
     Returns:
-        What to export there as `FINDER_SHARED`. It has a key in it, with which anybody who reaches the port can run
-        code in this process: keep it to yourself.
+        The value of `FINDER_SHARED` for the other machines. Keep it secret: it contains a key with which anybody who
+        reaches the port can run code in this process.
 
     Raises:
-        ConfigurationError: The address cannot be listened on, or this process shares the objects of another one.
+        ConfigurationError: The address cannot be listened on, or this process uses the objects of another process.
     """
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdigit()):
@@ -72,7 +75,7 @@ def serve_shared(address: str = "0.0.0.0:0") -> str:
 
 
 class SharedObject:
-    """What `shared` gives: calls of its methods go to where the object lives."""
+    """Proxy of a shared object: method calls are forwarded to the process where the object lives."""
 
     def __init__(self, name: str, make: Callable[[], Any]) -> None:
         self._name, self._make = name, make

@@ -1,10 +1,10 @@
-"""Where this process finds shared objects.
+"""The location of shared objects, as this process sees it.
 
-`FINDER_SHARED` says it; processes inherit that, or are handed it by who starts them. A process that has none is the
-first one: it keeps the objects itself and serves them, or, when it is connected to Ray, asks an actor. One that comes
-to be connected to Ray later takes its objects there, and one that leaves Ray loses them with it. A first process calls
-for those that it serves as it calls for itself: so children that were forked from a process of Ray, in which Ray does
-not work, ask through that one.
+`FINDER_SHARED` holds the address; processes inherit the variable or receive the address from the process that starts
+them. A process without an address is the first process: it holds and serves the objects itself, or uses an actor where
+it is connected to Ray. Objects move to Ray when the first process connects to Ray later, and are lost when the process
+disconnects. The first process handles calls of the processes that it serves like its own calls. Children forked from a
+process of Ray, in which Ray does not work, therefore reach the actor through their parent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIABLE = "FINDER_SHARED"
 
 
 class Place:
-    """What a process knows of where shared objects are."""
+    """Location of the shared objects, as one process knows it."""
 
     def __init__(self, *, forked_from_ray: bool = False) -> None:
         self._store: Store | None = None
@@ -32,15 +32,15 @@ class Place:
         self._forked_from_ray = forked_from_ray
 
     def call(self, call: Call) -> Any:
-        """Calls a method of an object."""
+        """Call a method of an object."""
         while True:
             try:
                 return self.store().call(call)
-            except MovedError:  # to Ray, or away with it, while this waited for its turn
+            except MovedError:  # the objects moved to or from Ray while this call waited for the lock
                 continue
 
     def store(self) -> Store:
-        """The objects, wherever they are."""
+        """Return the store of the objects."""
         store = self._store
         if store is not None and self._fits(store):
             return store
@@ -50,16 +50,16 @@ class Place:
             return self._store
 
     def _fits(self, store: Store) -> bool:
-        """Whether a store is still where the objects are."""
+        """Return whether the objects are still in a store."""
         ray = self._ray()
         if isinstance(store, RayStore):
             return ray is not None and store.is_of(ray)
         return ray is None or isinstance(store, SocketStore)
 
     def _found(self, before: Store | None) -> Store:
-        told = os.environ.get(VARIABLE)
-        if told and self._server is None:
-            return SocketStore(Address.of(told))
+        address = os.environ.get(VARIABLE)
+        if address and self._server is None:
+            return SocketStore(Address.of(address))
         ray = self._ray()
         if ray is None:
             found: Store = ObjectStore(lost=before.lost() if isinstance(before, RayStore) else None)
@@ -74,7 +74,7 @@ class Place:
         return None if self._forked_from_ray else connected()
 
     def serve(self, host: str, port: int) -> Address:
-        """Serves the objects of this process to other machines."""
+        """Serve the objects of this process to other machines."""
         store = self.store()
         if self._server is None:
             assert isinstance(store, SocketStore)
@@ -83,7 +83,7 @@ class Place:
         return self._server.listen(host, port)._replace(host=reachable(host))
 
     def after_fork(self) -> Place:
-        """What a process that was forked from this one knows: nothing, and it leaves the connections alone."""
+        """Return the place for a process forked from this one: it starts empty, and connections stay untouched."""
         if self._server is not None:
             self._server.abandon()
         was_connected = isinstance(self._store, RayStore) or connected() is not None
@@ -91,7 +91,7 @@ class Place:
 
 
 def _moved(before: Store | None, ray: Any) -> RayStore:
-    """The store in Ray, with the objects that were here before."""
+    """Return the store in Ray, with the objects that this process held before."""
     if not isinstance(before, ObjectStore):
         return RayStore(ray, {})
     try:
@@ -105,12 +105,12 @@ _here = Place()
 
 
 def here() -> Place:
-    """What this process knows."""
+    """Return the place of this process."""
     return _here
 
 
 def _forget() -> None:
-    global _here  # noqa: PLW0603 - a process that was forked is another one
+    global _here  # noqa: PLW0603 - a forked process needs a place of its own
     _here = _here.after_fork()
 
 
@@ -118,19 +118,19 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def address_for_processes() -> str:
-    """What processes of this machine need to share objects with this one: for `use_address`, or as `FINDER_SHARED`."""
+    """Return the address for processes of this machine, to pass to `use_address` or to set as `FINDER_SHARED`."""
     here().store()
     return os.environ[VARIABLE]
 
 
 def address_for_actors() -> str:
-    """The same for actors of the Ray cluster with which this process is connected: "" where objects are in Ray."""
+    """Return the address for actors of the connected Ray cluster, "" where the objects live in Ray."""
     store = here().store()
     return str(store.address) if isinstance(store, SocketStore) else ""
 
 
 def use_address(address: str) -> None:
-    """Has this process share objects with the one that gave the address. Called before anything is shared here."""
+    """Share the objects of the process that `address` belongs to. Call before any object is shared here."""
     if address:
         os.environ[VARIABLE] = address
     else:

@@ -1,7 +1,7 @@
-"""Shared objects in an actor of a Ray cluster, one for each program that is connected to it (a job of Ray).
+"""Shared objects in an actor of a Ray cluster, one actor per connected program (a job of Ray).
 
-It lives as long as that program, and its name tells it from those of others: two studies in one cluster that count
-under the same name do not count together.
+The actor lives as long as the program, and the actor's name contains the job: two studies in one cluster that use the
+same object name do not share the object.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agents.shared_objects.store import MovedError, ObjectStore, RemoteStore, an
 NAMESPACE = "finder"
 
 AT_ONCE = 100
-"""Calls at the same time; more of them wait."""
+"""Maximum number of concurrent calls; further calls wait."""
 
 
 def connected() -> Any:
-    """The module `ray` where this process is connected by it, else None. It is not imported for that."""
+    """Return the module `ray` if this process is connected to a cluster, else None. Does not import Ray."""
     ray = sys.modules.get("ray")
     return ray if ray is not None and getattr(ray, "is_initialized", bool)() else None
 
@@ -32,12 +32,12 @@ class RayStore(RemoteStore):
     """Objects in the actor of this program.
 
     Args:
-        ray: The module, connected.
-        objects: What is there from the beginning, by name, where the actor does not exist yet.
+        ray: The module, connected to a cluster.
+        objects: Initial objects by name, used where the actor does not exist yet.
 
     Raises:
-        ConnectionError: This is a worker, and the program itself has made no actor.
-        ConfigurationError: One of the objects cannot be sent there.
+        ConnectionError: This process is a worker, and the program itself has not created the actor.
+        ConfigurationError: One of the objects cannot be sent to the actor.
     """
 
     def __init__(self, ray: Any, objects: Mapping[str, Any]) -> None:
@@ -59,11 +59,11 @@ class RayStore(RemoteStore):
         self._actor = actor.remote({name: _packed(name, value) for name, value in objects.items()})
 
     def is_of(self, ray: Any) -> bool:
-        """Whether its actor is one of the program that this process belongs to by now."""
+        """Return whether the actor belongs to the program that this process is connected to now."""
         return bool(ray.get_runtime_context().get_job_id() == self._job)
 
     def lost(self) -> dict[str, str]:
-        """Why each object that this process has asked for is gone, once it has left Ray."""
+        """Return the reason why each object that this process has used is gone, once the process has left Ray."""
         return dict.fromkeys(self._asked_for, "it lived in Ray, which this process has left.")
 
     def _ask(self, name: str, request: bytes) -> bytes:
@@ -80,17 +80,17 @@ class RayStore(RemoteStore):
 
 
 class _Actor:
-    """What the actor is.
+    """The actor that holds the objects.
 
     Args:
-        objects: By name, pickled.
+        objects: Pickled objects by name.
     """
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         self._store = ObjectStore({name: cloudpickle.loads(packed) for name, packed in objects.items()})
 
     def answer(self, request: bytes) -> bytes:
-        """Does what a process asks for."""
+        """Execute the request of a process."""
         return answer(request, self._store.call)
 
 

@@ -1,4 +1,4 @@
-"""Ray, the extra `ray`: imported when it is first needed, and connected to a cluster."""
+"""The optional dependency Ray (extra `ray`): import on first use, and connection to a cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CONNECT_SECONDS = 5.0
 
 
 def connected_ray(asker: str) -> Any:
-    """Returns the module `ray`, connected: to the cluster that `RAY_ADDRESS` names, else to one on this machine.
+    """Return the module `ray`, connected to the cluster of `RAY_ADDRESS`, else to one on this machine.
 
     Args:
-        asker: What needs it, as the beginning of a sentence, such as ``"The executor 'ray'"``.
+        asker: Part of the product that needs Ray, as the beginning of a sentence, such as ``"The executor 'ray'"``.
 
     Raises:
         ConfigurationError: Ray is not installed, or the cluster cannot be reached.
@@ -38,15 +38,15 @@ def connected_ray(asker: str) -> Any:
             raise ConfigurationError(f"The Ray cluster cannot be reached: {error}") from error
         finally:
             if threading.current_thread() is threading.main_thread() and before is not None:
-                signal.signal(signal.SIGTERM, before)  # Ray takes it for itself, and ends this process
-        Finalize(None, ray.shutdown, exitpriority=0)  # in a process of `multiprocess`, Ray does not hear of its end
+                signal.signal(signal.SIGTERM, before)  # Ray replaces the handler by one that ends this process
+        Finalize(None, ray.shutdown, exitpriority=0)  # processes of `multiprocess` skip Ray's exit handlers
     return ray
 
 
 def _check_address(address: str) -> None:
-    """Raises `ConfigurationError` where nobody answers at an address: Ray itself would try for minutes."""
+    """Raise `ConfigurationError` where no server listens at an address: Ray itself would retry for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not (colon and port.isdigit()):  # nothing, "auto" or "local"
+    if not (colon and port.isdigit()):  # empty, "auto" or "local"
         return
     try:
         socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
@@ -58,27 +58,27 @@ def _check_address(address: str) -> None:
 
 
 def on_this_machine(ray: Any) -> Any:
-    """Returns what has Ray put an actor on the machine of this process."""
+    """Return the scheduling strategy that places an actor on the machine of this process."""
     here = ray.get_runtime_context().get_node_id()
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of what an error says: Ray's say much more."""
+    """Return the first line of an error message: messages of Ray are long."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def answered(asked: Any) -> Any:
-    """Returns what `ray.get` does, and can be interrupted while it waits.
+    """Return the result of `ray.get`, with a wait that signals can interrupt.
 
-    What a signal's handler raises is raised here; `ray.get` by itself keeps it back until the answer is there, which
-    may be never.
+    An error that a signal handler raises is raised immediately; plain `ray.get` defers it until the result is
+    available, which may be never.
 
     Args:
         asked: One reference, or a list of them.
 
     Raises:
-        ray.exceptions.RayError: What was asked for has failed.
+        ray.exceptions.RayError: The task or the actor has failed.
     """
     import ray
 
@@ -87,5 +87,5 @@ def answered(asked: Any) -> Any:
             return ray.get(asked, timeout=_SIGNAL_SECONDS)
         except ray.exceptions.GetTimeoutError:
             continue
-        except SystemError as error:  # how compiled code tells of an exception that was raised in a handler
+        except SystemError as error:  # how compiled code reports an exception of a signal handler
             raise error.__cause__ or error from None

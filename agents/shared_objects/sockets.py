@@ -1,4 +1,4 @@
-"""Shared objects for other processes, over TCP, with a key: whoever knows it can run code here."""
+"""Shared objects for other processes, over TCP, with a secret key: a client that knows the key can run code here."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from agents.errors import ConfigurationError
 from agents.shared_objects.store import Call, RemoteStore, answer
 
 CONNECT_SECONDS = 10.0
-"""How long a server may take to let somebody in, and how long it waits for what shows that it may."""
+"""Time limit of authentication, for client and server, in seconds."""
 
 AT_THE_DOOR = 256
-"""Connections at most that have not shown yet that they know the key. Those that are longest there make room."""
+"""Maximum number of connections that have not authenticated yet. The oldest ones are closed first."""
 
 SILENT_SECONDS = 30
-"""From when on it is looked whether a machine is still there that says nothing."""
+"""Idle seconds after which TCP keepalive checks whether the other machine is still there."""
 
 
 class Address(NamedTuple):
-    """Where objects are served, and the key; as text ``KEY@HOST:PORT``."""
+    """Address of served objects and their key; as text ``KEY@HOST:PORT``."""
 
     host: str
     port: int
@@ -38,14 +38,14 @@ class Address(NamedTuple):
         return f"{self.key}@{self.host}:{self.port}"
 
     def __repr__(self) -> str:
-        return f"Address({self.host}:{self.port})"  # the key is a secret: who has it can run code here
+        return f"Address({self.host}:{self.port})"  # the key is a secret: it allows running code here
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """Reads an address.
+        """Parse an address.
 
         Raises:
-            ConfigurationError: It is none.
+            ConfigurationError: The text is not an address.
         """
         key, at, place = text.partition("@")
         host, colon, port = place.rpartition(":")
@@ -58,10 +58,10 @@ class Address(NamedTuple):
 
 
 class Server:
-    """Serves calls in threads of this process, one for each connection.
+    """Server of calls, with one thread of this process per connection.
 
     Args:
-        call: Does what is asked for.
+        call: Executes a call.
     """
 
     def __init__(self, call: Callable[[Call], Any]) -> None:
@@ -69,21 +69,21 @@ class Server:
         self._call = call
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
-        self._at_the_door: dict[Connection, None] = {}  # in the order in which they came
+        self._at_the_door: dict[Connection, None] = {}  # oldest first
         self._door = threading.Lock()
 
     def listen(self, host: str = "127.0.0.1", port: int = 0) -> Address:
-        """Serves at an address too.
+        """Listen at one more address.
 
         Args:
             host: Interface; ``0.0.0.0`` for all.
-            port: 0 for a free one.
+            port: Port number; 0 for a free port.
 
         Raises:
-            ConfigurationError: It cannot be listened at.
+            ConfigurationError: The address cannot be listened on.
         """
         try:
-            listener = Listener((host, port), backlog=1024)  # hundreds of processes may come in one moment
+            listener = Listener((host, port), backlog=1024)  # hundreds of processes may connect at once
         except OSError as error:
             raise ConfigurationError(f"Shared objects cannot be served at {host}:{port}: {error}.") from error
         self._listeners.append(listener)
@@ -92,7 +92,7 @@ class Server:
         return Address(host, address[1], self.key)
 
     def abandon(self) -> None:
-        """Closes, in a process that was forked from the one that serves, what only that one should hold open."""
+        """Close the inherited listeners and connections in a process forked from the serving process."""
         for listener in self._listeners:
             listener.close()
         for connection in self._connections:
@@ -103,7 +103,7 @@ class Server:
         while True:
             try:
                 connection = listener.accept()
-            except OSError:  # too many open files, say
+            except OSError:  # for example too many open files
                 time.sleep(0.1)
                 continue
             with self._door:
@@ -125,7 +125,7 @@ class Server:
             self._connections.discard(connection)
 
     def _let_in(self, connection: Connection) -> None:
-        """Has it show that it knows the key. Anybody can connect, and say nothing."""
+        """Authenticate a connection. Any machine can connect and then send nothing."""
         try:
             _wait_at_most(CONNECT_SECONDS, connection)
             deliver_challenge(connection, self.key.encode())
@@ -137,19 +137,19 @@ class Server:
 
 
 def _same(connection: Connection) -> socket.socket:
-    """The socket of a connection; it is closed by itself."""
+    """Return the socket of a connection, which owns its own file descriptor."""
     return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def _wait_at_most(seconds: float, connection: Connection) -> None:
-    """Has reading from it raise an `OSError` when nothing comes for so long; 0 for without limit."""
+    """Make reading from a connection raise an `OSError` after `seconds` without data; 0 for no limit."""
     limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
     with _same(connection) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def _hang_up(connection: Connection) -> None:
-    """Ends it, so that the thread that reads from it hears of that."""
+    """Shut down a connection, so that the thread that reads from it returns."""
     with suppress(OSError), _same(connection) as made:
         made.shutdown(socket.SHUT_RDWR)
 
@@ -158,7 +158,7 @@ class SocketStore(RemoteStore):
     """Objects that another process serves.
 
     Args:
-        address: Where.
+        address: Address of the serving process.
     """
 
     def __init__(self, address: Address) -> None:
@@ -177,7 +177,7 @@ class SocketStore(RemoteStore):
                 f"{self.address.host}:{self.address.port} ({type(error).__name__}: {error}). For processes on other "
                 f"machines it must be served (agents.distributed.serve_shared)."
             ) from error
-        except BaseException:  # what interrupts this would leave the answer for the next call
+        except BaseException:  # after an interruption, the next call would read this call's answer
             self._disconnect()
             raise
 

@@ -1,4 +1,4 @@
-"""Objects by name, each behind a lock of its own, in the process where they live; and what others ask of them."""
+"""Objects by name, each with its own lock, in the process where they live; and the requests of other processes."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from agents.errors import ConfigurationError, portable
 
 
 class Call(NamedTuple):
-    """A method of a shared object that is called."""
+    """A method call on a shared object."""
 
     name: str  # of the object
     method: str
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
-    make: Callable[[], Any] | None = None  # makes the object where there is none yet; None where that is not known
+    make: Callable[[], Any] | None = None  # creates a missing object; None if not sent with the call
 
 
 class Store(Protocol):
-    """Where shared objects are, as one process sees it."""
+    """Access of one process to the shared objects."""
 
     def call(self, call: Call) -> Any:
-        """Calls a method of an object; gives what it gives, and raises what it raises."""
+        """Call a method of an object; return its result or raise its error."""
 
 
 class UnknownObjectError(KeyError):
-    """There is no object of this name yet, and the call does not say how to make it."""
+    """No object of this name exists yet, and the call does not contain how to create it."""
 
 
 class MovedError(Exception):
-    """The objects have just left this store for another one."""
+    """The objects have just moved from this store to another one."""
 
 
 @dataclass
 class _Entry:
     lock: Any = field(default_factory=threading.RLock)
-    objects: list[Any] = field(default_factory=list)  # none until it is made
+    objects: list[Any] = field(default_factory=list)  # empty until the object is created
 
 
 class ObjectStore:
     """Objects of this process.
 
     Args:
-        objects: By name. Defaults to none.
-        lost: Why a name can no longer be had, for those that were lost with another store. Defaults to none.
+        objects: Initial objects by name. Defaults to none.
+        lost: Reason by name, for objects that were lost with another store. Defaults to none.
     """
 
     def __init__(self, objects: Mapping[str, Any] | None = None, lost: Mapping[str, str] | None = None) -> None:
@@ -59,13 +59,13 @@ class ObjectStore:
         self._closed = False
 
     def call(self, call: Call) -> Any:
-        """Calls a method of an object, which is made first where it does not exist.
+        """Call a method of an object, and create the object first if it does not exist.
 
         Raises:
-            UnknownObjectError: It does not exist, and the call does not say how to make it.
-            AttributeError: It has no such method.
-            ConnectionError: It was lost: to begin again with a new one would be silent.
-            MovedError: The objects were taken away.
+            UnknownObjectError: The object does not exist, and the call does not contain how to create it.
+            AttributeError: The object has no such method.
+            ConnectionError: The object was lost. A new object would silently restart from its initial state.
+            MovedError: The objects have moved to another store.
         """
         if call.name in self._lost:
             raise ConnectionError(f"The shared object {call.name!r} is gone: {self._lost[call.name]}")
@@ -88,7 +88,7 @@ class ObjectStore:
             return method(*call.args, **call.kwargs)
 
     def take_all(self) -> dict[str, Any]:
-        """Gives up all objects, as soon as nobody is in the middle of a call."""
+        """Hand over all objects, as soon as no call is in progress."""
         self._closed = True
         taken = {}
         for name, entry in list(self._entries.items()):
@@ -98,7 +98,7 @@ class ObjectStore:
         return taken
 
     def keep_all(self) -> None:
-        """Goes on with the objects that it gave up."""
+        """Use the objects again that `take_all` handed over."""
         self._closed = False
 
 
@@ -106,13 +106,13 @@ class RemoteStore(ABC):
     """Objects of another process."""
 
     def call(self, call: Call) -> Any:
-        """Calls a method of an object there.
+        """Call a method of an object in the process where the object lives.
 
         Raises:
-            ConnectionError: Where it lives cannot be reached; the message names the object.
+            ConnectionError: The process where the object lives cannot be reached; the message names the object.
         """
         kind, value = pickle.loads(self._ask(call.name, cloudpickle.dumps(call._replace(make=None))))
-        if kind == "unknown":  # how to make it need not be sent with every call
+        if kind == "unknown":  # the factory is only sent when it is needed
             kind, value = pickle.loads(self._ask(call.name, cloudpickle.dumps(call)))
         if kind == "raised":
             raise value
@@ -120,11 +120,11 @@ class RemoteStore(ABC):
 
     @abstractmethod
     def _ask(self, name: str, request: bytes) -> bytes:
-        """Sends what asks for a call of an object, and waits for what `answer` makes of it there."""
+        """Send the request for a call of an object, and wait for the response of `answer`."""
 
 
 def answer(request: bytes, call: Callable[[Call], Any]) -> bytes:
-    """Does what another process asks for, where the objects live; whatever goes wrong goes back to who asked."""
+    """Execute the request of another process, where the objects live, and return its result or its error."""
     asked = None
     try:
         loaded = pickle.loads(request)
@@ -134,7 +134,7 @@ def answer(request: bytes, call: Callable[[Call], Any]) -> bytes:
         return bytes(cloudpickle.dumps(("value", call(asked))))
     except UnknownObjectError:
         return bytes(cloudpickle.dumps(("unknown", None)))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is raised again in the process that asked
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - raised again in the calling process
         if asked is not None:
             error.add_note(f"(in {asked.method!r} of the shared object {asked.name!r}, in the process where it lives)")
         return bytes(cloudpickle.dumps(("raised", portable(error))))

@@ -1,4 +1,4 @@
-"""Which code and which files may be used: modules that text names, where they are loaded from, signatures of files.
+"""Restrictions on code and files: modules that text may name, loading of user code, and signatures of files.
 
-Whatever runs code that a file or a study names goes through this room. Imports no other room.
+All code that a file or a study names is loaded through this room. Imports no other room.
 """

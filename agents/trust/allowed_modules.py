@@ -1,7 +1,7 @@
-"""Modules that text may name: a study from a storage that others write names environments, agents, callbacks and more.
+"""Modules that text may name: a study in a shared storage names environments, agents, callbacks and more.
 
-What such text names is imported, and importing a module runs it. Whoever runs a study that others may change says which
-modules it may name. The product's own packages and Gymnasium are always among them.
+Named modules are imported, and importing a module runs its code. To run a study that others may change, list the
+modules that the study may name. The product's own packages, Gymnasium and Keras are always allowed.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any
 from agents.errors import ConfigurationError
 
 VARIABLE = "FINDER_ALLOW_MODULES"
-"""Environment variable: modules, or files, that may be named beside those of a command; separated by commas."""
+"""Environment variable: modules or files that may be named in addition to those of a command, separated by commas."""
 
 ALWAYS = ("agents", "finder", "studies", "gymnasium", "keras")
 """Packages that may always be named."""
 
 _NEVER = ("finder.cli",)
-"""The command line runs whatever its arguments name."""
+"""Never allowed: the command line runs any code that its arguments name."""
 
 BY_FLAG = "--allow-module {0} (or {1}={0}; in Python allow_modules)"
-"""How a module is allowed, where a flag and an argument do it; see `only_modules`."""
+"""Advice on how to allow a module, by flag or argument; see `only_modules`."""
 
 _ACTIVE = "FINDER_ONLY_MODULES"
-"""Environment variable for the processes that a restricted one starts: what may be named, as JSON."""
+"""Environment variable for child processes of a restricted process: the allowed modules, as JSON."""
 
 _PLACE = re.compile(r"(?:^|(?<=[\s=\"',\[]))([A-Za-z_][\w.]*|[^:\n]*\.py):[A-Za-z_][\w.-]*")
-"""Pattern of what text names: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
+"""Pattern of names in text: ``module:Class``, and the beginning of ``file.py:Class:scale=2``."""
 
 
 def modules_of_environment() -> tuple[str, ...]:
-    """Returns the modules that `FINDER_ALLOW_MODULES` lists."""
+    """Return the modules that `FINDER_ALLOW_MODULES` lists."""
     return tuple(name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
 
 
@@ -48,14 +48,15 @@ def only_modules(
     because: str = "others may write to its storage",
     how: str = BY_FLAG,
 ) -> Iterator[None]:
-    """Has text name these modules only, here and in processes that are started meanwhile.
+    """Allow text to name only these modules, in this process and in processes started inside the block.
 
     Args:
-        names: Modules with all that is in them (``"mine"`` for ``"mine.robots"`` too), files (``"robots.py"``), or one
-            thing of either (``"mine:Arm"``).
-        namer: What names them, for errors.
-        because: Why it is not trusted.
-        how: How another one is allowed: text with ``{0}`` for the module and ``{1}`` for the environment variable.
+        names: Modules with their submodules (``"mine"`` includes ``"mine.robots"``), files (``"robots.py"``), or one
+            attribute of either (``"mine:Arm"``).
+        namer: Origin of the text, for errors.
+        because: Reason why the origin is not trusted, for errors.
+        how: Advice on how to allow another module, for errors: text with ``{0}`` for the module and ``{1}`` for the
+            environment variable.
     """
     own = [*names, *modules_of_environment()]
     with restricted(json.dumps({"own": own, "namer": namer, "because": because, "how": how})):
@@ -63,20 +64,20 @@ def only_modules(
 
 
 def restriction() -> str | None:
-    """Returns what restricts text here, for processes that do not inherit this one's environment; see `restricted`."""
+    """Return the active restriction, for processes that do not inherit this environment; see `restricted`."""
     return os.environ.get(_ACTIVE)
 
 
 @contextlib.contextmanager
-def restricted(told: str | None) -> Iterator[None]:
-    """Has text name what it may name in another process.
+def restricted(active: str | None) -> Iterator[None]:
+    """Apply the restriction of another process in this block.
 
     Args:
-        told: What `restriction` gave there.
+        active: Result of `restriction` in the other process.
     """
     before = os.environ.pop(_ACTIVE, None)
-    if told is not None:
-        os.environ[_ACTIVE] = told
+    if active is not None:
+        os.environ[_ACTIVE] = active
     try:
         yield
     finally:
@@ -86,12 +87,12 @@ def restricted(told: str | None) -> Iterator[None]:
 
 
 def named_by_file(path: Path, names: Iterable[str], *, trusted: bool) -> contextlib.AbstractContextManager[None]:
-    """Returns a block in which a file's text may name these modules only, or any where the file is trusted.
+    """Return a block in which text of a file may name only these modules, or any module if the file is trusted.
 
     Args:
         path: The file.
         names: See `only_modules`.
-        trusted: Whether this user wrote it here, or said that it is trusted.
+        trusted: Whether the file is signed by this user or marked as trusted.
     """
     if trusted:
         return contextlib.nullcontext()
@@ -99,29 +100,29 @@ def named_by_file(path: Path, names: Iterable[str], *, trusted: bool) -> context
 
 
 def check_module(name: str) -> None:
-    """Refuses a module, or a file, that text may not name.
+    """Refuse a module or a file that text may not name.
 
     Raises:
-        ConfigurationError: It may not; names the flag that allows it.
+        ConfigurationError: The module is not allowed; the message names the flag that allows it.
     """
     active = _active()
     if active is None or _is_own(name, active) or (_is_always(name) and not _is_never(name)):
         return
-    if any(_same(name, each.rpartition(":")[0]) for each in active["own"]):  # of which something is allowed
+    if any(_same(name, each.rpartition(":")[0]) for each in active["own"]):  # some of its attributes are allowed
         return
     raise _refused(f"code in {name!r}", name, active)
 
 
 def check_found(path: str, found: Any, kind: type | None = None) -> None:
-    """Refuses what a module that may be named has imported from one that may not, and what is no such class.
+    """Refuse an object that an allowed module imported from a forbidden one, or that is not of class `kind`.
 
-    Of Finder's own packages, Gymnasium and Keras only classes may be named: a function of theirs that is called with
-    arguments from a study may do anything.
+    Only classes of Finder's own packages, Gymnasium and Keras may be named: their functions, called with arguments from
+    a study, could run arbitrary code.
 
     Args:
-        path: The text that named it.
-        found: What was found there.
-        kind: Its base class, where there is one that is known. Defaults to None.
+        path: The text that names the object.
+        found: The object.
+        kind: Required base class, None for any. Defaults to None.
 
     Raises:
         ConfigurationError: See `check_module`.
@@ -131,7 +132,7 @@ def check_found(path: str, found: Any, kind: type | None = None) -> None:
         return
     home = getattr(found, "__module__", None) or getattr(found, "__name__", None) or named
     if _is_own(named, active):
-        if not named.endswith(".py"):  # of a file all is allowed, whatever it imports
+        if not named.endswith(".py"):  # everything in an allowed file is allowed, its imports included
             check_module(str(home))
         return
     check_module(str(home))
@@ -140,7 +141,7 @@ def check_found(path: str, found: Any, kind: type | None = None) -> None:
 
 
 def check_config(config: Any) -> None:
-    """Refuses the config of a Keras object that names a module, anywhere in it, that it may not.
+    """Refuse the config of a Keras object that names a forbidden module at any depth.
 
     Raises:
         ConfigurationError: See `check_module`.
@@ -156,7 +157,7 @@ def check_config(config: Any) -> None:
 
 
 def places_in(*values: Any) -> set[str]:
-    """Returns what values name, as ``"module:name"``: what a person's own command or call names is allowed.
+    """Return the places that values name, as ``"module:name"``: names in a user's own command or call are allowed.
 
     Args:
         *values: Texts, classes and functions, also in mappings, lists and records.
@@ -179,12 +180,12 @@ def places_in(*values: Any) -> set[str]:
 
 
 def _active() -> dict[str, Any] | None:
-    told = os.environ.get(_ACTIVE)
-    return None if told is None else json.loads(told)
+    active = os.environ.get(_ACTIVE)
+    return None if active is None else json.loads(active)
 
 
 def _is_own(name: str, active: Mapping[str, Any]) -> bool:
-    """Return whether all of a module, or of a file, is allowed."""
+    """Return whether all of a module or a file is allowed."""
     return bool(name) and not _is_never(name) and any(_is_in(name, each) for each in active["own"])
 
 

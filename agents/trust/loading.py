@@ -1,4 +1,4 @@
-"""What a user wrote, by where it is: ``"module:name"`` or ``"path/to/file.py:name"``; and what it is called."""
+"""Load user code by its place, ``"module:name"`` or ``"path/to/file.py:name"``, and name the place of an object."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import check_found, check_module
 
 FILE_MODULE = "agent_file_"
-"""What the names of modules begin with that were made of a user's file."""
+"""Prefix of the names of modules that were loaded from a user's file."""
 
 
 class MissingModuleError(ConfigurationError):
-    """There is no module, or no file, of a name."""
+    """No module or file of this name exists."""
 
 
 def loaded(path: str, kind: type | None = None) -> Any:
-    """Returns what is there.
+    """Return the object at a place.
 
     Args:
         path: ``"module:name"`` or ``"path/to/file.py:name"``.
-        kind: Base class of what somebody else's text may name of Finder's own; see `agents.trust.allowed_modules`.
+        kind: Required base class for objects of Finder's own packages; see `agents.trust.allowed_modules`.
 
     Raises:
-        ConfigurationError: The module or the file cannot be imported, or has nothing of that name (then its cause is
-            an `AttributeError`).
+        ConfigurationError: The module or the file cannot be imported, or has no attribute of that name (the cause is
+            then an `AttributeError`).
     """
     module_name, _, name = path.rpartition(":")
     if not module_name:
@@ -45,12 +45,12 @@ def loaded(path: str, kind: type | None = None) -> Any:
 
 
 def module_of(name: str) -> Any:
-    """Imports a module by its name, or runs a file (``"path/to/file.py"``) as one, once.
+    """Import a module by its name, or run a file (``"path/to/file.py"``) once as a module.
 
     Raises:
-        MissingModuleError: There is none.
-        ConfigurationError: It may not be named here (see `agents.trust.allowed_modules`), or it cannot be imported:
-            whatever it raises meanwhile, `SystemExit` too, is the cause.
+        MissingModuleError: No such module or file exists.
+        ConfigurationError: The module is not allowed (see `agents.trust.allowed_modules`) or cannot be imported. The
+            cause is the error that the import raised, `SystemExit` included.
     """
     check_module(name)
     try:
@@ -63,21 +63,21 @@ def module_of(name: str) -> Any:
         raise ConfigurationError(_why_not(name, error)) from error
     except ModuleNotFoundError as error:
         if not name.endswith(".py") and name.startswith(error.name or " "):
-            raise MissingModuleError(str(error)) from error  # it is not there itself
+            raise MissingModuleError(str(error)) from error  # the module itself is missing, not one of its imports
         raise ConfigurationError(_why_not(name, error)) from error
-    except BaseException as error:  # whatever code of others raises
+    except BaseException as error:  # user code may raise anything
         raise ConfigurationError(_why_not(name, error)) from error
 
 
 def ended_by(error: SystemExit) -> str:
-    """Returns where code of the user's called `sys.exit`, and what to do."""
+    """Return where user code called `sys.exit`, and advice on how to fix it."""
     place = traceback.extract_tb(error.__traceback__)
     where = f"{place[-1].filename}, line {place[-1].lineno}, " if place else "Code of yours "
     return f"{where}ended the process ({type(error).__name__}: {error.code}): raise an error there instead, or return."
 
 
 def _why_not(name: str, error: BaseException) -> str:
-    """Returns why a module or a file cannot be imported: what it raised, and in which line of it."""
+    """Return why a module or a file cannot be imported: the error, and the line that raised it."""
     what = name if name.endswith(".py") else f"module {name!r}"
     if isinstance(error, SyntaxError):
         place = (
@@ -96,29 +96,29 @@ def _why_not(name: str, error: BaseException) -> str:
             f"{what} calls sys.exit({error.code!r}) while it is imported{where}: put what is not a definition behind "
             '`if __name__ == "__main__":`.'
         )
-    told = " ".join(str(error).split())
-    return f"{what} cannot be imported: {type(error).__name__}{': ' * bool(told)}{told}{where}. Correct it."
+    message = " ".join(str(error).split())
+    return f"{what} cannot be imported: {type(error).__name__}{': ' * bool(message)}{message}{where}. Correct it."
 
 
 def name_of(value: Any) -> str:
-    """What tells an object that is no JSON from others, in every process: the name of a function or of a class."""
+    """Return the name of a function or a class, or of the class of another object, for values that are not JSON."""
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def place_of(value: Any) -> str:
-    """Where something is, as `loaded` takes it: of a class or a function ``"module:name"``, of a text the text.
+    """Return the place of a class or a function for `loaded`, ``"module:name"``; text is returned unchanged.
 
     Raises:
-        ConfigurationError: It has no name of its own (a lambda, say), which tells it from others.
+        ConfigurationError: The object has no name that identifies it (for example a lambda).
     """
     if not isinstance(value, str) and ("<lambda>" in name_of(value) or not hasattr(value, "__qualname__")):
-        raise ConfigurationError(f"{value!r} has no name that tells it from others: give a class, or write a function.")
+        raise ConfigurationError(f"{value!r} has no name that identifies it: give a class, or define a function.")
     return value if isinstance(value, str) else f"{value.__module__}:{value.__qualname__}"
 
 
 def file_of(module_name: str) -> Path | None:
-    """The file of a module, or of a path to one, that was imported."""
+    """Return the file of an imported module, or of a path."""
     if module_name.endswith(".py"):
         return Path(module_name)
     path = getattr(sys.modules.get(module_name), "__file__", None)
@@ -126,7 +126,7 @@ def file_of(module_name: str) -> Path | None:
 
 
 def _load_file(path: Path) -> Any:
-    """The file as a module, run once as imports are: two runs would make two classes, each strange to the other."""
+    """Return the file as a module, run only once: a second run would create different classes of the same names."""
     whole = path.resolve()
     name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(whole).encode()):08x}"
     if name in sys.modules:

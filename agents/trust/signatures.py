@@ -1,7 +1,7 @@
-"""Whether a file was written by Finder, here, by this user: such files carry a signature that nobody else can make.
+"""Signatures of files that Finder wrote for this user: only the holder of the user's key can make them.
 
-What a pickle says is run when it is read, and text may name code. Both are taken from files of one's own only, unless
-one says that a file is trusted. The key of signatures is made once for each user, and nobody else can read it.
+Reading a pickle runs code, and text may name code. Both are read only from files with a valid signature, unless the
+user marks a file as trusted. The signing key is created once per user and readable by that user only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from agents.errors import UntrustedFileError
 log = logging.getLogger(__name__)
 
 KEY_VARIABLE = "FINDER_KEY_FILE"
-"""Environment variable: the file of the key. Machines that take over each other's trials need the same one."""
+"""Environment variable: path of the key file. Machines that resume each other's trials need the same key."""
 
 TRUST_VARIABLE = "FINDER_TRUST"
-"""Environment variable: ``1`` has every file be trusted, those of a study's running trials too."""
+"""Environment variable: ``1`` trusts every file, including the checkpoints of a study's running trials."""
 
 _KEY_SIZE = 32
 
 
 def key_file() -> Path:
-    """Returns the file of this user's key: that of `FINDER_KEY_FILE`, else ``~/.local/state/finder/key``."""
+    """Return the path of this user's key: `FINDER_KEY_FILE` if set, else ``~/.local/state/finder/key``."""
     chosen = os.environ.get(KEY_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -45,35 +45,35 @@ def key_file() -> Path:
 
 
 def digest_of(data: bytes) -> str:
-    """Returns what a signature knows of some bytes."""
+    """Return the digest of bytes that enters a signature."""
     return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
-def signature_of(told: Mapping[str, Any]) -> str:
-    """Returns the signature of JSON values; empty, with a warning, where there is no key and none can be made."""
+def signature_of(values: Mapping[str, Any]) -> str:
+    """Return the signature of JSON values; empty, with a warning, if there is no key and none can be created."""
     key = _key(key_file(), make=True)
-    return "" if key is None else _signed(key, told)
+    return "" if key is None else _signed(key, values)
 
 
-def is_signature_of(signature: Any, told: Mapping[str, Any]) -> bool:
-    """Whether it is this user's signature of these values."""
+def is_signature_of(signature: Any, values: Mapping[str, Any]) -> bool:
+    """Return whether a signature is this user's signature of these values."""
     key = _key(key_file(), make=False)
     given = signature if isinstance(signature, str) and signature.isascii() else ""
-    return key is not None and hmac.compare_digest(given, _signed(key, told))
+    return key is not None and hmac.compare_digest(given, _signed(key, values))
 
 
 def trusts_all() -> bool:
-    """Whether `FINDER_TRUST` says that every file is trusted."""
+    """Return whether `FINDER_TRUST` marks every file as trusted."""
     return os.environ.get(TRUST_VARIABLE, "") not in ("", "0")
 
 
 def untrusted(path: Path, why: str, instead: str = "") -> UntrustedFileError:
-    """Returns the error that says why a file is not read.
+    """Return the error that explains why a file is not read.
 
     Args:
         path: The file.
-        why: What in it would be run, as the end of a sentence that begins with the file.
-        instead: A sentence on what can be read of it all the same. Defaults to nothing.
+        why: Code in the file that reading would run, as the end of a sentence that begins with the file.
+        instead: Sentence on the parts of the file that can still be read. Defaults to no sentence.
     """
     return UntrustedFileError(
         f"{path} {why}, and it was not written by Finder here as this user (its signature is missing or another "
@@ -83,30 +83,30 @@ def untrusted(path: Path, why: str, instead: str = "") -> UntrustedFileError:
 
 
 def from_own_bytes(packed: Any) -> Any:
-    """Unpickles bytes that are part of a state. A state that was read without trust has no bytes in it.
+    """Unpickle bytes that are part of a trusted state. A state that was read without trust contains no bytes.
 
     Raises:
-        ValueError: It is something else: what a file passes off as bytes.
+        ValueError: The value is not of type bytes, as in a manipulated file.
     """
     if type(packed) is not bytes:
         raise ValueError(f"it has {type(packed).__name__} in place of bytes")
     return cloudpickle.loads(packed)
 
 
-def _signed(key: bytes, told: Mapping[str, Any]) -> str:
-    encoded = json.dumps(told, sort_keys=True).encode()
+def _signed(key: bytes, values: Mapping[str, Any]) -> str:
+    encoded = json.dumps(values, sort_keys=True).encode()
     return hashlib.blake2b(encoded, key=key, digest_size=32).hexdigest()
 
 
 def _key(path: Path, *, make: bool) -> bytes | None:
-    """The key in a file, which is made where it is missing; None where it cannot be read, or is not this user's."""
+    """Return the key in a file, None if it is unreadable or not this user's. A missing file is created if `make`."""
     try:
         with contextlib.suppress(FileNotFoundError):
             return _read_key(path)
         if not make:
             return None
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key")  # which only its owner reads
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key")  # readable by its owner only
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(_KEY_SIZE))
@@ -116,7 +116,7 @@ def _key(path: Path, *, make: bool) -> bytes | None:
             os.unlink(temporary)
         return _read_key(path)
     except (OSError, ValueError) as error:
-        _say_no_key(path, str(error))
+        _warn_no_key(path, str(error))
         return None
 
 
@@ -132,7 +132,7 @@ def _read_key(path: Path) -> bytes:
 
 
 @functools.cache  # once in a process
-def _say_no_key(path: Path, why: str) -> None:
+def _warn_no_key(path: Path, why: str) -> None:
     log.warning(
         "The key of signatures %s cannot be used (%s): checkpoints are written without a signature, and are read only "
         "where they are trusted (--trust, %s=1). %s names another file.",

@@ -104,7 +104,7 @@ def test_a_fault_with_one_member_is_the_end_of_that_one():
 
 
 def test_what_has_no_name_is_refused():
-    with pytest.raises(ConfigurationError, match="has no name that tells it from others"):
+    with pytest.raises(ConfigurationError, match="has no name that identifies it"):
         finder.tune("ppo", ENV, callbacks=[lambda: None], storage=None, **QUICK)
 
 

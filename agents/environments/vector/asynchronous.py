@@ -1,7 +1,7 @@
-"""Copies in processes of their own, through Gymnasium's `AsyncVectorEnv` and shared memory.
+"""Vector environment with one process per copy, through Gymnasium's `AsyncVectorEnv` and shared memory.
 
-For environments whose single step is slow (some milliseconds): below that, sending actions back and forth costs more
-than it saves. Searches run in several processes anyway, so this is for single long runs.
+For environments whose single step takes some milliseconds: for faster ones, the communication costs more than it saves.
+Searches run in several processes anyway, so this is for single long runs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from agents.shared_objects import address_for_processes, use_address
 
 
 class AsyncCopies(VectorEnv):
-    """Steps any environment, each copy in a process of its own.
+    """Vector environment that steps each copy in a process of its own.
 
     Args:
-        make: Makes one environment; it is pickled.
-        n: How many, >= 1.
-        infos: Whether what they tell beside each step is wanted; it is pickled then.
+        make: Makes one environment; pickled.
+        n: Number of copies, >= 1.
+        infos: Whether to return the infos of each step, which are then pickled.
     """
 
     kind = "async"
@@ -53,7 +53,7 @@ class AsyncCopies(VectorEnv):
         self._vector = AsyncVectorEnv(guarded, autoreset_mode=AutoresetMode.SAME_STEP)
         self._kept = np.arange(n)
         self._actions: Array | None = None
-        self._waiting = False  # for copies that did not answer yet
+        self._waiting = False  # for copies that have not answered yet
         self.single_observation_space = self._vector.single_observation_space
         self.single_action_space = self._vector.single_action_space
 
@@ -71,7 +71,7 @@ class AsyncCopies(VectorEnv):
     def step(self, actions: Array) -> Stepped:
         if self._actions is None:
             self._actions = np.zeros((self._vector.num_envs, *actions.shape[1:]), actions.dtype)
-        self._actions[self._kept] = actions  # copies that left are stepped on, and nobody looks at them
+        self._actions[self._kept] = actions  # deselected copies are still stepped; their results are ignored
         self._waiting = True
         try:
             observations, rewards, terminated, truncated, infos = self._vector.step(self._actions)
@@ -80,36 +80,36 @@ class AsyncCopies(VectorEnv):
         self._waiting = False
         kept, errors = self._kept, self._errors(infos)
         rewards, terminated, truncated = rewards[kept], terminated[kept], truncated[kept]
-        for i in errors:  # also one whose episode has ended, and that could not begin the next one
+        for i in errors:  # also copies that failed in the reset after an episode
             rewards[i], terminated[i], truncated[i] = 0.0, False, False
         finals = {int(i): infos["final_obs"][kept[i]] for i in np.flatnonzero(terminated | truncated)}
-        told = self._infos(infos) if self._wants_infos else None
-        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, told)
+        kept_infos = self._infos(infos) if self._wants_infos else None
+        return Stepped(observations[kept], rewards, terminated, truncated, finals, errors, kept_infos)
 
     def _silent(self) -> str:
-        """The copies that did not answer, in words."""
+        """Return a description of the copies that did not answer."""
         silent = [i for i, at in enumerate(self._kept) if not self._vector.parent_pipes[at].poll()]
         return f"cop{'y' if len(silent) == 1 else 'ies'} {', '.join(map(str, silent))}" if silent else "a copy in time"
 
     def _infos(self, infos: dict[str, Any]) -> list[dict[str, Any] | None]:
-        """What copies told beside the step; where an episode ended, that is kept apart from what the reset told."""
+        """Return the infos of the copies' steps; where an episode ended, the info of the reset is ignored."""
         nothing = np.full(self._vector.num_envs, None)
         own, final = infos.get(_INFO, nothing), infos.get("final_info", {}).get(_INFO, nothing)
-        told = [own[i] if final[i] is None else final[i] for i in self._kept]
-        return [None if each is None else cloudpickle.loads(each) for each in told]
+        packed = [own[i] if final[i] is None else final[i] for i in self._kept]
+        return [None if each is None else cloudpickle.loads(each) for each in packed]
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         places = {int(self._kept[i]): i for i in copies}
         self._waiting = True
-        # To a method of the guard: one that raised in the worker itself would end all copies.
+        # Calls a method of the guard: an error in the worker itself would end all copies.
         given = self._vector.call("answer", cloudpickle.dumps((method, tuple(arguments), set(places))))
         self._waiting = False
         return {i: cloudpickle.loads(given[at]) for at, i in places.items() if given[at] is not None}
 
     def _errors(self, infos: dict[str, Any]) -> dict[int, Exception]:
-        """What copies have raised, by position."""
-        told = infos.get(_ERROR, np.full(self._vector.num_envs, None))
-        return {i: cloudpickle.loads(own) for i, own in enumerate(told[self._kept]) if own is not None}
+        """Return the errors that copies have raised, by position."""
+        packed = infos.get(_ERROR, np.full(self._vector.num_envs, None))
+        return {i: cloudpickle.loads(own) for i, own in enumerate(packed[self._kept]) if own is not None}
 
     def select(self, positions: Sequence[int]) -> None:
         self._kept = self._kept[list(positions)]
@@ -118,7 +118,7 @@ class AsyncCopies(VectorEnv):
     def close(self) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*while waiting for a pending call")
-            self._vector.close(terminate=self._waiting)  # who did not answer will not answer now
+            self._vector.close(terminate=self._waiting)  # a copy that did not answer will not close either
 
 
 _ERROR = "error of the environment"
@@ -126,18 +126,18 @@ _INFO = "info of the environment"
 
 
 class _Guarded:
-    """Makes environments whose errors come back as information: a worker that raises would end all copies."""
+    """Factory of environments whose errors are returned as infos: a worker that raises would end all copies."""
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], shared: str, index: int, infos: bool) -> None:
         self.make = make
-        self.shared = shared  # where shared objects are
+        self.shared = shared  # address of shared objects
         self.index = index
         self.infos = infos
         self.starter = os.getpid()
 
     def __call__(self) -> gym.Env[Any, Any]:
         use_address(self.shared)
-        if os.getpid() != self.starter:  # who starts the copies makes one too, to look at its spaces
+        if os.getpid() != self.starter:  # the parent makes one too, to read its spaces
             end_with_parent(multiprocessing)
             leave_signals_to_parent()
         return _Guard(self.make(), self.index, self.infos)
@@ -159,7 +159,7 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
             check_shape(observation, self._shape)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign environment may raise anything
             return self._nothing(), self._died(error)
-        return observation, {}  # nobody looks at what a reset tells beside, which may not even be picklable
+        return observation, {}  # infos of resets are not used, and may not be picklable
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._dead:
@@ -167,18 +167,18 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
             check_shape(observation, self._shape)
-            told = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
+            packed = {_INFO: info_as_bytes(info)} if self._wants_infos else {}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             return self._nothing(), 0.0, False, False, self._died(error)
         if terminated or truncated:
             observation = np.array(observation)  # a copy: the reset may write into the same array
-        return observation, reward, terminated, truncated, told
+        return observation, reward, terminated, truncated, packed
 
     def answer(self, question: bytes) -> bytes | None:
-        """What a method of the environment gave; None where it is not for this copy, or the copy is dead."""
+        """Return the result of a method call; None if the call is not for this copy, or the copy has failed."""
         try:
             method, arguments, copies = cloudpickle.loads(question)
-        except Exception as error:  # noqa: BLE001 - whatever a user's class raises when it is made again
+        except Exception as error:  # noqa: BLE001 - a user's class may raise anything when unpickled
             return answer_of(Called(error=error))
         if self._dead or self._index not in copies:
             return None
@@ -189,6 +189,6 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
         return np.zeros(space.shape, space.dtype)
 
     def _died(self, error: BaseException) -> dict[str, Any]:
-        """The information that it has raised an error. Pickled, as it may be of a class that only cloudpickle can."""
+        """Return the info that contains the error. It is pickled, as only cloudpickle supports some classes."""
         self._dead = True
         return {_ERROR: cloudpickle.dumps(portable(as_error(error)))}

@@ -1,4 +1,4 @@
-"""Copies of an environment as agents and collectors use them: plain spaces, true successors, checked rewards."""
+"""Vector environments as agents and collectors use them: plain spaces, true successors, checked rewards."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from agents.errors import ConfigurationError, NonFiniteError, ObservationError
 from agents.processes.hanging import under_way
 
 FEW = 8
-"""Below so many copies single environments are faster than one expression over all of them."""
+"""Number of copies below which single environments are faster than one vectorised expression."""
 
 
 class Step(NamedTuple):
-    """What one step of all N environments gave."""
+    """Result of one step of all N environments."""
 
-    rewards: Array  # [N] float64, as the environments gave them
+    rewards: Array  # [N] float64, as returned by the environments
     terminated: Array  # [N] bool
     truncated: Array  # [N] bool
     successors: Array  # [N, ...] true next observations, final ones where an episode ended
-    observations: Array  # [N, ...] where to act next: first observations of new episodes where one ended
-    errors: dict[int, Exception]  # copy -> why it cannot go on: it raised, or gave a reward that is no number
-    infos: list[dict[str, Any] | None] | None = None  # what each told beside, None with an error; None if not wanted
+    observations: Array  # [N, ...] next input of the agent: the first observation of a new episode where one ended
+    errors: dict[int, Exception]  # copy -> error that it raised, or error of a reward that is not finite
+    infos: list[dict[str, Any] | None] | None = None  # info of each copy, None with an error; None without `infos`
 
 
 class Environments:
     """N copies of an environment that are stepped together.
 
     Args:
-        spec: What to make.
-        n_envs: How many copies, >= 1.
-        infos: Whether what they tell beside each step is wanted. EnvPool gives none.
-        of_member: Of how many of them each member of a population has. Defaults to all: there is one agent.
+        spec: Specification of the environment.
+        n_envs: Number of copies, >= 1.
+        infos: Whether to return the infos of each step. EnvPool provides none.
+        of_member: Number of copies per member of a population. Defaults to all copies, for a single agent.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class Environments:
         self._act = action_transform(self._copies.single_action_space, self._label)
         self._measured = self._observe.space.dtype.kind == "f"
         self._steps = 0
-        self._begun_badly: dict[int, Exception] = {}  # what was wrong with first observations, for the next step
+        self._bad_starts: dict[int, Exception] = {}  # errors of first observations, reported by the next step
         self.observation_space = self._observe.space
         self.action_space = self._act.space
 
     @property
     def n_envs(self) -> int:
-        """How many copies there are."""
+        """Number of copies."""
         return self._copies.n
 
     @property
     def kind(self) -> str:
-        """How they are stepped: see `EnvironmentSpec.vectorization`."""
+        """Kind of vector environment: see `EnvironmentSpec.vectorization`."""
         return self._copies.kind
 
     def reset(self, seeds: Sequence[int]) -> Array:
-        """Starts all episodes anew, each copy with its own seed; returns observations [N, ...].
+        """Start new episodes in all copies, each with its own seed; return observations [N, ...].
 
         Raises:
-            ObservationError: One is of another shape than declared.
+            ObservationError: An observation has another shape than declared.
         """
         self._under_way("reset")
         try:
@@ -82,14 +82,14 @@ class Environments:
             raise ObservationError(f"Environment {self._label!r} gave {error} (at its first reset).") from error
         finally:
             under_way.end()
-        self._begun_badly = {}
-        return self._seen(observations, self._begun_badly, 0)
+        self._bad_starts = {}
+        return self._seen(observations, self._bad_starts, 0)
 
     def step(self, actions: Array) -> Step:
-        """Steps every copy once; a copy whose episode ends starts its next one in the same step.
+        """Step every copy once; a copy whose episode ends starts its next one in the same step.
 
-        A copy that raises, or gives a reward or an observation that is NaN or infinite or has another shape, is in
-        `errors`; the others go on.
+        A copy that raises, or returns a reward or an observation that is NaN, infinite or of another shape, is listed
+        in `errors`; the other copies continue.
 
         Args:
             actions: [N] integers, or [N, D] floats of which [-1, 1] spans the environment's bounds.
@@ -103,17 +103,17 @@ class Environments:
         errors = self._named(stepped.errors) if stepped.errors else stepped.errors
         rewards = stepped.rewards
         observations = self._seen(stepped.observations, errors, self._steps)
-        if self._begun_badly:
-            errors, self._begun_badly = {**errors, **self._begun_badly}, {}
+        if self._bad_starts:
+            errors, self._bad_starts = {**errors, **self._bad_starts}, {}
         if not _all_finite(rewards):
             for i in np.flatnonzero(~np.isfinite(rewards)).tolist():
-                told = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
-                errors.setdefault(i, NonFiniteError(told))
+                message = f"Environment {self._label!r} gave the reward {rewards[i]} (copy {i})."
+                errors.setdefault(i, NonFiniteError(message))
         successors = observations
         if stepped.finals:
             successors = observations.copy()
             for i, final in stepped.finals.items():
-                # After a termination nothing follows: nothing may depend on what broke there.
+                # After a termination there is no bootstrap: an invalid final observation must not fail the copy.
                 ignored: dict[int, Exception] = {}
                 last = self._seen(np.asarray(final)[None], ignored if stepped.terminated[i] else errors, self._steps, i)
                 successors[i] = last[0]
@@ -125,20 +125,20 @@ class Environments:
         under_way.begin(call)
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
-        """The same errors; those that only say what was observed say where too."""
+        """Return the same errors, with environment, copy and step added to bare observation errors."""
         for i, error in errors.items():
             if isinstance(error, ObservationError):
                 errors[i] = self._strange(error, i, self._steps)
         return errors
 
     def _seen(self, values: Array, errors: dict[int, Exception], step: int, first: int = 0) -> Array:
-        """Observations as agents see them, with 0 in place of those that cannot be, which are added to the errors.
+        """Return observations as agents see them, with 0 for invalid ones, which are added to `errors`.
 
         Args:
-            values: Of the environments.
-            errors: Copy -> what was wrong; errors that are there stay.
-            step: Number of the step that gave them, 0 for the first reset.
-            first: Copy that gave the first of them. Defaults to 0.
+            values: Observations of the environments.
+            errors: Copy -> error; present errors are kept.
+            step: Number of the step that returned the observations, 0 for the first reset.
+            first: Copy of the first observation. Defaults to 0.
         """
         try:
             seen = self._observe(values)
@@ -155,7 +155,7 @@ class Environments:
         return ObservationError(f"Environment {self._label!r} gave {error} (copy {copy}, {_when(step)}).")
 
     def _without_bad_numbers(self, observations: Array, errors: dict[int, Exception], step: int, first: int) -> Array:
-        """The same with 0 in place of observations with NaN or infinity; see `_seen`."""
+        """Return the observations with 0 in place of those with NaN or infinity; see `_seen`."""
         if not self._measured:
             return observations
         if _all_finite(observations.ravel()):
@@ -174,39 +174,39 @@ class Environments:
         )
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
-        """Calls a method of some copies; see `VectorEnv.call`."""
+        """Call a method of some copies; see `VectorEnv.call`."""
         return self._copies.call(method, arguments, copies)
 
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with these copies only, in this order."""
+        """Keep only these copies, in this order."""
         self._copies.select(positions)
-        begun = self._begun_badly
-        self._begun_badly = {new: begun[old] for new, old in enumerate(positions) if old in begun}
+        begun = self._bad_starts
+        self._bad_starts = {new: begun[old] for new, old in enumerate(positions) if old in begun}
 
     def close(self) -> None:
-        """Closes every copy."""
+        """Close every copy."""
         self._copies.close()
 
     def get_state(self) -> Any:
-        """The environments as they stand; None where they cannot be copied.
+        """Return the state of the environments; None where they cannot be copied.
 
-        Those are Box2D's, MuJoCo's and EnvPool's, and those that are `async` or `ray-subproc`.
+        Environments of Box2D, MuJoCo and EnvPool cannot be copied, nor the kinds `async` and `ray-subproc`.
         """
         return self._copies.get_state()
 
     def set_state(self, state: Any) -> None:
-        """Goes on from what `get_state` gave."""
+        """Continue from a state of `get_state`."""
         self._copies.set_state(state)
 
 
 def _all_finite(numbers: Array) -> bool:
     """Return whether all numbers [K] are finite."""
-    # The sum of squares is finite only if all numbers are, and is quicker. It may overflow, of which `dot` would warn.
+    # The sum of squares is finite only if all numbers are, and is faster. `dot` would warn of an overflow.
     return math.isfinite(np.vdot(numbers, numbers)) or bool(np.isfinite(numbers).all())
 
 
 def _when(step: int) -> str:
-    """Return at which step something happened, for errors."""
+    """Return the step of an event in words, for errors."""
     return f"step {step:,}" if step else "at its first reset"
 
 
@@ -241,8 +241,8 @@ def _make_copies(spec: EnvironmentSpec, n: int, infos: bool) -> VectorEnv:
             f"'sync' or 'async'."
         )
     if kind == "auto":
-        # CartPole gives the same numbers either way; in single environments where there are few of them. EnvPool draws
-        # other numbers than Gymnasium and cannot be copied, so that no run would go on exactly: it has to be asked for.
+        # CartPole gives the same numbers in both kinds; single environments are faster for few copies. EnvPool draws
+        # other numbers than Gymnasium, and its runs cannot be resumed exactly: it must be chosen explicitly.
         kind = "native" if native and n >= FEW else "sync"
     if kind == "native":
         return NativeCopies(str(id), kwargs, n, infos=infos, max_episode_steps=spec.max_episode_steps)

@@ -1,7 +1,7 @@
-"""Copies from EnvPool (Weng et al. 2022, arXiv 2206.10558): environments in C++, where it is installed and knows them.
+"""Vector environment of EnvPool (Weng et al. 2022, arXiv 2206.10558): environments in C++, where it is installed.
 
-Its games follow Gymnasium's rules but draw other random numbers: a run in EnvPool is not the same run as in Gymnasium,
-it is one of the same kind (`tests/agents/test_environment_kinds.py` compares them).
+EnvPool's games follow Gymnasium's rules but draw other random numbers: runs in EnvPool and in Gymnasium differ, but
+have the same distribution (`tests/agents/test_environment_kinds.py` compares them).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from agents.environments.vector.vector_env import Array, Stepped, VectorEnv
 
 
 class PoolCopies(VectorEnv):
-    """Steps an environment of EnvPool.
+    """Vector environment of EnvPool.
 
     Args:
-        id: Its id, the same as Gymnasium's.
-        n: How many copies, >= 1.
+        id: Id of the environment, the same as Gymnasium's.
+        n: Number of copies, >= 1.
     """
 
     kind = "envpool"
@@ -38,12 +38,12 @@ class PoolCopies(VectorEnv):
 
     @staticmethod
     def can_make(id: Any, kwargs: Mapping[str, Any]) -> bool:
-        """Whether EnvPool is installed and has Gymnasium's own environment of this id: same spaces, same time limit."""
+        """Return whether EnvPool is installed and supports this Gymnasium id, with the same spaces and time limit."""
         return isinstance(id, str) and not kwargs and _is_installed() and _is_same(id)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self._pool.close()
-        self._pool = _make(self.id, self.n, list(seeds))  # it takes seeds only when it is made
+        self._pool = _make(self.id, self.n, list(seeds))  # EnvPool takes seeds only in its constructor
         self._ids = np.arange(self.n, dtype=np.int32)
         with _without_its_warnings():
             observations, _ = self._pool.reset()
@@ -70,7 +70,7 @@ class PoolCopies(VectorEnv):
 
 @contextlib.contextmanager
 def _without_its_warnings() -> Iterator[None]:
-    """Gymnasium warns of how EnvPool declares itself, and of the types of its bounds."""
+    """Silence Gymnasium's warnings about EnvPool's metadata and types of bounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -84,7 +84,7 @@ def _make(id: str, n: int, seeds: list[int]) -> Any:
 
 
 def _spaces(pool: Any) -> tuple[gym.Space[Any], gym.Space[Any]]:
-    """Of one copy."""
+    """Return the observation and action space of one copy."""
     with _without_its_warnings():
         return pool.observation_space, pool.action_space
 

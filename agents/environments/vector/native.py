@@ -1,9 +1,9 @@
-"""CartPole as Gymnasium's own vectorised environment: all copies in one NumPy expression.
+"""CartPole as Gymnasium's own vector environment: all copies in one NumPy expression.
 
-It is the only environment for which Gymnasium brings one that needs nothing else. By itself it has one generator for
-all copies and begins an episode a step late; here every copy draws its beginnings from a seed of its own, in the step
-in which its last episode ended. So it gives the numbers that as many single environments give, to the last bit
-(`tests/agents/test_environment_kinds.py`), some twenty times faster.
+CartPole is the only environment of which Gymnasium includes a vectorised version without further dependencies. That
+version has one generator for all copies and starts an episode one step late; here every copy draws its initial states
+from its own seed, in the step in which its last episode ended. The numbers are therefore those of single environments,
+to the last bit (`tests/agents/test_environment_kinds.py`), some twenty times faster.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _KWARGS = {"sutton_barto_reward"}
 
 
 class NativeCopies(VectorEnv):
-    """Steps CartPole.
+    """Vector environment of CartPole.
 
     Args:
         id: ``"CartPole-v1"`` or ``"CartPole-v0"``.
         kwargs: Arguments for the environment.
-        n: How many copies, >= 1.
-        infos: Whether what they tell beside each step is wanted: CartPole tells nothing, ``{}``.
-        max_episode_steps: Steps after which episodes are truncated. Defaults to None: as the id is registered.
+        n: Number of copies, >= 1.
+        infos: Whether to return the infos of each step, which are empty for CartPole: ``{}``.
+        max_episode_steps: Steps after which episodes are truncated. Defaults to None, the limit of the registration.
     """
 
     kind = "native"
@@ -51,7 +51,7 @@ class NativeCopies(VectorEnv):
 
     @staticmethod
     def can_make(id: Any, kwargs: Mapping[str, Any]) -> bool:
-        """Whether this is CartPole, without wrappers and arguments that the vectorised one does not know."""
+        """Return whether this is CartPole, without wrappers and arguments that the vectorised version lacks."""
         known = gym.registry.get(id) if isinstance(id, str) else None
         return (
             known is not None
@@ -81,7 +81,7 @@ class NativeCopies(VectorEnv):
         if len(ended):
             finals = {int(i): observations[i].copy() for i in ended}
             self._begin(ended.tolist())
-            vector.prev_done[:] = False  # it would begin those episodes once more
+            vector.prev_done[:] = False  # otherwise Gymnasium would reset those episodes again
             observations[ended] = vector.state[:, ended].T
         infos: list[dict[str, Any] | None] | None = [{} for _ in range(self.n)] if self._wants_infos else None
         return Stepped(observations, rewards.astype(np.float64), terminated, truncated, finals, {}, infos)
@@ -113,7 +113,7 @@ class NativeCopies(VectorEnv):
 
 
 def _generator_of(state: Any) -> np.random.Generator:
-    """The generator of a state; states of before have the generator itself."""
+    """Return the generator of a state; older states contain the generator itself."""
     if isinstance(state, np.random.Generator):
         return copy.deepcopy(state)
     generator = np_random(0)[0]

@@ -1,8 +1,8 @@
-"""Copies in the actors of a Ray cluster: the extra `ray`.
+"""Vector environment in the actors of a Ray cluster: the extra `ray`.
 
-For environments whose single step is slow, or takes more memory than one machine has: a step asks all actors at the
-same time and waits for the last one, which costs about 0.4 ms an actor beside the environment's own time. Actors ask
-for no CPUs: a trial that is an actor itself, and holds the CPUs of its machine, would wait for them for ever.
+For environments whose single step is slow, or that need more memory than one machine has: a step calls all actors
+concurrently and waits for the last one, which costs about 0.4 ms per actor beside the environment's own time. Actors
+reserve no CPUs: a trial that is an actor itself, and holds the CPUs of its machine, would wait for them for ever.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from agents.shared_objects.ray_connection import answered, connected_ray, first_
 from agents.trust.signatures import from_own_bytes
 
 CLOSE_SECONDS = 5.0
-"""How long environments may take to close before their actors are ended all the same."""
+"""Seconds that environments may take to close before their actors are killed."""
 
 
 class RayCopies(VectorEnv):
-    """Steps any environment in actors.
+    """Vector environment that steps copies in Ray actors.
 
     Args:
-        spec: What to make. Functions and classes of a script, and what it has registered, travel with it.
-        n: How many copies, >= 1.
-        kind: ``"ray"``: an actor for each copy. ``"ray-subproc"``: an actor for each machine of the cluster that has
-            CPUs; each copy has a process of its own there, and copies are shared out by the number of CPUs.
-        infos: Whether what they tell beside each step is wanted; it is pickled then.
+        spec: Specification of the environment. Functions, classes and registrations of a script are sent with it.
+        n: Number of copies, >= 1.
+        kind: ``"ray"``: one actor per copy. ``"ray-subproc"``: one actor per machine of the cluster that has CPUs, with
+            one process per copy; copies are distributed by the number of CPUs.
+        infos: Whether to return the infos of each step, which are then pickled.
 
     Raises:
         ConfigurationError: Ray is not installed, its cluster cannot be reached, or the environment cannot be sent
-            there or made there.
+            to or made in an actor.
     """
 
     def __init__(self, spec: EnvironmentSpec, n: int, kind: str = "ray", *, infos: bool = False) -> None:
@@ -61,7 +61,7 @@ class RayCopies(VectorEnv):
 
     def _open(self, n: int) -> None:
         self.n = n
-        self._waiting = False  # for actors that did not answer yet
+        self._waiting = False  # for actors that have not answered yet
         self._homes: list[_Home] = []
         try:
             begin = 0
@@ -77,7 +77,7 @@ class RayCopies(VectorEnv):
         self.single_observation_space, self.single_action_space = spaces[0]
 
     def _shares(self, n: int) -> Iterator[tuple[Any, int]]:
-        """Where actors go, and with how many copies each."""
+        """Yield the scheduling strategy of each actor, and its number of copies."""
         if self.kind == "ray":
             yield from [("SPREAD", 1)] * n
             return
@@ -136,7 +136,7 @@ class RayCopies(VectorEnv):
             if not stay:
                 empty.append(home)
             elif len(stay) < len(home.copies) and not home.gone:
-                home.actor.select.remote(stay)  # it does what it is asked in order
+                home.actor.select.remote(stay)  # actors execute calls in order
             home.copies = np.array([places[old] for old in home.copies[stay].tolist()], int)
         self._homes = [home for home in self._homes if len(home.copies)]
         self.n = len(places)
@@ -147,7 +147,7 @@ class RayCopies(VectorEnv):
         self._homes = []
 
     def _end(self, homes: list[_Home]) -> None:
-        if homes and not self._waiting:  # who did not answer will not close either
+        if homes and not self._waiting:  # an actor that did not answer will not close either
             closed = [home.actor.close.remote() for home in homes if not home.gone]
             with suppress(Exception):
                 self._ray.wait(closed, num_returns=len(closed), timeout=CLOSE_SECONDS)
@@ -156,7 +156,7 @@ class RayCopies(VectorEnv):
                 self._ray.kill(home.actor, no_restart=True)
 
     def get_state(self) -> list[bytes] | None:
-        """One state a copy; None for ``"ray-subproc"``, and where copies cannot be copied or are gone."""
+        """Return one state per copy; None for ``"ray-subproc"``, and where copies cannot be copied or are gone."""
         if self.kind == "ray-subproc" or any(home.gone for home in self._homes):
             return None
         states: list[bytes | None] = [None] * self.n
@@ -171,7 +171,7 @@ class RayCopies(VectorEnv):
         self._answers("set_state", lambda home: (state[home.copies[0]],))
 
     def _answers(self, method: str, arguments: Callable[[_Home], tuple[Any, ...]]) -> list[Any]:
-        """What every actor answers; raises what one of them raised, or that it is gone."""
+        """Return the answer of every actor; raise the error of one of them, or that it is gone."""
         for home in self._homes:
             if home.gone:
                 raise home.gone
@@ -184,34 +184,34 @@ class RayCopies(VectorEnv):
         return answers
 
     def _ask(self, homes: Sequence[_Home], method: str, arguments: Callable[[_Home], tuple[Any, ...]]) -> list[Any]:
-        """What actors answer, all asked at the same time; in its place what went wrong with one."""
+        """Return the answers of actors that are called concurrently; an error takes the place of an answer."""
         self._waiting = True
-        asked = [getattr(home.actor, method).remote(*arguments(home)) for home in homes]
+        references = [getattr(home.actor, method).remote(*arguments(home)) for home in homes]
         try:
-            answers = answered(asked)
+            answers = answered(references)
         except self._ray.exceptions.RayError:
-            answers = [self._answer(each) for each in asked]
+            answers = [self._answer(each) for each in references]
         self._waiting = False
         return list(answers)
 
-    def _answer(self, asked: Any) -> Any:
+    def _answer(self, reference: Any) -> Any:
         try:
-            return answered(asked)
+            return answered(reference)
         except self._ray.exceptions.RayError as error:
             return error
 
 
 @dataclass
 class _Home:
-    """An actor, as it is seen from here."""
+    """Handle of an actor."""
 
     actor: Any
-    copies: Array  # positions of its copies among all of them, in its own order
-    gone: Exception | None = None  # why it answers no more
+    copies: Array  # positions of the actor's copies among all copies, in the actor's order
+    gone: Exception | None = None  # why the actor no longer answers
 
 
 def _put(own: Stepped, positions: Array, all_of_it: Stepped) -> None:
-    """Puts what one actor's copies gave in its place among all."""
+    """Write the results of one actor's copies to their positions among all copies."""
     for whole, part in zip(all_of_it[:4], own[:4], strict=True):
         whole[positions] = part
     all_of_it.finals.update({int(positions[i]): final for i, final in own.finals.items()})
@@ -227,7 +227,7 @@ def _gone(error: Exception) -> RuntimeError:
 
 
 def _sendable(infos: list[Any] | None, errors: dict[int, Exception]) -> list[Any] | None:
-    """What copies told, pickled; one whose own cannot be is among the errors from then on."""
+    """Return the pickled infos of copies; a copy whose info cannot be pickled is added to `errors`."""
     sent: list[Any] = [None] * len(infos or ())
     for i, info in enumerate(infos or ()):
         if info is not None:
@@ -239,10 +239,10 @@ def _sendable(infos: list[Any] | None, errors: dict[int, Exception]) -> list[Any
 
 
 class _Lodging:
-    """What an actor is: some copies, and what steps them there."""
+    """Actor that steps some of the copies."""
 
     def open(self, payload: bytes, n: int, path: list[str], shared: str) -> tuple[gym.Space[Any], gym.Space[Any]]:
-        """Makes the copies; gives the spaces of one."""
+        """Make the copies and return the spaces of one."""
         use_address(shared)
         search_first(path)
         spec, kind, infos = cloudpickle.loads(payload)
@@ -250,32 +250,34 @@ class _Lodging:
         return self._copies.single_observation_space, self._copies.single_action_space
 
     def reset(self, seeds: Sequence[int]) -> Array:
-        """Begins all episodes anew."""
+        """Start new episodes in all copies."""
         return self._copies.reset(seeds)
 
     def step(self, actions: Array) -> Stepped:
-        """Steps every copy."""
-        stepped = self._copies.step(np.array(actions))  # Ray's cannot be written to, an environment may want to
+        """Step every copy."""
+        stepped = self._copies.step(
+            np.array(actions)
+        )  # arrays of Ray are read-only, and an environment may write into its action
         errors = {i: portable(error) for i, error in stepped.errors.items()}
         return stepped._replace(errors=errors, infos=_sendable(stepped.infos, errors))
 
     def call(self, question: bytes, copies: Sequence[int]) -> dict[int, bytes]:
-        """Calls a method of some copies; gives copy -> what came of it."""
+        """Call a method of some copies; return copy -> result."""
         method, arguments = cloudpickle.loads(question)
         return {i: answer_of(called) for i, called in self._copies.call(method, arguments, copies).items()}
 
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with these copies only."""
+        """Keep only these copies."""
         self._copies.select(positions)
 
     def get_state(self) -> bytes | None:
-        """What the copies are in the middle of, None where that cannot be copied or sent."""
+        """Return the pickled state of the copies, None where it cannot be copied or pickled."""
         return as_bytes(self._copies.get_state())
 
     def set_state(self, state: bytes) -> None:
-        """Goes on where `get_state` was called."""
+        """Continue from a state of `get_state`."""
         self._copies.set_state(from_own_bytes(state))
 
     def close(self) -> None:
-        """Closes the copies."""
+        """Close the copies."""
         self._copies.close()

@@ -1,4 +1,4 @@
-"""Copies that are ordinary Gymnasium environments, stepped one after another in this process."""
+"""Vector environment of ordinary Gymnasium environments, stepped one after another in this process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from agents.processes.hanging import HungError, under_way
 
 
 class SyncCopies(VectorEnv):
-    """Steps any environment.
+    """Vector environment that steps any environment copy by copy.
 
     Args:
         make: Makes one environment.
-        n: How many, >= 1.
-        infos: Whether what they tell beside each step is wanted.
+        n: Number of copies, >= 1.
+        infos: Whether to return the infos of each step.
     """
 
     kind = "sync"
@@ -68,7 +68,7 @@ class SyncCopies(VectorEnv):
         finals: dict[int, Any] = {}
         errors: dict[int, Exception] = {}
         infos: list[dict[str, Any] | None] = [None] * n
-        hung: set[int] = set()  # members of which a copy hangs: their others would make everybody wait as long again
+        hung: set[int] = set()  # members with a hung copy: their other copies may hang as long
         for i, environment in enumerate(self._environments):
             if self._dead[i] or (hung and i // under_way.of_member in hung):
                 continue
@@ -76,7 +76,7 @@ class SyncCopies(VectorEnv):
             try:
                 observation, rewards[i], is_terminated, is_truncated, info = environment.step(actions[i])
                 if wants_infos:
-                    infos[i] = copied_info(info)  # of the last step where an episode ends, not of the reset
+                    infos[i] = copied_info(info)  # of the last step of an ended episode, not of the reset
                 if getattr(observation, "shape", None) != shape:
                     check_shape(observation, shape)
                 if is_terminated or is_truncated:
@@ -93,8 +93,8 @@ class SyncCopies(VectorEnv):
                 self._dead[i] = True
                 finals.pop(i, None)
                 rewards[i], terminated[i], truncated[i] = 0.0, False, False
-        told = infos if self._wants_infos else None
-        return Stepped(observations, rewards, terminated, truncated, finals, errors, told)
+        wanted = infos if self._wants_infos else None
+        return Stepped(observations, rewards, terminated, truncated, finals, errors, wanted)
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
         return {i: called(self._environments[i], method, arguments) for i in copies if not self._dead[i]}
@@ -117,7 +117,7 @@ class SyncCopies(VectorEnv):
             environment.close()
 
     def get_state(self) -> list[gym.Env[Any, Any]] | None:
-        """Copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
+        """Return copies of the environments; None for those that cannot be copied (Box2D's and MuJoCo's)."""
         if self._copy_afresh:
             return None
         try:
@@ -137,15 +137,15 @@ class SyncCopies(VectorEnv):
 
 
 def _copies_afresh(environment: gym.Env[Any, Any]) -> bool:
-    """Whether `copy.deepcopy` makes anything in it anew from a constructor's arguments, as `EzPickle` does.
+    """Return whether `copy.deepcopy` re-creates any part from constructor arguments, as `EzPickle` does.
 
-    Such a copy is made without complaint, but knows nothing of the episode.
+    Such a copy raises no error, but lacks the state of the episode.
     """
     try:
         _Looking(io.BytesIO()).dump(environment)
     except _MadeAnewError:
         return True
-    except Exception:  # noqa: BLE001 - what cannot be pickled may be copied all the same
+    except Exception:  # noqa: BLE001 - an object that cannot be pickled may still be copied
         return _is_made_anew(environment.unwrapped)
     return False
 
@@ -155,7 +155,7 @@ class _MadeAnewError(Exception):
 
 
 class _Looking(cloudpickle.Pickler):  # type: ignore[misc]
-    """Looks at everything that an object is made of."""
+    """Pickler that inspects every part of an object."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_made_anew(obj):

@@ -1,7 +1,7 @@
-"""What several copies of one environment are to the rest: stepped together, whatever they are made of.
+"""Base class for vector environments: several copies of one environment that are stepped together.
 
-All kinds keep one convention, so that an agent cannot tell them apart: every copy has a seed of its own, a copy
-whose episode ends begins the next one in the same step, and a copy that raises does not disturb the others.
+All kinds follow one convention: every copy has its own seed, a copy whose episode ends starts the next one in the same
+step, and a copy that raises does not affect the other copies.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Array = np.ndarray[Any, Any]
 
 
 class Stepped(NamedTuple):
-    """What one step of all copies gave, as the environment gives it."""
+    """Result of one step of all copies, in the environment's own spaces."""
 
-    observations: Array  # [n, ...] first ones of the next episode where one ended
+    observations: Array  # [n, ...] first observation of the next episode where one ended
     rewards: Array  # [n] float64
     terminated: Array  # [n] bool
     truncated: Array  # [n] bool
-    finals: dict[int, Any]  # copy -> last observation of the episode that ended
-    errors: dict[int, Exception]  # copy -> what it raised; it is dead from then on
-    infos: list[dict[str, Any] | None] | None = None  # what each told beside the step; None if not wanted
+    finals: dict[int, Any]  # copy -> last observation of an ended episode
+    errors: dict[int, Exception]  # copy -> error that it raised; the copy is not stepped any more
+    infos: list[dict[str, Any] | None] | None = None  # info of each copy; None if not wanted
 
 
 class Called(NamedTuple):
-    """What a copy gave when one of its methods was called, or what it raised."""
+    """Result of a method of a copy, or the error that it raised."""
 
     result: Any = None
     error: Exception | None = None
 
 
 class VectorEnv(ABC):
-    """Copies of one environment."""
+    """Base class for vector environments."""
 
     kind: str
-    """How they are stepped: a name of `EnvironmentSpec.vectorization`, other than ``"auto"``."""
+    """Name of the kind in `EnvironmentSpec.vectorization`, other than ``"auto"``."""
 
     n: int
     single_observation_space: gym.Space[Any]
@@ -51,25 +51,25 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def reset(self, seeds: Sequence[int]) -> Array:
-        """Begins all episodes anew, each copy with its own seed; gives the first observations [n, ...]."""
+        """Start new episodes in all copies, each with its own seed; return the first observations [n, ...]."""
 
     @abstractmethod
     def step(self, actions: Array) -> Stepped:
-        """Steps every copy once; actions are [n, ...] of the environment's own space."""
+        """Step every copy once; actions are [n, ...] of the environment's own space."""
 
     @abstractmethod
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with these copies only, in this order."""
+        """Keep only these copies, in this order."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes every copy."""
+        """Close every copy."""
 
     def call(self, method: str, arguments: Sequence[Any], copies: Sequence[int]) -> dict[int, Called]:
-        """Calls a method of some copies, between two steps; gives copy -> what came of it, for those that are alive.
+        """Call a method of some copies between two steps; return copy -> result, for copies that have not failed.
 
         Raises:
-            ConfigurationError: There are no single environments that could be called.
+            ConfigurationError: There are no single environments to call.
         """
         raise ConfigurationError(
             f"Methods of the environment cannot be called where all copies are stepped as one (vectorization "
@@ -77,16 +77,16 @@ class VectorEnv(ABC):
         )
 
     def get_state(self) -> Any:
-        """Everything that the copies are in the middle of, or None where that cannot be copied."""
+        """Return the state of the copies, or None where they cannot be copied."""
         return None
 
     def set_state(self, state: Any) -> None:
-        """Goes on where `get_state` was called."""
+        """Continue from a state of `get_state`."""
         raise NotImplementedError(f"{type(self).__name__} gives no state")
 
 
 def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
-    """Raises `ObservationError` for an observation of another shape: written into an array, it may be repeated."""
+    """Raise `ObservationError` for an observation of another shape, which NumPy might broadcast silently."""
     given = getattr(observation, "shape", None)
     if given is None:
         given = () if isinstance(observation, int | float) else np.shape(observation)
@@ -95,7 +95,7 @@ def check_shape(observation: Any, shape: tuple[int, ...]) -> None:
 
 
 def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]) -> Called:
-    """Calls a method of an environment, through its wrappers."""
+    """Call a method of an environment through its wrappers."""
     try:
         found = environment.get_wrapper_attr(method) if environment.has_wrapper_attr(method) else None
         if not callable(found):
@@ -107,21 +107,21 @@ def called(environment: gym.Env[Any, Any], method: str, arguments: Sequence[Any]
 
 
 def answer_of(answer: Called) -> bytes:
-    """What a method gave or raised, for another process."""
+    """Return the pickled result or error of a method, for another process."""
     if answer.error is not None:
         answer = Called(error=portable(answer.error))
     try:
         return bytes(cloudpickle.dumps(answer))
-    except Exception as error:  # noqa: BLE001 - whatever pickling something foreign raises
-        told = f"What the environment gave cannot be sent to another process: {error}"
-        return bytes(cloudpickle.dumps(Called(error=ConfigurationError(told))))
+    except Exception as error:  # noqa: BLE001 - pickling a foreign object may raise anything
+        message = f"What the environment gave cannot be sent to another process: {error}"
+        return bytes(cloudpickle.dumps(Called(error=ConfigurationError(message))))
 
 
 def copied_info(info: Any) -> dict[str, Any]:
-    """What an environment told, as it is now: it may go on to write into the same objects.
+    """Return a copy of an environment's info: the environment may reuse the same objects.
 
     Raises:
-        ConfigurationError: It cannot be copied.
+        ConfigurationError: The info cannot be copied.
     """
     try:
         return copy.deepcopy(dict(info))
@@ -132,10 +132,10 @@ def copied_info(info: Any) -> dict[str, Any]:
 
 
 def info_as_bytes(info: Any) -> bytes:
-    """What an environment told beside a step, for another process.
+    """Return the pickled info of a step, for another process.
 
     Raises:
-        ConfigurationError: It cannot be pickled.
+        ConfigurationError: The info cannot be pickled.
     """
     try:
         return bytes(cloudpickle.dumps(dict(info)))
@@ -147,7 +147,7 @@ def info_as_bytes(info: Any) -> bytes:
 
 
 def as_bytes(state: Any) -> bytes | None:
-    """A state for another process; None for none, and where it cannot be pickled."""
+    """Return a pickled state for another process; None for None, and where the state cannot be pickled."""
     try:
         return None if state is None else bytes(cloudpickle.dumps(state))
     except Exception:  # noqa: BLE001 - a foreign environment may fail to be pickled in any way
@@ -155,7 +155,7 @@ def as_bytes(state: Any) -> bytes | None:
 
 
 def as_error(raised: BaseException) -> Exception:
-    """What a copy raised; one that tries to end the whole program is a failure like others."""
+    """Return an error that a copy raised; `SystemExit` becomes an ordinary error."""
     if isinstance(raised, Exception):
         return raised
     return RuntimeError(f"the environment called sys.exit({raised.args[0] if raised.args else ''!r})")
