@@ -104,7 +104,7 @@ def noisy_network(
     behind: Sequence[keras.layers.Layer] = (),
     name: str | None = None,
 ) -> NoisyNetwork:
-    """Return a network as `network` makes it, whose dense layers are noisy; see `agents.networks.noisy` for how it is called.
+    """Return a network as of `network`, with noisy dense layers; `agents.networks.noisy` explains its calls.
 
     Args:
         observation_space: As in `network`.
