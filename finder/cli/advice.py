@@ -1,4 +1,4 @@
-"""Print the doubts about a pick, and the commands that would make it safe."""
+"""Prints the doubts about a pick, and the commands that would make it safe."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = False) -> None:
-    """Print the reasons to be careful as notes.
+    """Print the doubts about a pick as notes.
 
     Args:
         study: The study.
         pick: Its pick.
-        concluded: Whether the conclusion is printed already, with the weightiest reason. Defaults to `False`.
+        concluded: Whether the conclusion with the main reason is printed already. Defaults to False.
     """
     from studies.analysis.conclusion import conclusion
     from studies.analysis.confirmation import verdict
@@ -38,7 +38,7 @@ def print_doubts(study: OpenStudy, pick: Recommendation, *, concluded: bool = Fa
 
 
 def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]:
-    """Return the commands that would make a pick safe, each with its purpose; none for a study from Python."""
+    """Return the commands that would make a pick safe, with their purposes; none for a study from Python."""
     if study.storage.url == "memory":
         return []
     return [
@@ -49,7 +49,7 @@ def safer_commands(study: OpenStudy, found: Conclusion) -> list[tuple[str, str]]
 
 
 def print_remedies(study: OpenStudy, found: Conclusion) -> None:
-    """Print what would make a pick safe where that is no command."""
+    """Print the steps that would make a pick safe, unless they are commands."""
     if study.storage.url == "memory":
         return
     for each in advice(study, found):
@@ -58,7 +58,7 @@ def print_remedies(study: OpenStudy, found: Conclusion) -> None:
 
 
 def _no_correction(study: OpenStudy, pick: Recommendation) -> str:
-    """Return the study has a horizon that its pick was not corrected for."""
+    """Return a note if the pick was not corrected for the horizon of the study."""
     horizon = study.spec.horizon
     if horizon in (None, study.spec.env_steps) or pick.rate is not None:
         return ""

@@ -1,4 +1,4 @@
-"""The application: its commands, and what becomes of everything that can go wrong in one."""
+"""The application: its commands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -74,32 +74,32 @@ def _finder(
     pass
 
 
-def _told(error: BaseException) -> str:
-    """Return what a person can do about an error that no command expects; empty where it is a fault of ours."""
-    if isinstance(error, SystemExit):  # of code that a command loads: our own returns
+def _message_for(error: BaseException) -> str:
+    """Return a message for an unexpected error that the user can fix; empty for a fault of Finder."""
+    if isinstance(error, SystemExit):  # raised by code of the user
         return ended_by(error)
     if isinstance(error, MemoryError):
-        told = " ".join(str(error).split()) or "Python says no more"
-        return f"There is not enough memory ({told}): ask for less, or close other programs."
+        reason = " ".join(str(error).split()) or "no further information"
+        return f"There is not enough memory ({reason}): reduce the size, or close other programs."
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{str(error.filename)!r} cannot be used: {error.strerror}. Check the path, and that you may use it."
     return ""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: everything is ended as for Ctrl-C."""
+    """SIGTERM or SIGHUP, which end a command like Ctrl-C."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see `finder.cli.main`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     hide_secrets(words)
-    # Last, not first: a folder called "agents" or "studies" must not hide our own packages.
+    # At the end: a folder named "agents" or "studies" must not hide the packages of Finder.
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
     try:
-        with _ended_like_ctrl_c():
+        with _signals_like_ctrl_c():
             result: Any = app(args=words, prog_name="finder", standalone_mode=False, obj=words)
     except (ConfigurationError, StudyError) as error:
         print_error(str(error))
@@ -109,24 +109,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         command = context.command_path if context is not None else "finder"
         from pydantic import ValidationError
 
-        # Typer passes on what pydantic says, without the value.
+        # Typer passes the message of pydantic on without the value.
         message = error.format_message().replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
         if isinstance(error.__cause__, ValidationError):
             message = f"{message.rstrip('.')}, got {error.__cause__.errors()[0]['input']!r}."
-        if message:  # without any words, the help was shown and there is nothing to add
+        if message:  # empty if the help was shown
             print_error(message, f"See {command} --help.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has had enough (`finder studies | head`).
+        # The reader of the pipe has ended (`finder studies | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (SystemExit, MemoryError, OSError) as error:
-        told = _told(error)
-        if not told:
+        message = _message_for(error)
+        if not message:
             raise
-        print_error(told)
+        print_error(message)
         return MISTAKEN
     finally:
         errors().show_cursor(True)
@@ -134,8 +134,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """While a command runs, a polite kill or a closed terminal keeps what was learned, as Ctrl-C does."""
+def _signals_like_ctrl_c() -> Iterator[None]:
+    """Handle SIGTERM and SIGHUP like Ctrl-C for the time of the block, so that results are saved."""
 
     def end(number: int, _frame: Any) -> None:
         raise Terminated(number)

@@ -1,4 +1,4 @@
-"""What a search found, in words and as JSON, and what to do next."""
+"""Prints the result of a search, as text and as JSON, and the next commands."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _STATES = ("complete", "pruned", "failed")
 
 
 def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
-    """Print the conclusion of a search that has ended, what became of its trials, and the next commands.
+    """Print the conclusion of a search, the states of its trials, and the next commands.
 
     Args:
         study: The study, open.
-        stopped: Why it ended early, or None.
-        output: How to speak.
+        stopped: Reason of an early stop, or None.
+        output: Output options.
 
     Returns:
-        The exit code: 1 if it was stopped or has no pick.
+        The exit code: 1 if the study was stopped or has no pick.
     """
     from studies.analysis.conclusion import conclusion, pick_json
     from studies.analysis.recommendation import why_no_pick
@@ -66,7 +66,7 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         )
     elif pick is not None:
         print_conclusion(found)
-    see = _what_to_do(study)
+    see = _resume_hint(study)
     if not output.quiet:
         _print_counts(study, counts)
         if pick is not None:
@@ -76,21 +76,21 @@ def conclude(study: OpenStudy, stopped: str | None, output: Output) -> int:
         last = headline(rest)
         print_error(f"the study was stopped: {head}{f' … {last}' if last else ''}", see)
     elif counts["complete"] == 0:
-        print_error(f"no trial was completed, so there is no pick ({_told(counts)}).", see)
+        print_error(f"no trial was completed, so there is no pick ({_counts_text(counts)}).", see)
     elif pick is None:
         print_error(f"there is no pick: {why}")
     return 1 if stopped is not None or pick is None else 0
 
 
 def pick_of(study: OpenStudy) -> Recommendation | None:
-    """Return the pick, None if there is none; `studies.analysis.recommendation.why_no_pick` says why."""
+    """Return the pick, or None; `studies.analysis.recommendation.why_no_pick` has the reason."""
     from studies.analysis.recommendation import best, why_no_pick
 
     return None if why_no_pick(study) else best(study)
 
 
 def count_states(study: OpenStudy) -> Counter[str]:
-    """Return how many trials ended in which way; interrupted ones are not counted as failures."""
+    """Return the number of trials in each state; interrupted trials do not count as failed."""
     from studies.spec.attributes import is_interrupted
 
     names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
@@ -98,7 +98,7 @@ def count_states(study: OpenStudy) -> Counter[str]:
 
 
 def print_conclusion(found: Conclusion) -> None:
-    """Print the three lines of a conclusion: the pick, what it is worth, and whether it is safe."""
+    """Print the three lines of a conclusion: the pick, its value, and whether it is safe."""
     styles = {"safe": "bold green", "tie": "bold yellow", "not safe": "bold red", "no pick": "bold red"}
     results().print(Text(found.pick, "bold green" if found.safe else "bold"))
     if found.value:
@@ -107,15 +107,15 @@ def print_conclusion(found: Conclusion) -> None:
 
 
 def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, shown: str = "") -> None:
-    """Print the reasons to be careful, and what to do with a study.
+    """Print the doubts about a pick, and the next commands.
 
-    Where its pick is not safe, that is what would make it so, and not the long run.
+    If the pick is not safe, these commands would make it safe; the long run is left out.
 
     Args:
         study: The study.
         pick: Its pick.
         found: Its conclusion, which is printed already.
-        shown: The command that prints this, which is not advised once more. Defaults to `""`.
+        shown: The present command, which is left out. Defaults to ``""``.
     """
     print_doubts(study, pick, concluded=True)
     if not found.safe:
@@ -125,7 +125,7 @@ def print_next(study: OpenStudy, pick: Recommendation, found: Conclusion, *, sho
 
 
 def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> list[tuple[str, str]]:
-    """Return what to do with a study, each command with its purpose."""
+    """Return the next commands for a study, with their purposes."""
     if study.storage.url == "memory":
         return [("give --storage finder.db", "keeps the study, for reports and the dashboard")]
     name, flag = shlex.quote(study.name), storage_flag(study.storage.label)
@@ -141,16 +141,16 @@ def next_commands(study: OpenStudy, pick: Recommendation, found: Conclusion) -> 
 
 
 def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | None, options: SearchOptions) -> int:
-    """Print what a range test suggests.
+    """Print the suggestion of a range test.
 
     Args:
-        result: What came out.
-        spec: What was tested.
-        name: Its study, None if it was not recorded.
-        options: How to speak, and where the study is.
+        result: The result.
+        spec: The agent that was tested.
+        name: Name of its study, None if it was not recorded.
+        options: The options of the command.
 
     Returns:
-        The exit code: 1 if it suggests nothing.
+        The exit code: 1 if there is no suggestion.
     """
     from studies.storage.storage_url import parse_storage_url
     from studies.words import rate_text
@@ -198,26 +198,26 @@ def conclude_range_test(result: RangeTestResult, spec: AgentSpec, name: str | No
 def _print_counts(study: OpenStudy, counts: Counter[str]) -> None:
     n_trials = sum(counts[state] for state in _STATES)
     where = "in memory only" if study.storage.url == "memory" else f"in {study.storage.label} as {study.name}"
-    errors().print(Text(f"{counted(n_trials, 'trial')}: {_told(counts)} · {where}", "dim"))
+    errors().print(Text(f"{counted(n_trials, 'trial')}: {_counts_text(counts)} · {where}", "dim"))
 
 
-def _what_to_do(study: OpenStudy) -> str:
-    """Where the reasons of failures are, and how a study goes on after them."""
+def _resume_hint(study: OpenStudy) -> str:
+    """Return how to see the reasons of failures, and how to resume the study."""
     from studies.analysis.status import study_status
 
     if study.storage.url == "memory":
         return ""
     if study.spec.plan():
-        again = "run it again: it tries failed trials again"
+        again = "run it again to retry failed trials"
     else:
-        again = "run it again with more --n-trials" if study_status(study).complete else "run it again: it goes on"
+        again = "run it again with more --n-trials" if study_status(study).complete else "run it again to resume it"
     return (
         f"See finder show {shlex.quote(study.name)}{storage_flag(study.storage.label)}\n"
-        f"When the cause is mended, {again}."
+        f"When the cause is fixed, {again}."
     )
 
 
-def _told(counts: Counter[str]) -> str:
+def _counts_text(counts: Counter[str]) -> str:
     shown: list[Any] = [f"{counts[state]} {state}" for state in _STATES]
     if counts["interrupted"]:
         shown.append(f"{counts['interrupted']} interrupted")

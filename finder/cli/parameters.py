@@ -1,4 +1,4 @@
-"""The flags that commands share, declared once."""
+"""The flags that several commands share."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MaxEpisodeSteps = Annotated[
 
 
 def _not_blank(storage: str | None) -> str | None:
-    """Refuse an empty storage, as of a shell's variable that is not set: the default one would be another."""
+    """Refuse an empty storage, such as an unset variable of a shell, instead of using the default."""
     if storage is not None and not storage.strip():
         raise typer.BadParameter(f"it is {storage!r}: give a file or a URL, or leave the flag out.")
     return storage
@@ -82,7 +82,7 @@ StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study as a 
 InsteadOfTheFiles = Annotated[
     str | None,
     typer.Option(
-        "--storage", callback=_not_blank, help="Keep the study here, whatever the file says.", rich_help_panel=_STUDY
+        "--storage", callback=_not_blank, help="Storage of the study; overrides the file.", rich_help_panel=_STUDY
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)]
@@ -103,7 +103,7 @@ NewName = Annotated[
         "--study-name",
         metavar="NAME",
         callback=_not_empty,
-        help="Name of the study; one that exists goes on. Made from the question, agent and environment by default.",
+        help="Name of the study; an existing one is resumed. Defaults to the question, agent and environment.",
         show_default=False,
         rich_help_panel=_STUDY,
     ),
@@ -134,16 +134,16 @@ Population = Annotated[
 NTrials = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Trials in total, also when the study goes on.", show_default=False, rich_help_panel=_BUDGET
+        min=1, help="Trials in total, including those of a resumed study.", show_default=False, rich_help_panel=_BUDGET
     ),
 ]
 
 
 class Output(NamedTuple):
-    """How a searching command speaks.
+    """Output options of a command.
 
     Attributes:
-        words: The command's own words, to say how it goes on.
+        words: Words of the command, for messages on how to resume.
         json: Whether the result is printed as JSON.
         quiet: Whether only results and errors are printed.
     """
@@ -238,7 +238,7 @@ class SearchOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Stops trials that fall behind: race (lr, opt), median (tune), hyperband, ..., none (agents).",
+            help="Stops trials that perform worse: race (lr, opt), median (tune), hyperband, ..., none (agents).",
             show_default=False,
             rich_help_panel=_STUDY,
         ),
@@ -259,7 +259,7 @@ class SearchOptions:
         float | None,
         typer.Option(
             min=0.0,
-            help="How often running trials are kept, to go on from there when they are killed (default 60; 0: never).",
+            help="Seconds between checkpoints of running trials, from which they resume (default 60; 0: none).",
             show_default=False,
             rich_help_panel=_WHERE,
         ),
@@ -268,7 +268,7 @@ class SearchOptions:
         float | None,
         typer.Option(
             min=0.0,
-            help="A run from which nothing comes back for so long has failed (default 600; 0: never).",
+            help="Time limit of an environment step and of an update (default 600; 0: none).",
             show_default=False,
             rich_help_panel=_WHERE,
         ),
@@ -302,7 +302,7 @@ class SearchOptions:
     quiet: Quiet = False
 
     def agent(self, name: str) -> AgentSpec:
-        """Return the agent of a name, for the environment that was asked for."""
+        """Return the agent of a name, with the environment of the flags."""
         from agents.contract.spec import AgentSpec
         from agents.environments import EnvironmentSpec
 
@@ -313,17 +313,17 @@ class SearchOptions:
         return AgentSpec.of(name, replace(environment, **chosen))
 
     def given(self, name: str) -> bool:
-        """Return whether a flag was given, rather than left at its default."""
+        """Return whether a flag was given explicitly."""
         source = self.context.get_parameter_source(name)
         return source is not None and source.name != "DEFAULT"
 
     @property
     def output(self) -> Output:
-        """How to speak."""
+        """Output options."""
         return Output(self.context.obj, self.json, self.quiet)
 
     def finder_arguments(self, observer: Observer) -> dict[str, Any]:
-        """What was said of the budget and the study, as the finders take it."""
+        """Return the flags of the budget and the study as arguments of a finder."""
         return drop_none(
             env_steps=self.env_steps,
             episodes=self.episodes,
@@ -350,12 +350,12 @@ class SearchOptions:
 
 
 def drop_none(**given: Any) -> dict[str, Any]:
-    """Return the flags that were given: for the others, whoever is called has defaults of its own."""
+    """Return the arguments that are not None, so that the others keep the defaults of the called function."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def with_search_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the flags of `SearchOptions`, which it receives as its argument `options`."""
+    """Add the flags of `SearchOptions` to a command, which receives them as its argument `options`."""
     hints = get_type_hints(SearchOptions, include_extras=True)
     shared = [
         inspect.Parameter(

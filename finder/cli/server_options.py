@@ -1,4 +1,4 @@
-"""The options of commands that serve, and what they say of who is let in."""
+"""The options of server commands, and their messages about access."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Insecure = Annotated[
 ]
 
 
-def print_who_is_let_in(access: Access, host: str) -> None:
-    """Warn of what other machines may do, or read, where a server is open to them."""
+def print_access(access: Access, host: str) -> None:
+    """Warn about the access of other machines to an open server."""
     from studies.storage.access import is_loopback
 
     if is_loopback(host) or (access.token and access.has_tls):
@@ -34,11 +34,11 @@ def print_who_is_let_in(access: Access, host: str) -> None:
     if access.token:
         errors().print("Token and studies travel unencrypted: give --tls-cert and --tls-key, or trust the network.")
     else:
-        errors().print("Everybody who reaches this machine can read and change every study (--insecure).")
+        errors().print("Every machine that can connect can read and change every study (--insecure).")
 
 
 def token_commands(access: Access) -> list[tuple[str, str]]:
-    """Return what a worker's machine needs; the token itself only where it is new."""
+    """Return the command that sets the token on the machine of a worker; shows the token only if it is new."""
     from studies.storage.access import TOKEN_VARIABLE
 
     if not access.token:
@@ -48,5 +48,5 @@ def token_commands(access: Access) -> list[tuple[str, str]]:
 
 
 def page_commands(access: Access, page: str) -> list[tuple[str, str]]:
-    """Return the address with a new token, which a browser needs once; it asks for one that was there before."""
+    """Return the address with a new token, which a browser needs once; for an existing token the page asks."""
     return [(f"{page}?token={access.token}", "in a browser, once")] if access.is_new else []

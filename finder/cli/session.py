@@ -1,4 +1,4 @@
-"""One search from its first word to its exit code."""
+"""Runs a search or a range test from the command line to the exit code."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ INTERRUPTED = 130
 
 
 def run_search(search: Callable[[Observer], SearchResult], output: Output, *, file: str | None = None) -> int:
-    """Run a search, shows its progress, prints what it found.
+    """Run a search, show its progress and print its result.
 
     Args:
-        search: Runs it, with an observer.
-        output: How to speak.
-        file: The file that describes the study, or None.
+        search: Runs the search with an observer.
+        output: Output options.
+        file: The file of the study, or None.
 
     Returns:
-        0 when the job was done, 1 when it was stopped by failures or found nothing, 130 after Ctrl-C.
+        0 on success, 1 if the search was stopped by failures or found nothing, 130 after Ctrl-C.
     """
     progress = make_progress(output.quiet)
     try:
-        with redirect_stdout_to_stderr(), started_by(_begun(output.words, file)), progress:
+        with redirect_stdout_to_stderr(), started_by(_origin(output.words, file)), progress:
             import_tensorflow()
             result = search(progress)
     except KeyboardInterrupt as interrupt:
@@ -55,7 +55,7 @@ def run_search(search: Callable[[Observer], SearchResult], output: Output, *, fi
 
 
 def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, Any]) -> int:
-    """Run a range test and prints what it suggests; the returned codes are those of `run_search`."""
+    """Run a range test and print its suggestion; return codes are those of `run_search`."""
     storage = options.storage or DEFAULT_STORAGE
     if options.executor not in (None, "inline"):
         raise ConfigurationError(f"--executor is {options.executor!r}, but a range test runs inline: leave it out.")
@@ -69,7 +69,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         from finder.finders.lr import LRFinder
         from studies.storage.storage import open_storage
 
-        open_storage(storage).close()  # a storage that cannot be opened is told now, not after the run
+        open_storage(storage).close()  # reports an unusable storage before the run
         spec = AgentSpec.of(options.agent(agent), params=values.settings(options.set_))
         finder = LRFinder(spec, seed=options.seed or 0)
         seeds = 3 if options.seeds is None else values.seeds(options.seeds)
@@ -78,7 +78,7 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
         if not options.quiet:
             n = seeds if isinstance(seeds, int) else len(seeds)
             console.print(f"Range test: {spec.label} on {spec.environment.label}, {counted(n, 'run')}")
-        with redirect_stdout_to_stderr(), started_by(_begun(options.output.words)):
+        with redirect_stdout_to_stderr(), started_by(_origin(options.output.words)):
             result: RangeTestResult = finder.find(
                 **arguments,
                 env_steps=options.env_steps,
@@ -91,15 +91,15 @@ def run_range_test(agent: str, options: SearchOptions, arguments: Mapping[str, A
             )
     except KeyboardInterrupt as interrupt:
         if not options.quiet:
-            console.print("Stopped; a range test is kept only when it has ended.")
+            console.print("Stopped; a range test is recorded only at its end.")
         return _code_of(interrupt)
     finally:
         status.stop()
     return conclude_range_test(result, spec, finder.study_name, options)
 
 
-def _begun(words: Sequence[str], file: str | None = None) -> StudyOrigin:
-    """How a study is kept as begun: the command without its storage, and with its file first where it has one."""
+def _origin(words: Sequence[str], file: str | None = None) -> StudyOrigin:
+    """Return the origin of a study: the command without its storage, with a file as its first argument."""
     kept = without_flags(words, ("--storage",), switches=("--json", "--quiet", "-q"))
     if file is None:
         return StudyOrigin("command", tuple(kept))
@@ -107,7 +107,7 @@ def _begun(words: Sequence[str], file: str | None = None) -> StudyOrigin:
 
 
 def _print_interrupted(progress: Progress, output: Output) -> None:
-    """Tell what was kept and how to go on."""
+    """Print what was recorded and how to resume."""
     if output.quiet:
         return
     console = errors()
@@ -116,21 +116,21 @@ def _print_interrupted(progress: Progress, output: Output) -> None:
         console.print("Stopped before anything ran.")
         return
     if study.storage.url == "memory":
-        console.print("Stopped. Nothing is kept: the study was in memory only.")
+        console.print("Stopped. Nothing is recorded: the study was in memory only.")
         return
     done = progress.n_before + progress.n_done
     console.print(
         Text.assemble(
             ("Stopped. ", "bold"),
-            f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done and kept in "
+            f"{done} of {counted(progress.n_total, 'trial')} {'is' if done == 1 else 'are'} done and recorded in "
             f"{study.storage.label}.",
         )
     )
     if progress.best is not None:
         console.print(best_line(progress.best))
-    print_commands("Go on:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])
+    print_commands("Resume:", [(f"finder {shlex.join(map(redacted, output.words))}", "")])
 
 
 def _code_of(interrupt: KeyboardInterrupt) -> int:
-    """130 for Ctrl-C; another signal came as a subclass with its number."""
+    """Return the exit code of an interrupt: 130 for Ctrl-C, or 128 plus the number of another signal."""
     return 128 + int(interrupt.args[0]) if interrupt.args else INTERRUPTED

@@ -1,4 +1,4 @@
-"""Agents and environments are other people's code, and some of it prints. Results must stay alone on stdout."""
+"""Keeps the output of agents and environments away from stdout, which is for results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def redirect_stdout_to_stderr() -> Iterator[None]:
-    """Send what is written to stdout meanwhile to stderr, by this process and by those that it starts."""
+    """Redirect stdout of this process and its children to stderr for the time of the block."""
     sys.stdout.flush()
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # there is no stdout or no stderr
+        with contextlib.suppress(OSError):  # stdout or stderr is closed
             kept = os.dup(1)
             stack.callback(os.close, kept)
             stack.callback(os.dup2, kept, 1)

@@ -1,4 +1,4 @@
-"""The flags that say what of other people's is trusted: files that run what they say, and modules that text names."""
+"""The flags for trust: checkpoints of other users, and modules that studies may name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ AllowModule = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE",
-        help="Module or file whose code may be named (environment, agent, callbacks, ...) by a study whose storage "
-        "others may write to, or by a file from elsewhere; repeatable. FINDER_ALLOW_MODULES lists further ones, with "
-        "commas.",
+        help="Module or file whose code (environment, agent, callbacks, ...) a study of other users, or a file of "
+        "other users, may name; repeatable. FINDER_ALLOW_MODULES lists further ones, separated by commas.",
         show_default=False,
     ),
 ]
@@ -20,7 +19,7 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Read a checkpoint from elsewhere although that runs what it says. Files that Finder wrote here as this "
-        "user need no trust. FINDER_TRUST=1 trusts all.",
+        help="Read a checkpoint of another user, which can run any code. Checkpoints that Finder wrote as this user "
+        "are trusted. FINDER_TRUST=1 trusts all.",
     ),
 ]

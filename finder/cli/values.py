@@ -1,4 +1,4 @@
-"""Reading what people write behind a flag: JSON, lists of numbers, ``name=value``."""
+"""Parses the values of flags: JSON, lists of numbers, ``name=value``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.errors import ConfigurationError
 
 
 def json_object(text: str | None, flag: str) -> dict[str, Any]:
-    """Read a JSON object; None is an empty one."""
+    """Parse a JSON object; None is an empty one."""
     if text is None:
         return {}
     try:
@@ -20,7 +20,7 @@ def json_object(text: str | None, flag: str) -> dict[str, Any]:
         raise ConfigurationError(
             f"{flag} is nested too deeply: write a JSON object, such as '{{\"name\": 1}}'."
         ) from None
-    except ValueError as error:  # numbers of thousands of digits too
+    except ValueError as error:  # also numbers with thousands of digits
         raise ConfigurationError(f"{flag} is {text!r}, which is no JSON object: {error}.") from None
     if not isinstance(value, dict):
         raise ConfigurationError(f"{flag} is {text!r}: write a JSON object, such as '{{\"name\": 1}}'.")
@@ -28,7 +28,7 @@ def json_object(text: str | None, flag: str) -> dict[str, Any]:
 
 
 def seeds(text: str | None) -> int | tuple[int, ...] | None:
-    """Read ``3`` (how many) or ``0,1,7`` (which); ``7,`` is the one seed 7."""
+    """Parse a number of seeds (``3``) or a list of seeds (``0,1,7``); ``7,`` is the list of the seed 7."""
     if text is None:
         return None
     try:
@@ -43,10 +43,10 @@ def seeds(text: str | None) -> int | tuple[int, ...] | None:
 
 
 def rates(text: str | None) -> list[float] | None:
-    """Read learning rates, ``1e-4,1e-3``.
+    """Parse learning rates, ``1e-4,1e-3``.
 
     Raises:
-        ConfigurationError: One is not a finite number above 0, or comes twice.
+        ConfigurationError: A rate is not finite or not > 0, or is repeated.
     """
     if text is None:
         return None
@@ -67,7 +67,7 @@ def rates(text: str | None) -> list[float] | None:
 
 
 def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
-    """Raise ConfigurationError where two labels mean the same optimizer."""
+    """Raise `ConfigurationError` if two labels describe the same optimizer."""
     from agents.config.optimizers import OptimizerSpec
 
     seen: list[OptimizerSpec] = []
@@ -79,10 +79,10 @@ def refuse_repeated_optimizers(optimizers: Iterable[str]) -> None:
 
 
 def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Read ``name=value`` pairs of `--set`; a value is JSON, a number, or else text.
+    """Parse ``name=value`` pairs of `--set`; a value is JSON, a number, or text.
 
     Raises:
-        ConfigurationError: One is not a pair, or a name comes twice.
+        ConfigurationError: An item is not a pair, or a name is repeated.
     """
     found: dict[str, Any] = {}
     for pair in pairs or ():
@@ -94,10 +94,10 @@ def settings(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """Read `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
+    """Parse `--param`: ``name=space`` (see `studies.spec.spaces.parse_space`), or a name alone for its declared range.
 
     Raises:
-        ConfigurationError: One has no name or an empty space, or a name comes twice.
+        ConfigurationError: A name is missing or repeated, or a space is empty.
     """
     found: dict[str, Any] = {}
     for pair in pairs or ():
@@ -111,10 +111,10 @@ def spaces(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def numbers(pairs: Iterable[str] | None, flag: str) -> dict[str, tuple[float, ...]]:
-    """Read ``name=1,2,3``.
+    """Parse ``name=1,2,3``.
 
     Raises:
-        ConfigurationError: One is not a name with numbers, or a name comes twice.
+        ConfigurationError: An item is not a name with numbers, or a name is repeated.
     """
     found: dict[str, Any] = {}
     for pair in pairs or ():
@@ -142,7 +142,7 @@ def _value(text: str, flag: str) -> Any:
         raise ConfigurationError(f"{flag} has a value that is nested too deeply: give a value, or a list.") from None
     except ValueError:
         try:
-            value = float(text)  # JSON refuses 1. and .5, people write them
+            value = float(text)  # JSON does not accept 1. and .5
         except ValueError:
             return text
     return text if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The commands, a file each (or a few that belong together).
+"""The commands of `finder`.
 
-A command reads flags and calls the library; nothing is decided here.
+A command parses flags and calls the library. Commands do not import each other.
 """

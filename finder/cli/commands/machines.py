@@ -31,7 +31,7 @@ from finder.cli.server_options import (
     TlsCert,
     TlsKey,
     page_commands,
-    print_who_is_let_in,
+    print_access,
     token_commands,
 )
 from finder.cli.session import run_search
@@ -54,7 +54,7 @@ def submit(
     study_name: NewName = None,
     json: Json = False,
 ) -> int:
-    """Put the study that a TOML file describes into a storage without running it; `finder worker` does that."""
+    """Create the study of a TOML file in a storage without running it; workers (`finder worker`) run it."""
     from finder.finders.tuning import submit_file
     from studies.spec.spec_file import read_file
 
@@ -96,9 +96,10 @@ def worker(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Help with a study, from this or another machine, until it is done.
+    """Run trials of a study until it is done, on this or another machine.
 
-    In a database, or behind finder serve, a study may have any number of workers. A file has one writer.
+    In a database, or behind finder serve, a study may have any number of workers. A SQLite or journal file accepts one
+    process at a time.
     """
 
     def search(observer: Observer) -> SearchResult:
@@ -127,9 +128,9 @@ def serve(
     tls_key: TlsKey = None,
     insecure: Insecure = False,
 ) -> int:
-    """Let workers on other machines use a storage through this one, and show it in optuna-dashboard, until Ctrl-C.
+    """Serve a storage to workers on other machines, and show it in optuna-dashboard, until Ctrl-C.
 
-    Other machines need the token: set FINDER_TOKEN to the same one here and there.
+    Other machines need the token: set FINDER_TOKEN to the same value on all machines.
     """
     import optuna
 
@@ -139,7 +140,7 @@ def serve(
     from studies.storage.storage import open_storage
 
     access = Access.of(host, new_token=new_token, insecure=insecure, certificate=tls_cert, key=tls_key)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # what workers do is shown by them, and by the dashboard
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # workers and the dashboard show the progress
     with open_storage(storage or DEFAULT_STORAGE) as opened:
         proxy, bound = make_proxy(opened, host, port, access)
         if opened.optuna.get_all_studies():
@@ -148,11 +149,11 @@ def serve(
             errors().print(f"There is no study in {opened.label} yet.")
         with make_dashboard(opened, host, dashboard_port, flag="--dashboard-port", access=access) as dashboard:
             proxy.start()
-            told, s = reachable(host), "s" if access.has_tls else ""
-            address, page = f"grpc{s}://{told}:{bound}", f"http{s}://{told}:{dashboard.server_port}/dashboard"
+            name, s = reachable(host), "s" if access.has_tls else ""
+            address, page = f"grpc{s}://{name}:{bound}", f"http{s}://{name}:{dashboard.server_port}/dashboard"
             results().print(address, soft_wrap=True)
             results().print(page, soft_wrap=True)
-            print_who_is_let_in(access, host)
+            print_access(access, host)
             where = "on this machine" if is_loopback(host) else "from any machine that reaches this one"
             worker_command = (f"finder worker STUDY --storage {address}", where)
             print_commands("Then", [*token_commands(access), worker_command, *page_commands(access, page)])

@@ -1,4 +1,4 @@
-"""The command `play`: episodes of a trained agent, on screen, as a video, as pictures, or for their returns alone."""
+"""The command `play`: episodes of a trained agent, on screen, as a video, as images, or for their returns only."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def play(  # noqa: PLR0917 - a command's flags
     allow_module: AllowModule = None,
     json: Json = False,
 ) -> int:
-    """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns alone.
+    """Play episodes with a trained agent: on screen, with --video or --frames, or for their returns only.
 
-    Several episodes end with their mean return and its 95% interval.
+    With several episodes the mean return and its 95% interval are printed.
     """
     from agents.playing.play import has_screen
 
@@ -76,7 +76,7 @@ def play(  # noqa: PLR0917 - a command's flags
         raise ConfigurationError("--headless draws nothing: leave it out, --video and --frames need no screen.")
     on_screen = not draws and not headless and has_screen()
     if not on_screen:
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # or SDL complains that there is no screen
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # SDL fails without a screen
     from agents.checkpoints.file import find, load_agent
     from agents.checkpoints.header import header_of
 
@@ -92,7 +92,7 @@ def play(  # noqa: PLR0917 - a command's flags
         with redirect_stdout_to_stderr(), playing:
             import_tensorflow()
             agent = load_agent(path, trust=trust, allow_modules=allow_module or ())
-            assert agent.environment is not None  # every checkpoint says where its agent learned
+            assert agent.environment is not None  # checkpoints have the environment
             where = agent.environment if env_kwargs is None else replace(agent.environment, kwargs=arguments)
             limit = time_limit(where)
             mean_length = header.env_steps / header.episodes if header.episodes else 0.0
@@ -134,7 +134,7 @@ def _play(agent: Any, where: Any, video: Path | None, frames: Path | None, shown
         targets: list[Any] = []
         if frames is not None:
             targets.append(stack.enter_context(Pictures(frames)))
-        if video is not None:  # last: what is there stays as it is where something else is wrong
+        if video is not None:  # last, so that an existing file is kept if another check fails
             targets.append(stack.enter_context(VideoFile(video, rendering_of(where)[1])))
         if not targets:
             play(agent, where, **shown)

@@ -1,4 +1,4 @@
-"""Print the progress of `finder play`, each episode, and the mean of all of them."""
+"""The messages of `finder play`: progress, episodes and their mean."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from agents.playing.play import PlayedEpisode
 
 _LISTED = 20
-"""Episodes up to which each has a line."""
+"""Largest number of episodes with a line each."""
 
 _LINE_SECONDS = 5.0
 
 
 class Summary(NamedTuple):
-    """Several episodes together.
+    """A summary of several episodes.
 
     Attributes:
-        mean_return: Their mean return.
-        low: The lower end of the mean's 95% interval.
-        high: The upper end.
+        mean_return: Mean return.
+        low: Lower end of the 95% interval of the mean.
+        high: Upper end of the interval.
     """
 
     mean_return: float
@@ -39,11 +39,11 @@ class Summary(NamedTuple):
 
 
 def summary_of(played: Sequence[PlayedEpisode], time_limit: int | None) -> Summary:
-    """Return the mean return of episodes, with Student's interval, which ends where returns do.
+    """Return the mean return of episodes with its interval from Student's distribution, within the limits of returns.
 
     Args:
         played: At least two episodes.
-        time_limit: Steps after which the environment truncates episodes, None where it does not.
+        time_limit: Step limit of episodes, or None.
     """
     from scipy import stats
 
@@ -60,12 +60,12 @@ def summary_of(played: Sequence[PlayedEpisode], time_limit: int | None) -> Summa
 
 
 def print_episodes(played: Sequence[PlayedEpisode], time_limit: int | None) -> None:
-    """Print the return of each episode, where they are few, and what they come to together."""
+    """Print the return of each of a few episodes, and the summary."""
     for number, episode in enumerate(played, 1):
         ended = "   cut off" if episode.cut else ""
-        told = f"episode {number}   return {number_text(episode.episode_return)}   {counted(episode.length, 'step')}"
+        text = f"episode {number}   return {number_text(episode.episode_return)}   {counted(episode.length, 'step')}"
         if len(played) <= _LISTED:
-            results().print(told + ended)
+            results().print(text + ended)
     if len(played) > 1:
         mean, low, high = summary_of(played, time_limit)
         line = Text.assemble((f"mean return {number_text(mean)}", "bold green"))
@@ -76,11 +76,11 @@ def print_episodes(played: Sequence[PlayedEpisode], time_limit: int | None) -> N
 
 
 class PlayingProgress:
-    """Shows how many episodes have been played. A context manager; it is called with each episode.
+    """Shows the number of played episodes. A context manager that is called with each episode.
 
     Args:
-        n_episodes: Episodes that will be played.
-        quiet: Whether nothing is shown.
+        n_episodes: Total number of episodes.
+        quiet: Whether to show nothing.
     """
 
     def __init__(self, n_episodes: int, quiet: bool = False) -> None:
@@ -103,7 +103,7 @@ class PlayingProgress:
             self._live.stop()
 
     def __call__(self, episode: PlayedEpisode) -> None:
-        """An episode has ended."""
+        """Add an episode."""
         self.played.append(episode)
         silent = self._quiet or (self._live is not None and not self._live.failed)
         if not silent and time.monotonic() - self._told_at >= _LINE_SECONDS:
@@ -111,7 +111,7 @@ class PlayingProgress:
             self._console.print(Text(f"  {self._text()}"))
 
     def _text(self) -> str:
-        played = list(self.played)  # a copy: a display reads while episodes end
+        played = list(self.played)  # a copy, because the display reads from another thread
         if not played:
             return "starting"
         mean = math.fsum(episode.episode_return for episode in played) / len(played)

@@ -1,4 +1,4 @@
-"""The command `plot`: several long runs side by side. It needs no TensorFlow."""
+"""The command `plot`: figures that compare long runs, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plot(
     ),
     window: Annotated[int, typer.Option(min=1, help="Episodes that each point is the mean of.")] = 100,
 ) -> int:
-    """Draw returns and losses of runs, one HTML file, and print its path."""
+    """Draw returns and losses of runs as one HTML file, and print its path."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(
             f"--output is {str(output)!r}: give a file that ends in .html; the picture in it can be saved as PNG."

@@ -1,4 +1,4 @@
-"""The command `replay`: search policies over a table of finished runs. Nothing is trained."""
+"""The command `replay`: compares search policies on a table of finished runs, without training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def replay(  # noqa: PLR0917 - a command's flags
     seed: Annotated[int, typer.Option(min=0, help="Seed of the replays.")] = 0,
     json: Json = False,
 ) -> int:
-    """Try search policies on a table of finished runs; nothing is trained."""
+    """Compare search policies on a table of finished runs, without training."""
     from studies.policies import make_policy
     from studies.policies.replay import coverage, replay_often
     from studies.policies.run_table import RunTable
@@ -48,13 +48,13 @@ def replay(  # noqa: PLR0917 - a command's flags
     policies = {name: make_policy(name) for name in names}
     runs = RunTable.read(path)
     spend = _runs_of(budget, len(runs.configs) * len(runs.seeds))
-    told = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
+    replayed = {name: replay_often(runs, made, budget=spend, n=replays, seed=seed) for name, made in policies.items()}
     held = {
         name: coverage(runs, policies[name], budget=spend, n=replays, seed=seed)
-        for name, each in told.items()
+        for name, each in replayed.items()
         if any(result.decision.interval for result in each)
     }
-    rows = [{"policy": name, **_row(runs, each, held.get(name))} for name, each in told.items()]
+    rows = [{"policy": name, **_row(runs, each, held.get(name))} for name, each in replayed.items()]
     if json:
         print_json({"table": path, "budget": spend, "replays": replays, "policies": rows})
         return 0
@@ -107,14 +107,14 @@ def _runs_of(budget: str, n_runs: int) -> float:
 def _row(runs: RunTable, replayed: Sequence[Replayed], covered: float | None) -> dict[str, Any]:
     from studies.policies.replay import summary
 
-    told = summary(replayed)
+    totals = summary(replayed)
     pick, times = Counter(each.decision.pick for each in replayed).most_common(1)[0]
     return {
-        "within_5_percent": told.close,
-        "mean_regret": told.regret,
-        "mean_cost": told.cost,
-        "within_factor_3": told.within_factor_3,
-        "mean_decades": told.decades,
+        "within_5_percent": totals.close,
+        "mean_regret": totals.regret,
+        "mean_cost": totals.cost,
+        "within_factor_3": totals.within_factor_3,
+        "mean_decades": totals.decades,
         "covered": covered,
         "pick": runs.configs[pick],
         "pick_share": times / len(replayed),

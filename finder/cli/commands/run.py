@@ -1,4 +1,4 @@
-"""The command `run`: a search that a file describes."""
+"""The command `run`: the study of a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run the study that a TOML file describes; some of what it says can be replaced here."""
+    """Run the study of a TOML file; flags override some of its fields."""
     from finder.search.study_file import read_study
     from studies.errors import StudyError
     from studies.spec.spec import StudySpec
@@ -48,7 +48,7 @@ def run(
     try:
         spec = StudySpec.from_toml(file)
     except StudyError:
-        read_study(file)  # asks the agents too, which takes seconds, so that every mistake is told at once
+        read_study(file)  # checks the agents too, which takes seconds, to report all mistakes at once
         raise
     storage = storage_for_file(spec.storage if "storage" in spec.model_fields_set else None, storage)
     changes = drop_none(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _RATES = "The candidates"
 _N_OF_LOSSES = 300
-"""Rates of a range test that watches losses: gradient steps are cheap, and too few of them favour rates too high."""
+"""Rates of a range test of losses: gradient steps are cheap, and too few of them suggest rates that are too high."""
 
 StartLR = Annotated[
     float | None,
@@ -78,7 +78,7 @@ def lr(
     ] = False,
     options: SearchOptions,
 ) -> int:
-    """Which learning rate? Each candidate trains afresh on several seeds.
+    """Which learning rate? Each candidate is trained on several seeds.
 
     Example: finder lr ppo --env CartPole-v1 --env-steps 20000
     """
@@ -106,10 +106,10 @@ def lr(
 
 
 def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -> int:
-    """Return a range test, and what to do where it shows nothing.
+    """Run a range test; print the command of a grid if there is no suggestion.
 
-    Unless it is told otherwise it watches the loss of Finder's own agents: there is a value function in it, whose error
-    falls as it is learned. What the loss of another agent means nobody here knows, so there it watches returns.
+    The default metric is the loss for agents of Finder, whose loss has the error of a value function that falls during
+    learning. The meaning of the loss of other agents is unknown, so the default is the return.
     """
     from agents.contract.registry import ALGORITHMS
 
@@ -123,7 +123,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
         raise
     except Exception as error:
         notes = getattr(error, "__notes__", [])
-        if not notes:  # not of the test itself
+        if not notes:  # not an error of the test
             raise
         print_error(f"{type(error).__name__}: {error}", "\n".join(notes))
         return 1
@@ -133,7 +133,7 @@ def _range_test(agent: str, options: SearchOptions, arguments: dict[str, Any]) -
 
 
 def _grid(agent: str, options: SearchOptions) -> str:
-    """Return the command that gives the answer where a range test has none."""
+    """Return the command of a grid, for range tests without a suggestion."""
     from studies.storage.storage_url import parse_storage_url
 
     settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.set_ or ())
@@ -184,7 +184,7 @@ def opt(
     extend: Extend = True,
     options: SearchOptions,
 ) -> int:
-    """Which optimizer? Each is judged at its own best learning rate.
+    """Which optimizer? Each is compared at its own best learning rate.
 
     Example: finder opt ppo --env CartPole-v1 --optimizer adam --optimizer "sgd(momentum=0.9)"
     """
@@ -219,7 +219,7 @@ def agents(
     ] = None,
     options: SearchOptions,
 ) -> int:
-    """Which agent? All train at the same time, a process each.
+    """Which agent? All are trained at the same time, each in a process of its own.
 
     Example: finder agents dqn ppo --env CartPole-v1
     """
@@ -264,9 +264,9 @@ def tune(
     ] = None,
     options: SearchOptions,
 ) -> int:
-    """Which hyperparameters? Any of them, the optimizer and its arguments included.
+    """Which hyperparameters? Any of them, including the optimizer and its arguments.
 
-    The first trial is the agent as it is.
+    The first trial has the present values of the agent.
 
     Example: finder tune ppo --env CartPole-v1 --param learning_rate --param gamma=0.9:0.999 --n-trials 30
     """

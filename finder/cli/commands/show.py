@@ -1,4 +1,4 @@
-"""The command `show`: a study's trials, or one of them in full."""
+"""The command `show`: the trials of a study, or one of them in full."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def show(
     storage: Storage = None,
     json: Json = False,
 ) -> int:
-    """Show a study's trials: what they tried, how they ended and why."""
+    """Show the trials of a study: parameters, states, values and reasons."""
     from studies.errors import StudyError
     from studies.study.study import load_study
 
@@ -131,12 +131,12 @@ def _as_json(study: OpenStudy, trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _reason(trial: FrozenTrial) -> str:
-    """Why a trial failed; why others were pruned is the same for all of them and stands below."""
+    """Return the reason of a failed trial; the reason of pruned trials is printed once below."""
     return headline(trial.user_attrs.get("reason", "")) if trial.state.name == "FAIL" else ""
 
 
 def _suggested(trial: FrozenTrial) -> dict[str, Any]:
-    """Return what a range test has in the place of parameters."""
+    """Return the suggestion of a range test, in place of parameters."""
     return {"suggested learning_rate": trial.user_attrs.get("range_test", {}).get("suggestion") or "none"}
 
 

@@ -1,4 +1,4 @@
-"""The commands that look at studies: `studies`, `best`, `report`, `dashboard`; `delete`. None needs TensorFlow."""
+"""The commands for existing studies, without TensorFlow: `studies`, `best`, `report`, `dashboard` and `delete`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from agents.errors import ConfigurationError
 from finder.cli.conclusion import pick_of, print_conclusion, print_next
 from finder.cli.parameters import Json, Storage, StudyName
-from finder.cli.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_who_is_let_in
+from finder.cli.server_options import Host, Insecure, NewToken, TlsCert, TlsKey, page_commands, print_access
 from finder.progress.console import errors, print_commands, print_error, print_json, print_note, results, table
 from studies.defaults import DEFAULT_STORAGE
 from studies.spec.redaction import redacted
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from studies.study.study import OpenStudy
 
 WIDE = 100
-"""Columns below which a list of studies is without the times at which they were started."""
+"""Width below which the list of studies leaves out the start times."""
 
 
 def studies(storage: Storage = None, json: Json = False) -> int:
@@ -98,7 +98,7 @@ def delete(
     storage: Storage = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Remove a study: its trials and every episode of them. Nothing brings them back."""
+    """Delete a study with its trials and episodes. This cannot be undone."""
     from studies.recording.opening import delete_study
     from studies.storage.storage import open_storage
     from studies.study.study import require_study
@@ -125,7 +125,7 @@ def report(
     ] = None,
     storage: Storage = None,
 ) -> int:
-    """Write a study's report, one HTML file, and print its path."""
+    """Write the report of a study as one HTML file, and print its path."""
     from studies.reports import write_report
     from studies.study.study import load_study
 
@@ -154,7 +154,7 @@ def dashboard(
 
     def print_ready(address: str) -> None:
         results().print(address, soft_wrap=True)
-        print_who_is_let_in(access, host)
+        print_access(access, host)
         if access.is_new:
             print_commands("Then", page_commands(access, address))
         errors().print("Ctrl-C ends it.", style="dim")
@@ -167,7 +167,7 @@ def dashboard(
 
 
 def python_lines(pick: Recommendation, study: OpenStudy) -> str:
-    """Return the lines of Python that begin the long run with the pick."""
+    """Return the lines of Python that start the long run with the pick."""
     from agents.contract.registry import ALGORITHMS
     from studies.words import call_lines, environment_code
 

@@ -1,4 +1,4 @@
-"""The command `train`: the long run, of an agent or of a study's pick, and how it goes on."""
+"""The command `train`: starts and resumes the long run of an agent or of the pick of a study."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import typer
 from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
-from finder.cli.training.run import go_on, run
+from finder.cli.training.run import resume_run, run
 from finder.cli.training.settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
 from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import print_note
 from studies.defaults import DEFAULT_STORAGE
 
 _WHAT, _BUDGET, _KEPT, _MEANWHILE = "What is trained", "Budget", "What is kept", "Meanwhile"
-_GOING_ON = {
+_WITH_RESUME = {
     "context", "resume", "env_steps", "episodes", "target_reward", "hang_seconds", "trust", "allow_module", "json",
     "quiet",
 }  # fmt: skip
-"""What can be said to a run that goes on."""
+"""Flags that are allowed with `--resume`."""
 
 
 def train(
@@ -66,7 +66,7 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Go on with the run in this folder; a larger budget may be given.",
+            help="Resume the run in this folder; a larger budget may be given.",
             show_default=False,
             rich_help_panel=_WHAT,
         ),
@@ -114,7 +114,7 @@ def train(
         typer.Option(
             min=0.0,
             metavar="S",
-            help="Fail when a step of the environment, or an update, does not come back for so long; 0 for never.",
+            help="Time limit of an environment step and of an update; 0 for none.",
             rich_help_panel=_MEANWHILE,
         ),
     ] = 600.0,
@@ -173,7 +173,7 @@ def train(
     weights_only: Annotated[
         bool,
         typer.Option(
-            "--weights-only", help="Checkpoints hold weights only; the run cannot go on.", rich_help_panel=_KEPT
+            "--weights-only", help="Checkpoints hold weights only; the run cannot be resumed.", rich_help_panel=_KEPT
         ),
     ] = False,
     tensorboard: Annotated[
@@ -205,8 +205,8 @@ def train(
         int | None,
         typer.Option(
             min=1,
-            metavar="LOOKS",
-            help="Lower the learning rate after so many looks without improvement: at each evaluation, or without "
+            metavar="CHECKS",
+            help="Lower the learning rate after so many checks without improvement: at each evaluation, or without "
             "these each 100 episodes.",
             show_default=False,
             rich_help_panel=_MEANWHILE,
@@ -222,21 +222,21 @@ def train(
         int | None,
         typer.Option(
             min=1,
-            metavar="LOOKS",
-            help="Stop after so many looks without improvement.",
+            metavar="CHECKS",
+            help="Stop after so many checks without improvement.",
             show_default=False,
             rich_help_panel=_MEANWHILE,
         ),
     ] = None,
     patience_from: Annotated[
-        int, typer.Option(min=0, metavar="STEP", help="Do not look before this step.", rich_help_panel=_MEANWHILE)
+        int, typer.Option(min=0, metavar="STEP", help="Do not check before this step.", rich_help_panel=_MEANWHILE)
     ] = 0,
     trust: Trust = False,
     allow_module: AllowModule = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Train an agent, or the pick of a study, in a folder of its own, where it goes on after whatever ends it."""
+    """Train an agent, or the pick of a study, in a folder from which the run can be resumed."""
     output = Output(context.obj, json, quiet)
     if set_deprecated:
         print_note("-p of finder train is deprecated and will be removed in the next version: write --set.")
@@ -244,10 +244,10 @@ def train(
     given = {name for name in context.params if _is_given(context, name)}
     budget = {"env_steps": env_steps, "episodes": episodes, "target_reward": target_reward}
     if resume is not None:
-        _refuse(given - _GOING_ON, "the run goes on with what it was begun with, but for its budget")
+        _refuse(given - _WITH_RESUME, "a run resumes with its settings, and only its budget can be changed")
         more = {name: value for name, value in budget.items() if value is not None}
         hangs = hang_seconds if "hang_seconds" in given else None
-        return go_on(resume, more, output, hang_seconds=hangs, trust=trust, allow_modules=allow_module or ())
+        return resume_run(resume, more, output, hang_seconds=hangs, trust=trust, allow_modules=allow_module or ())
     _refuse_without_effect(given)
     kept = {
         "seed": seed, "evaluate_every": _interval(evaluate_every, "--evaluate-every"),
@@ -293,7 +293,7 @@ def train(
 
         check_settings(settings)
         new = RunFolder.new(folder or free_folder(settings), settings, output.words)
-        return run(new, state, output, goes_on=False)
+        return run(new, state, output, resumes=False)
 
 
 def _interval(text: str | None, flag: str) -> str | None:
@@ -314,12 +314,12 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def _refuse(flags: set[str], why: str) -> None:
     if flags:
-        told = ", ".join("AGENT" if name == "agent" else _flag(name) for name in sorted(flags))
-        raise ConfigurationError(f"{told}: {why}. Leave {'it' if len(flags) == 1 else 'them'} out.")
+        names = ", ".join("AGENT" if name == "agent" else _flag(name) for name in sorted(flags))
+        raise ConfigurationError(f"{names}: {why}. Leave {'it' if len(flags) == 1 else 'them'} out.")
 
 
 def _refuse_without_effect(given: set[str]) -> None:
-    """Refuse flags that only say more of others that were not given."""
+    """Refuse flags without effect, because the flags that they modify were not given."""
     needs = {
         "storage": {"from_"}, "evaluate_episodes": {"evaluate_every"}, "eval_max_steps": {"evaluate_every"},
         "plateau_factor": {"plateau"}, "trust": {"start_from"}, "allow_module": {"from_"},

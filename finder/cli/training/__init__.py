@@ -1,4 +1,4 @@
-"""The command `train`: its settings, its words, its run and its progress.
+"""The implementation of `finder train`: its settings, messages, run and progress.
 
-`finder.cli.commands.train` declares its flags.
+`finder.cli.commands.train` declares the flags.
 """

@@ -1,4 +1,4 @@
-"""What `finder train` says: what is trained, how it ended, and how it goes on."""
+"""The messages of `finder train`: the run, its result, and how to resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_begin(folder: RunFolder) -> None:
-    """Print what is about to be trained, for how long, and where."""
+    """Print the agent, the budget and the folder of a run."""
     settings = folder.settings
     agent = settings.agent.rpartition(":")[2]
     errors().print(
@@ -30,25 +30,25 @@ def print_begin(folder: RunFolder) -> None:
     )
 
 
-def print_went_on(header: CheckpointHeader, why_new_episodes: str) -> None:
-    """Print from where a run goes on, and why its episodes do not, where they cannot."""
+def print_resumed(header: CheckpointHeader, why_new_episodes: str) -> None:
+    """Print from where a run resumes, and why it starts new episodes if it does."""
     errors().print(
         Text.assemble(
-            ("Going on ", "bold"),
+            ("Resuming ", "bold"),
             f"after {header.env_steps:,} environment steps and {counted(header.episodes, 'episode')}",
         )
     )
     if why_new_episodes:
-        print_note(f"{why_new_episodes} All else goes on as it was.")
+        print_note(f"{why_new_episodes} Everything else is restored.")
 
 
 def print_pick(pick: Recommendation, settings: RunSettings) -> None:
-    """Print which trial of a study is trained, and how sure the study was."""
+    """Print the pick that is trained, and the doubts about its learning rate."""
     errors().print(Text.assemble(("The pick ", "bold"), repr(pick)))
     rate = pick.rate
     if rate is not None and rate.corrected and rate.horizon is not None:
-        told = f"learning rate {rate_text(rate.suggested)}, corrected for {rate.horizon:,} environment steps"
-        errors().print(Text(told, "dim"))
+        text = f"learning rate {rate_text(rate.suggested)}, corrected for {rate.horizon:,} environment steps"
+        errors().print(Text(text, "dim"))
     if rate is not None and rate.why_unsafe:
         print_note(f"no safe suggestion of a learning rate: {rate.why_unsafe}")
     horizon, steps = None if rate is None else rate.horizon, settings.env_steps
@@ -57,7 +57,7 @@ def print_pick(pick: Recommendation, settings: RunSettings) -> None:
 
 
 def budget_text(settings: RunSettings) -> str:
-    """Return how long a run is, in words: its limits, of which the first one ends it."""
+    """Return the limits of a run as text."""
     parts = []
     if settings.env_steps is not None:
         parts.append(counted(settings.env_steps, "environment step"))
@@ -69,7 +69,7 @@ def budget_text(settings: RunSettings) -> str:
 
 
 def conclude(folder: RunFolder, result: RunResult, output: Output) -> None:
-    """Print what a run has come to, and what to do with it."""
+    """Print the result of a run, and the next commands."""
     if output.json:
         print_json({"folder": str(folder.path), **result._asdict()})
     else:
@@ -114,15 +114,17 @@ def _no_limit_hint(settings: RunSettings) -> str:
 
 
 def print_stopped(folder: RunFolder, result: RunResult) -> None:
-    """Print what is kept of a run that was interrupted, and how it goes on."""
+    """Print what is saved of an interrupted run, and how to resume it."""
     settings = folder.settings
     total = "" if settings.env_steps is None else f" of {settings.env_steps:,}"
-    kept = f"kept in {result.checkpoint}" if result.checkpoint else "nothing is kept"
+    kept = f"saved in {result.checkpoint}" if result.checkpoint else "nothing is saved"
     errors().print(
         Text.assemble(("Stopped ", "bold"), f"after {result.env_steps:,}{total} environment steps; {kept}."),
         soft_wrap=True,
     )
     if settings.weights_only:
-        print_note("its checkpoints hold weights only (--weights-only): it cannot go on, but others can start from it.")
+        print_note(
+            "its checkpoints hold weights only (--weights-only): it cannot be resumed, but others can start from it."
+        )
     else:
-        print_commands("Go on:", [(f"finder train --resume {shlex.quote(str(folder.path))}", "")])
+        print_commands("Resume:", [(f"finder train --resume {shlex.quote(str(folder.path))}", "")])

@@ -1,4 +1,4 @@
-"""Showing a training while it runs: a live display on a terminal, plain lines elsewhere. All of it on stderr."""
+"""The progress display of a long run on stderr: live on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from finder.long_run.run_folder import RunSettings
 
 _WINDOW = 100
-"""Episodes that the mean return is taken over."""
+"""Number of episodes of the mean return."""
 
 _SPEED_SECONDS = 60.0
-"""The time left is guessed from the speed of so many seconds."""
+"""Seconds of the speed from which the remaining time is estimated."""
 
 _BAR = 16
 
 
 class PlainTraining(Callback):
-    """A line every few seconds, and one for each evaluation. A context manager around the training.
+    """Prints a line every few seconds, and for each evaluation. A context manager around the training.
 
     Args:
-        settings: The run's, for how much of it is done.
-        console: Where lines go. Defaults to stderr.
-        every_seconds: Seconds between lines.
+        settings: Settings of the run, for its budget.
+        console: Console of the lines. Defaults to stderr.
+        every_seconds: Seconds between lines. Defaults to 5.
     """
 
     last = True
@@ -80,7 +80,7 @@ class PlainTraining(Callback):
     def on_step_end(self, trainer: Trainer) -> None:
         if self.phase:
             if self.phase == "compiling":
-                self._marks.clear()  # what it took says nothing of what is left
+                self._marks.clear()  # evaluations do not count for the speed
             self._begin("", trainer)
         elif time.monotonic() >= self._next:
             self._look(trainer)
@@ -90,7 +90,7 @@ class PlainTraining(Callback):
         self._console.print(Text("\n".join(join_parts(self.parts(trainer, ended=True), self._console.width))))
 
     def parts(self, trainer: Trainer, *, ended: bool = False) -> list[str]:
-        """Return the phase, and how far, how fast and how well it goes, as far as that is known."""
+        """Return the known ones of phase, progress, speed and return."""
         history = trainer.history
         steps = f"{trainer.env_steps:,}"
         budget = self._settings.env_steps
@@ -121,7 +121,7 @@ class PlainTraining(Callback):
             self._console.print(Text("  " + DOT.join(self.parts(trainer))))
 
     _shows_itself = False
-    """Return whether something else draws what `_show` has noted."""
+    """Whether another display draws the state that `_show` records."""
 
     def _show(self, trainer: Trainer) -> None:
         if self.phase == "compiling" and not self._shows_itself:
@@ -140,14 +140,14 @@ class PlainTraining(Callback):
         return (last - first) / (now - began) if now > began and last > first else None
 
     def _seconds_left(self) -> float | None:
-        """Return a guess from the latest speed; None until something has moved."""
+        """Estimate the remaining seconds from the latest speed; None without progress."""
         if self.phase == "compiling" or not self._marks:
             return None
         (began, first, _), (now, last, _) = self._marks[0], self._marks[-1]
         return (1 - last) * (now - began) / (last - first) if now > began and last > first else None
 
     def _share(self, run: Run) -> float:
-        """How much of the budget is used."""
+        """Return the used share of the budget."""
         steps, episodes = self._settings.env_steps, self._settings.episodes
         done = [0.0]
         if steps is not None:
@@ -158,7 +158,7 @@ class PlainTraining(Callback):
 
 
 class LiveTraining(PlainTraining):
-    """Redraws a line or two on a terminal, from before TensorFlow is imported; plain lines follow where that fails."""
+    """A live display on a terminal, which starts before the import of TensorFlow; plain lines follow if it fails."""
 
     def __init__(self, settings: RunSettings, console: Console | None = None) -> None:
         super().__init__(settings, console or display(), every_seconds=0.25)
@@ -183,7 +183,7 @@ class LiveTraining(PlainTraining):
         super().on_train_end(trainer)
 
     def _show(self, trainer: Trainer) -> None:
-        """Note what is drawn: it is drawn by another thread, which must not look at what learns meanwhile."""
+        """Record the state to draw, because the drawing thread must not access the trainer."""
         self._shown = self._share(trainer.run), self.parts(trainer)
 
     def _draw(self) -> RenderableType:
@@ -204,7 +204,7 @@ class LiveTraining(PlainTraining):
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    """Return what an evaluation has found, in one line."""
+    """Return the result of an evaluation as one line."""
     value = spread_text(evaluation.mean_return, evaluation.std_return)
     text = f"evaluation after {counted(evaluation.env_steps, 'step')}: return {value}"
     text += f" over {counted(evaluation.n_episodes, 'episode')}"
@@ -215,11 +215,11 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 
 def training_progress(settings: RunSettings, quiet: bool) -> PlainTraining | None:
-    """Return what shows a training: nothing, a live display, or plain lines.
+    """Return the display of a run: none, a live display, or plain lines.
 
     Args:
-        settings: The run's.
-        quiet: Whether nothing is shown.
+        settings: Settings of the run.
+        quiet: Whether to show nothing.
     """
     if quiet:
         return None

@@ -1,4 +1,4 @@
-"""One long run from its first word to its exit code."""
+"""Runs `finder train` from its settings to the exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.backend.silence import import_tensorflow
 from agents.errors import ConfigurationError
 from finder.cli.session import INTERRUPTED
 from finder.cli.stdout_guard import redirect_stdout_to_stderr
-from finder.cli.training.messages import budget_text, conclude, print_begin, print_stopped, print_went_on
+from finder.cli.training.messages import budget_text, conclude, print_begin, print_resumed, print_stopped
 from finder.progress.console import errors, print_error
 from studies.words import counted
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from finder.long_run.run_folder import RunFolder
 
 
-def go_on(
+def resume_run(
     path: Path,
     budget: Mapping[str, Any],
     output: Output,
@@ -35,27 +35,27 @@ def go_on(
     trust: bool = False,
     allow_modules: Sequence[str] = (),
 ) -> int:
-    """Go on with a run.
+    """Resume a run.
 
     Args:
-        path: Its folder.
-        budget: What of its budget is another one now.
-        output: How to speak.
-        hang_seconds: Another limit of what does not come back; None for the one that it was begun with.
-        trust: Whether its files are trusted, where they come from elsewhere.
-        allow_modules: Modules that they may name otherwise.
+        path: Folder of the run.
+        budget: Changed limits of the budget.
+        output: Output options.
+        hang_seconds: Changed time limit of steps and updates; None for the present one.
+        trust: Whether to trust files of other users.
+        allow_modules: Modules that files of other users may name.
 
     Returns:
-        The exit code: 0 at its end, 1 after a failure, 130 after Ctrl-C.
+        The exit code: 0 at the end, 1 after a failure, 130 after Ctrl-C.
     """
     from finder.long_run.run_folder import RunFolder
 
     folder = RunFolder.open(path)
     with folder.named_code(allow_modules, trust=trust):
-        return _go_on(folder, budget, output, hang_seconds, trust)
+        return _resume(folder, budget, output, hang_seconds, trust)
 
 
-def _go_on(
+def _resume(
     folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
 ) -> int:
     from agents.callbacks.signals import REASON
@@ -64,8 +64,8 @@ def _go_on(
     path = folder.path
     if folder.settings.weights_only:
         raise ConfigurationError(
-            f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot go on. Start a new "
-            f"one from them: --start-from {path}"
+            f"The checkpoints in {str(path)!r} hold weights only (--weights-only): the run cannot be resumed. Start a "
+            f"new one from them: --start-from {path}"
         )
     settings = replace(folder.settings, **budget)
     if hang_seconds is not None:
@@ -73,14 +73,14 @@ def _go_on(
     left = left_to_do(folder, settings)
     if budget and not left:
         raise ConfigurationError(
-            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see what it came "
-            f"to: finder train --resume {path}"
+            f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see its result: "
+            f"finder train --resume {path}"
         )
     if folder.result is None or (left and (budget or folder.result["reason"] == REASON)):
         folder.settings = settings
-        return run(folder, None, output, goes_on=True, further=bool(budget), trust=trust)
+        return run(folder, None, output, resumes=True, further=bool(budget), trust=trust)
     if not output.quiet:
-        errors().print("Nothing left to train; showing what it came to. A larger --env-steps trains it further.")
+        errors().print("Nothing is left to train. This is its result; a larger --env-steps trains it further.")
     conclude(folder, RunResult(**folder.result), output)
     return 0
 
@@ -90,29 +90,29 @@ def run(
     state: Mapping[str, Any] | None,
     output: Output,
     *,
-    goes_on: bool,
+    resumes: bool,
     further: bool = False,
     trust: bool = False,
 ) -> int:
-    """Train a run, shows its progress, and tells how it ended.
+    """Train a run, show its progress and print its result.
 
     Args:
-        folder: Its folder.
-        state: Weights that it starts from, or None.
-        output: How to speak.
-        goes_on: Whether it goes on from its newest checkpoint.
-        further: Whether it has another budget now.
-        trust: Whether its checkpoint is trusted, where it comes from elsewhere.
+        folder: Folder of the run.
+        state: Initial weights, or None.
+        output: Output options.
+        resumes: Whether the run resumes from its newest checkpoint.
+        further: Whether the budget was changed. Defaults to False.
+        trust: Whether to trust a checkpoint of another user. Defaults to False.
 
     Returns:
-        The exit code; see `go_on`.
+        The exit code; see `resume_run`.
     """
     from agents.callbacks.signals import REASON, StopOnSignals
     from finder.cli.training.progress import training_progress
 
     def print_stopping(_: int) -> None:
         if not output.quiet:
-            errors().print("Stopping after this step; the same again ends it at once.", style="dim")
+            errors().print("Stopping after this step; a second signal stops at once.", style="dim")
 
     signals = StopOnSignals(print_stopping)
     if not output.quiet:
@@ -122,19 +122,19 @@ def run(
         shown = training_progress(folder.settings, output.quiet)
         if shown is not None:
             stack.enter_context(shown)
-        if goes_on:
+        if resumes:
             stack.enter_context(folder.held())
         import_tensorflow()
         from finder.long_run.long_run import LongRun
 
         callbacks = [signals] if shown is None else [shown, signals]
         training = stack.enter_context(LongRun(folder, state, callbacks))
-        if goes_on:
+        if resumes:
             header = training.resume(trust=trust)
             if not output.quiet:
-                print_went_on(header, training.why_new_episodes)
+                print_resumed(header, training.why_new_episodes)
         else:
-            folder.create()  # only now: a mistake leaves nothing behind
+            folder.create()  # after all checks, so that mistakes leave no folder behind
             stack.enter_context(folder.held())
             folder.begin(training.keep_beginning)
         try:
@@ -156,13 +156,13 @@ def run(
 
 
 def _end_hung(folder: RunFolder, reason: str) -> None:
-    """Ends the process with an error. Called by another thread: the main one hears nothing."""
+    """End the process with an error, from another thread, while the main thread hangs in compiled code."""
     import os
     import sys
 
-    told = f"the training failed: HungError: {reason} It hung in compiled code, which only the end of the process ends."
+    message = f"the training failed: HungError: {reason} It hung in compiled code, so the process was ended."
     errors().show_cursor(True)
-    print_error(told, _newest_hint(folder))
+    print_error(message, _newest_hint(folder))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
@@ -177,7 +177,7 @@ def _newest(folder: RunFolder) -> tuple[Path, CheckpointHeader]:
 
 
 def _where(folder: RunFolder) -> str:
-    """How far a run has come, in words."""
+    """Return the progress of a run as text."""
     header = _newest(folder)[1]
     return f"it has made {counted(header.env_steps, 'environment step')} and {counted(header.episodes, 'episode')}"
 
@@ -185,7 +185,7 @@ def _where(folder: RunFolder) -> str:
 def _print_failed(folder: RunFolder, error: Exception) -> int:
     from agents.errors import NonFiniteError
 
-    if not isinstance(error, NonFiniteError):  # which says all there is to say
+    if not isinstance(error, NonFiniteError):  # its message is enough
         errors().print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"), soft_wrap=True)
     print_error(f"the training failed: {type(error).__name__}: {error}", _newest_hint(folder))
     return 1

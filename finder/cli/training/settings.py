@@ -1,4 +1,4 @@
-"""The settings of a run: of an agent that is named, or of a study's pick."""
+"""The settings of a run of a named agent, or of the pick of a study."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from finder.long_run.run_folder import RunSettings
 
 DEFAULT_STEPS = 1_000_000
-"""Environment steps of a run that was given no limit."""
+"""Default budget of a run in environment steps."""
 
 _OWN = ("policy", "noise", "goal_function")
-"""Hyperparameters that may name something of the user's."""
+"""Hyperparameters that may name code of the user."""
 
 
 def settings_of_agent(
     agent: str, environment: EnvironmentSpec, params: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> RunSettings:
-    """Return the settings of a run of an agent that is named."""
+    """Return the settings of a run of a named agent."""
     from agents.contract.spec import AgentSpec
     from finder.long_run.run_folder import RunSettings
 
@@ -51,17 +51,17 @@ def settings_of_pick(
     until: ExitStack,
     quiet: bool,
 ) -> RunSettings:
-    """Return the settings of a run of a study's pick; says which it is, and how sure the study was.
+    """Return the settings of a run of the pick of a study; print the pick and the doubts about it.
 
     Args:
         study: The study.
-        storage: Where it is.
-        agent: Where the agent is, or None for what the study says.
-        weights: Weights that it starts from, or None.
-        chosen: Settings that the person chose.
-        allow_modules: Modules that the study may name, where others may have written it.
-        until: Until it ends no others may be named.
-        quiet: Whether nothing is said.
+        storage: Its storage.
+        agent: Place of the agent, or None for the one of the study.
+        weights: Initial weights, or None.
+        chosen: Settings from the flags.
+        allow_modules: Modules that a study of other users may name.
+        until: Stack that restricts modules until it is closed.
+        quiet: Whether to print nothing.
     """
     from agents.trust.allowed_modules import places_in
     from finder.long_run.recommendation import recommended_agent, recommended_callbacks
@@ -97,13 +97,13 @@ def settings_of_pick(
 
 
 def _with_limit(chosen: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """Return the chosen settings, with a limit where none was chosen."""
+    """Return the chosen settings, with a default budget if none was chosen."""
     limits = ("env_steps", "episodes")
     return {**chosen} if any(chosen[name] for name in limits) else {**chosen, "env_steps": steps}
 
 
 def findable(place: Any) -> Any:
-    """Something of the user's that is found from other directories too: of a file, its whole path."""
+    """Return a place with the absolute path of its file, so that it is found from other directories."""
     if not isinstance(place, str):
         return place
     file, colon, name = place.partition(".py:")
@@ -111,7 +111,7 @@ def findable(place: Any) -> Any:
 
 
 def findable_environment(environment: EnvironmentSpec) -> dict[str, Any]:
-    """Return the environment, so that it is found from other directories too."""
+    """Return the description of an environment with absolute paths; see `findable`."""
     described = environment.described
     wrappers = tuple(map(findable, described["wrappers"]))
     return {**described, "env": findable(described["env"]), "wrappers": wrappers}

@@ -56,8 +56,8 @@ def test_ctrl_c_ends_a_search_cleanly_and_it_goes_on(finder: Any, executor: str)
     assert process.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
-    assert "Stopped. 0 of 3 trials are done and kept in kept.db." in err
-    assert f"Go on:  finder {' '.join(WORDS)} --executor {executor}" in err
+    assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in err
+    assert f"Resume:  finder {' '.join(WORDS)} --executor {executor}" in err
     wait_until_alone(process.pid)
 
     states = [trial["state"] for trial in finder("show", STUDY, "--storage", "kept.db", "--json").json["trials"]]
@@ -102,7 +102,7 @@ def test_a_polite_kill_ends_like_ctrl_c(finder: Any, number: signal.Signals) -> 
     before = signal.getsignal(number)
     ran = finder(*WORDS, "--env-kwargs", f'{{"signal_in_step": {int(number)}}}')
     assert ran.code == 128 + number
-    assert "Stopped. 0 of 3 trials are done and kept in kept.db." in ran.err
+    assert "Stopped. 0 of 3 trials are done and recorded in kept.db." in ran.err
     assert signal.getsignal(number) is before
 
 
@@ -111,7 +111,7 @@ def test_a_study_in_memory_says_that_nothing_is_kept(finder: Any) -> None:
     words = [word if word != "kept.db" else "memory" for word in WORDS]
     ran = finder(*words, "--env-kwargs", f'{{"signal_in_step": {int(signal.SIGINT)}}}')
     assert ran.code == 130
-    assert "Nothing is kept" in ran.err
+    assert "Nothing is recorded" in ran.err
 
 
 @pytest.mark.real

@@ -223,7 +223,7 @@ class TestFailures:
         words = ("lr", "ppo", "--env", "cli_envs:Loud-v0", "--rates", "1e-3,1e-2", "--executor", executor, "--json")
         failed = finder.small(*words)
         assert failed.code == 1
-        assert "When the cause is mended, run it again: it tries failed trials again." in failed.err
+        assert "When the cause is fixed, run it again to retry failed trials." in failed.err
         (finder.folder / "broken").unlink()
         again = finder.small(*words)
         assert again.code == 0, again.err

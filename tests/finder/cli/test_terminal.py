@@ -54,7 +54,7 @@ for name, words in {commands!r}.items():
     print(f"=== {{name}}", flush=True)
     print(f"=== code {{main(words)}}", flush=True)
 """
-_COMMAND_TO_COPY = re.compile(r"^(\s*(Next|Go on:|To be surer|Then|Try)? +)?(finder |give |--)|^https?://|/\S{20}")
+_COMMAND_TO_COPY = re.compile(r"^(\s*(Next|Resume:|To be surer|Then|Try)? +)?(finder |give |--)|^https?://|/\S{20}")
 
 
 class Seen(NamedTuple):
@@ -131,8 +131,8 @@ def test_ctrl_c_in_a_terminal(finder: Any, columns: int) -> None:
     shown = in_terminal([sys.executable, "-c", run, *words], finder.folder, columns=columns, typed=typed)
     assert shown.code == 130, shown.text
     assert "Traceback" not in shown.text
-    assert "Stopped. 0 of 2 trials are done and kept in kept.db." in shown.text
-    assert f"Go on:  finder {' '.join(words)}" in "".join(shown.text.splitlines())
+    assert "Stopped. 0 of 2 trials are done and recorded in kept.db." in shown.text
+    assert f"Resume:  finder {' '.join(words)}" in "".join(shown.text.splitlines())
     kept = finder("show", "lr-ppo-cli_envs:Slow-v0", "--storage", "kept.db", "--json").json
     assert "interrupted" in [trial["state"] for trial in kept["trials"]]
 
@@ -153,7 +153,7 @@ def test_ctrl_c_in_a_training(tmp_path: Path, environment: str, flags: tuple[str
     shown = in_terminal([sys.executable, "-c", run, *words], tmp_path, columns=80, typed=typed)
     assert shown.code == 130, shown.text
     assert "Stopping after this step" in shown.text
-    assert "Go on:  finder train --resume a-run" in shown.text
+    assert "Resume:  finder train --resume a-run" in shown.text
 
 
 @pytest.mark.real

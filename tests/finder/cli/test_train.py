@@ -190,7 +190,7 @@ class TestGoingOn:
         (finder.folder / "slow").unlink()
         again = finder("train", "--resume", "killed")
         assert again.code == 0, again.err
-        assert f"Going on after {kept.env_steps:,} environment steps" in again.err
+        assert f"Resuming after {kept.env_steps:,} environment steps" in again.err
         assert "new episodes" not in again.err
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
         evaluations = [agents.read_evaluations(finder.folder / name).to_pylist() for name in ("killed", "whole")]
@@ -207,9 +207,9 @@ class TestGoingOn:
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
         assert (process.returncode, out) == (code, "")
         assert "Traceback" not in err
-        assert "Stopping after this step; the same again ends it at once." in err
-        assert re.search(r"Stopped after [\d,]+ of 1,000 environment steps; kept in my run/checkpoints/\d+", err)
-        assert "Go on:  finder train --resume 'my run'" in err
+        assert "Stopping after this step; a second signal stops at once." in err
+        assert re.search(r"Stopped after [\d,]+ of 1,000 environment steps; saved in my run/checkpoints/\d+", err)
+        assert "Resume:  finder train --resume 'my run'" in err
         assert finder("train", "--resume", "my run").code == 0
         assert_same_run(finder.folder / "my run", finder.folder / "whole")
 
@@ -217,7 +217,7 @@ class TestGoingOn:
         first = finder("train", *PPO, "--steps", "200", "--folder", "run")
         again = finder("train", "--resume", "run")
         assert (again.code, again.out) == (0, first.out)
-        assert "Nothing left to train; showing what it came to." in again.err
+        assert "Nothing is left to train. This is its result;" in again.err
         less = finder("train", "--resume", "run", "--steps", "50")
         assert less.code == 2
         assert "Nothing is left to train of 50 environment steps: it has made 200 environment steps and" in less.err
@@ -236,7 +236,7 @@ class TestGoingOn:
         forget_the_end(finder.folder / "killed")
         again = finder("train", "--resume", "killed")
         assert again.code == 0, again.err
-        assert "Going on after 0 environment steps" in again.err
+        assert "Resuming after 0 environment steps" in again.err
         assert_same_run(finder.folder / "killed", finder.folder / "whole")
         assert not list(finder.folder.glob("killed/**/.*.new"))
 
@@ -446,8 +446,8 @@ MISTAKES = {
     "a pick and its environment": (("--from", "x", "--env", "CartPole-v1"), "--env: --from trains the study's pick"),
     "no steps": (("ppo", "--env", "CartPole-v1", "--steps", "0"), "'--env-steps'"),
     "no run": (("--resume", "nowhere"), "'nowhere' is no folder of a run: it has no run.json"),
-    "a run and its agent": (("ppo", "--resume", "x"), "AGENT: the run goes on with what it was begun with"),
-    "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: the run goes on"),
+    "a run and its agent": (("ppo", "--resume", "x"), "AGENT: a run resumes with its settings"),
+    "a run and its seed": (("--resume", "x", "--seed", "1", "--keep", "2"), "--keep, --seed: a run resumes"),
     "a folder that cannot be made": (("ppo", "--env", "CartPole-v1", "--folder", "empty.db/x"), "cannot be created: "),
     "a folder that is not empty": (("ppo", "--env", "CartPole-v1", "--folder", "full"), "'full' is not empty"),
     "an interval": (("ppo", "--env", "CartPole-v1", "--evaluate-every", "often"), "--evaluate-every: An interval is"),
