@@ -55,11 +55,11 @@ class Batching:
                 break
             trials.append(trial)
             room -= len(trial.seeds)
-            if self._is_whole_again(trials, listener):
+            if self._is_resumed_batch(trials, listener):
                 break
         return split_into_batches(trials, n_workers)
 
-    def _is_whole_again(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
+    def _is_resumed_batch(self, trials: list[TrialSpec], listener: StudyListener) -> bool:
         """Return whether these trials are an interrupted batch, to which no new trials are added.
 
         New trials would be compared with it and proposed before its results are known, unlike without the interruption.

@@ -74,7 +74,7 @@ def prepare_for(spec: StudySpec) -> None:
     if spec.executor == "ray":
         return
     needs_one = spec.executor == "process" or spec.strategy != "none"
-    has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _jobs_that_pay(spec)) > 1)
+    has_processes = needs_one or (spec.executor != "inline" and (spec.n_jobs or _default_n_jobs(spec)) > 1)
     if has_processes:
         from agents.processes.fork_server import prepare_processes
         from finder.executors.process import CHILD
@@ -117,7 +117,7 @@ def choose_executor(spec: StudySpec, agents: Mapping[str, AgentSpec], why_alone:
     if name == "process" or (name == "auto" and refusals):
         executor = make_executor("process", spec.n_jobs or min(cores(), _n_trials(spec)))
     else:
-        n_jobs = spec.n_jobs or _jobs_that_pay(spec)
+        n_jobs = spec.n_jobs or _default_n_jobs(spec)
         population, note = _population_that_fits(spec, max(member.n_bytes for member in members.values()), n_jobs)
         notes += [note] if note else []
         adaptive = not spec.plan() and learns_from_results(spec.sampler)
@@ -152,7 +152,7 @@ def _n_trials(spec: StudySpec) -> int:
     return len(spec.plan()) or spec.n_trials
 
 
-def _jobs_that_pay(spec: StudySpec) -> int:
+def _default_n_jobs(spec: StudySpec) -> int:
     """Return the number of processes that pays: each imports TensorFlow and compiles, so little work needs one."""
     if spec.env_steps is None:
         return min(cores(), _n_trials(spec))

@@ -16,7 +16,7 @@ def cores() -> int:
         there = len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
         there = os.cpu_count() or 1
-    quota, _, period = _words(_CGROUP / "cpu.max").partition(" ")
+    quota, _, period = _read_text(_CGROUP / "cpu.max").partition(" ")
     if quota.isdigit() and period.isdigit():
         there = min(there, math.ceil(int(quota) / int(period)))
     return max(1, there)
@@ -29,7 +29,7 @@ def free_memory() -> int | None:
 
 
 def _free_in_all() -> int | None:
-    for line in _words(_MEMINFO).splitlines():
+    for line in _read_text(_MEMINFO).splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":
             return int(rest.split()[0]) * 1024
@@ -37,11 +37,11 @@ def _free_in_all() -> int | None:
 
 
 def _free_in_container() -> int | None:
-    limit, used = _words(_CGROUP / "memory.max"), _words(_CGROUP / "memory.current")
+    limit, used = _read_text(_CGROUP / "memory.max"), _read_text(_CGROUP / "memory.current")
     return max(0, int(limit) - int(used)) if limit.isdigit() and used.isdigit() else None
 
 
-def _words(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:

@@ -41,7 +41,7 @@ class RayExecutor(Executor):
     def __init__(self, n_jobs: int | None = None, *, cpus: float = 1.0, memory: int | None = None) -> None:
         self._ray = connected_ray("The executor 'ray'")
         self._cpus, self._memory = cpus, memory
-        room = room_for(cpus, memory, [node["Resources"] for node in self._ray.nodes() if node["Alive"]])
+        room = capacity_for(cpus, memory, [node["Resources"] for node in self._ray.nodes() if node["Alive"]])
         self.n_jobs = n_jobs or room
 
     @property
@@ -68,7 +68,7 @@ class RayExecutor(Executor):
             pool.close()
 
 
-def room_for(cpus: float, memory: int | None, machines: Sequence[Mapping[str, float]]) -> int:
+def capacity_for(cpus: float, memory: int | None, machines: Sequence[Mapping[str, float]]) -> int:
     """Return how many trials fit into a cluster at the same time, each on one machine.
 
     Args:

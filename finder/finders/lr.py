@@ -19,8 +19,8 @@ from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
 from finder.range_test.curve import changes
 from finder.range_test.figures import plot_sweep
+from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
-from finder.range_test.range_tests import pooled
 from finder.range_test.recording import RangeTestRun, record_range_test
 from finder.range_test.suggestion import smooth
 from finder.search.display import progress_disabled
@@ -76,12 +76,12 @@ class LRFinder:
         self.seed = self._agent.seed if isinstance(self._agent, Agent) else seed
         self.result: SearchResult | RangeTestResult | None = None
         self.study_name: str | None = None
-        self._forget()
+        self._clear_results()
 
     def __repr__(self) -> str:
         return finder_repr(f"LRFinder({self.spec!r})", self.result)
 
-    def _forget(self) -> None:
+    def _clear_results(self) -> None:
         """Clear the results before a search."""
         self.best_learning_rate: float | None = None
         self.best_reward: float | None = None
@@ -149,13 +149,13 @@ class LRFinder:
         agents, callbacks = {self.spec.label: agent}, options.get("callbacks")
         resolver = ObjectResolver.of(spec, agents=agents, environment=self.spec.environment, callbacks=callbacks)
         extension = RangeExtension(spec.trials, name) if extend and rates is None else None
-        self._forget()
+        self._clear_results()
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = SearchResult(*ran)
-        self._conclude(self.result, name)
+        self._set_results(self.result, name)
         return self.result
 
-    def _conclude(self, result: SearchResult, name: str) -> None:
+    def _set_results(self, result: SearchResult, name: str) -> None:
         """Set the attributes from the result of a grid."""
         pick, by_return = result.best, result.study.spec.metric == "return"
         if not pick:
@@ -202,7 +202,7 @@ class LRFinder:
             metric: The metric of the curve: ``"return"`` (or ``"reward"``) or ``"loss"``. Defaults to ``"return"``.
             optimizer: Name of one of the optimizers of the agent; None for all.
             seeds: Number of runs (from the seed of this finder on), or a list of seeds. Several runs give an interval
-                of the suggestion (`finder.range_test.range_tests`). Defaults to 3.
+                of the suggestion (`finder.range_test.pooling`). Defaults to 3.
             strategy: Distribution strategy; see `agents.distributed.strategies.StrategySpec.of`. Defaults to None.
             study_name: Name of the study. Defaults to ``range-test-AGENT-ENV``.
             storage: Storage of the study; None records nothing. Defaults to ``sqlite:///finder.db``.
@@ -224,7 +224,7 @@ class LRFinder:
         numbers = self.check_find(start_lr, end_lr, N, window_size=window_size, metric=metric, seeds=seeds)
         if storage is not None:
             open_storage(storage).close()  # reports an unusable storage before the work
-        self._forget()
+        self._clear_results()
         runs: list[RangeTestRun] = []
         for seed in numbers:
             with self._copy(seed, strategy, shown=progress and not progress_disabled()) as trainer:
@@ -242,7 +242,7 @@ class LRFinder:
                 runs.append(RangeTestRun.of(trainer, own))
             if own.error is not None:
                 break
-        self.result = result = pooled([run.result for run in runs], [run.seed for run in runs])
+        self.result = result = pool_results([run.result for run in runs], [run.seed for run in runs])
         self.best_learning_rate = result.best
         if storage is not None:
             settings = {
@@ -319,7 +319,7 @@ class LRFinder:
             return self.result.plot()
         result = self._range_test()
         if normalized:
-            rates, values = _skip(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
+            rates, values = _trim(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
             return plot_sweep(rates, values, "normalized")
         return self._plot("return", n_skip_beginning, n_skip_end)
 
@@ -365,7 +365,7 @@ class LRFinder:
                 raise ConfigurationError(f"The grid has {self.result.best!r}")
             return self.best_learning_rate
         result = self._range_test()
-        _skip(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
+        _trim(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
         suggestion = result.read(n_skip_beginning, n_skip_end, sma)
         if suggestion.rate is None:
             raise ConfigurationError(
@@ -374,13 +374,13 @@ class LRFinder:
         return suggestion.rate
 
     def _plot(self, of: Metric, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
-        rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = _trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_sweep(rates, values, of)
 
     def _plot_change(
         self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
-        rates, values = _skip(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = _trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])
         return plot_sweep(rates[1:], list(change[1:]), f"{of} change", y_lim=y_lim)
 
@@ -392,7 +392,7 @@ class LRFinder:
         return self.result
 
 
-def _skip(
+def _trim(
     rates: Sequence[float], values: Sequence[float], n_beginning: int, n_end: int
 ) -> tuple[list[float], list[float]]:
     if n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):

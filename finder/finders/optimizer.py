@@ -75,7 +75,7 @@ class OptFinder:
             "that with tune."
         )
         self.spec = spec.with_params({"optimizers": {}})
-        self.optimizers = labelled(varied(optimizers, vary) if vary else optimizers)
+        self.optimizers = optimizers_by_label(with_variations(optimizers, vary) if vary else optimizers)
         self.result: OptimizerResult | None = None
         self.best_opt: str | None = None
         self.best_learning_rate: float | None = None
@@ -150,10 +150,10 @@ class OptFinder:
         extension = RangeExtension(spec.trials) if extend and learning_rates == "search" else None
         ran = run_search(spec, resolver=resolver, extend_plan=extension, **observer_options(options))
         self.result = OptimizerResult(*ran)
-        self._conclude(self.result, metric_of(metric))
+        self._set_results(self.result, metric_of(metric))
         return self.result
 
-    def _conclude(self, result: OptimizerResult, metric: Metric) -> None:
+    def _set_results(self, result: OptimizerResult, metric: Metric) -> None:
         table = result.table()
         finished = table[table["state"] == "COMPLETE"]
         if why_no_pick(result.study):
@@ -192,7 +192,7 @@ class OptFinder:
         return self.result
 
 
-def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
+def optimizers_by_label(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     """Return optimizers by label; a number is appended to equal labels.
 
     Raises:
@@ -210,7 +210,7 @@ def labelled(optimizers: Sequence[Any]) -> dict[str, OptimizerSpec]:
     return result
 
 
-def varied(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
+def with_variations(optimizers: Sequence[Any], vary: Mapping[str, Sequence[float]]) -> list[OptimizerSpec]:
     """Return each optimizer with each combination of the further arguments that it accepts; see `OptFinder`.
 
     Raises:

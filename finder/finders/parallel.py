@@ -68,11 +68,11 @@ class ParallelFinder:
         if len({repr(spec.environment) for spec in specs}) > 1:
             labels = ", ".join(sorted({spec.environment.label for spec in specs}))
             raise ConfigurationError(f"The agents must be for the same environment; they are for {labels}.")
-        for index, optimizer in enumerate(_one_each(optimizers, len(specs))):
+        for index, optimizer in enumerate(_optimizer_of_each(optimizers, len(specs))):
             # With a name alone, the agent keeps its learning rate.
             specs[index].refuse_functions("leave its optimizer out (None): it cannot be exchanged.")
             specs[index] = specs[index].with_params({"optimizer": optimizer, "optimizers": {}})
-        self.agents = _labelled(specs)
+        self.agents = _agents_by_label(specs)
         self.result: SearchResult | None = None
         self.rewards: dict[str, list[float]] = {}
         self.losses: dict[str, list[float]] = {}
@@ -125,10 +125,10 @@ class ParallelFinder:
         executor = ProcessExecutor(spec.n_jobs or len(labels), keep_values=True)
         study, stopped = run_search(spec, resolver=resolver, executor=executor, **observer_options(options))
         self.result = SearchResult(study, stopped)
-        self._take_values(self.result, executor.values)
+        self._set_values(self.result, executor.values)
         return self.result
 
-    def _take_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
+    def _set_values(self, result: SearchResult, shared: Mapping[str, Mapping[int, list[float]]]) -> None:
         """Set the values of all episodes, from the shared dicts and from earlier runs of the study."""
         study = result.study
         broker = MessageBroker(keep_values=True)
@@ -149,7 +149,7 @@ class ParallelFinder:
         if why_no_pick(study):
             return logs
         pick = result.best
-        best = str(pick.params.get("agent", self._only))
+        best = str(pick.params.get("agent", self._first_label))
         logs |= {"best_agent": best, "best_opt": self.agents[best].optimizer}
         if pick.metric == "loss":
             return logs | {"best_loss": pick.value, "best_loss_agent": best, "best_loss_opt": logs["best_opt"]}
@@ -166,11 +166,11 @@ class ParallelFinder:
         return logs
 
     @property
-    def _only(self) -> str:
+    def _first_label(self) -> str:
         return next(iter(self.agents))
 
     def _label_of(self, study: OpenStudy, trial: FrozenTrial) -> str:
-        return str(study.params(trial).get("agent") or self._only)
+        return str(study.params(trial).get("agent") or self._first_label)
 
     @property
     def _of_one_class(self) -> bool:
@@ -211,7 +211,7 @@ def _last_loss_of_run(episodes: Sequence[EpisodeRecord]) -> float:
     return last_part_return(steps, losses, budget=max(episode.env_steps for episode in episodes))
 
 
-def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any]:
+def _optimizer_of_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any]:
     if optimizers is None:
         return []
     given = list(optimizers) if isinstance(optimizers, list | tuple) else [optimizers] * n_agents
@@ -225,7 +225,7 @@ def _one_each(optimizers: Sequence[Any] | Any | None, n_agents: int) -> list[Any
     return [each if isinstance(each, str) else OptimizerSpec.of(each) for each in given]
 
 
-def _labelled(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
+def _agents_by_label(specs: Sequence[AgentSpec]) -> dict[str, AgentSpec]:
     result: dict[str, AgentSpec] = {}
     for spec in specs:
         label, number = spec.label, 2

@@ -42,7 +42,7 @@ class RangeExtension:
         for row in planned:
             rate = row.get(name)
             if isinstance(rate, int | float):
-                self._asked.setdefault(self._kind(row), []).append(float(rate))
+                self._asked.setdefault(self._group_of(row), []).append(float(rate))
 
     def __call__(self, study: OpenStudy) -> list[dict[str, Json]]:
         """Return further trials; none if every best rate lies inside of the range."""
@@ -54,21 +54,23 @@ class RangeExtension:
         rows = []
         for kind, asked in self._asked.items():
             # Rank within the group: beside a better optimizer, all rates of a worse one would be significantly worse.
-            alike = [each for each in found.ranked if self._name in each.params and self._kind(each.params) == kind]
+            alike = [each for each in found.ranked if self._name in each.params and self._group_of(each.params) == kind]
             own = rank(alike, study.direction)
             best = recommended(own, study.direction, left)
             if best is None:
                 continue
             finding = estimate_learning_rate(own, left, best, study.direction)
             others = {key: value for key, value in best.params.items() if key != self._name}
-            rows += [{**others, self._name: rate} for rate in _beyond(finding, asked)]
+            rows += [{**others, self._name: rate} for rate in _rates_beyond(finding, asked)]
         return rows
 
-    def _kind(self, params: Mapping[str, Json]) -> str:
+    def _group_of(self, params: Mapping[str, Json]) -> str:
         return json.dumps({key: value for key, value in params.items() if key != self._name}, sort_keys=True)
 
 
-def _beyond(finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME) -> list[float]:
+def _rates_beyond(
+    finding: LearningRateEstimate | None, asked: Sequence[float], at_a_time: float = AT_A_TIME
+) -> list[float]:
     """Return the rates beyond the edge at which the best rate lies."""
     if finding is None or not finding.edge or not finding.told_apart:
         return []

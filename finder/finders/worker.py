@@ -12,7 +12,7 @@ from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
 from agents.trust.allowed_modules import places_in
 from finder.executors import choose_executor
-from finder.finders.optimizer import labelled
+from finder.finders.optimizer import optimizers_by_label
 from finder.search.display import open_display, uses_builtin_display
 from finder.search.object_resolver import ObjectResolver, check_plan
 from finder.search.options import non_default_params, weights_digest
@@ -77,7 +77,7 @@ def work(
     """
     study = join_study(study_name, storage)
     with contextlib.ExitStack() as stack:
-        stack.push(_closing(study))
+        stack.push(_close_on_error(study))
         given = places_in(agents, optimizers, environment, callbacks, [type(agent) for agent in agents])
         stack.enter_context(trusted_code_only(study, [*allow_modules, *given]))
         spec = study.spec
@@ -94,7 +94,7 @@ def work(
     return SearchResult(search.study, stopped)
 
 
-def _closing(study: OpenStudy) -> Callable[..., None]:
+def _close_on_error(study: OpenStudy) -> Callable[..., None]:
     """Return an exit callback that closes a study after an error."""
 
     def close(kind: type[BaseException] | None, *_: object) -> None:
@@ -121,7 +121,7 @@ def _resolver(
         place = given[0].environment
     elif place is not None:
         _check_environment(spec, place)
-    named: Mapping[str, OptimizerSpec] = labelled(optimizers) if optimizers else {}
+    named: Mapping[str, OptimizerSpec] = optimizers_by_label(optimizers) if optimizers else {}
     return ObjectResolver.of(spec, agents=by_label, optimizers=named, environment=place, callbacks=callbacks)
 
 

@@ -112,7 +112,7 @@ class LongRun:
         header = self.resumed_from
         return "" if header is None or header.in_episodes else why_new_episodes(self.trainer)
 
-    def keep_beginning(self) -> None:
+    def write_initial_checkpoint(self) -> None:
         """Write a checkpoint before training, so that a run can resume even if it is killed early."""
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         self.checkpoints.write(self.trainer)
@@ -133,12 +133,12 @@ class LongRun:
             self._history.write()
             hangs(reason)
 
-        self.folder.ended(None)
+        self.folder.write_result(None)
         self.watchdog.deaf = deaf
         with self.watchdog.watching():
             reason = self._train(further)
         result = self.result(reason)
-        self.folder.ended(result._asdict())
+        self.folder.write_result(result._asdict())
         return result
 
     def _train(self, further: bool) -> str:
@@ -147,7 +147,7 @@ class LongRun:
         reason = trainer.run.stop_reason
         if reason not in (None, INTERRUPTED) and not further:
             return str(reason)  # the run was killed after it had stopped, before its result was written
-        if not nothing_left(settings, trainer.env_steps, len(trainer.history.returns)):
+        if not is_budget_used(settings, trainer.env_steps, len(trainer.history.returns)):
             return trainer.train(
                 env_steps=None if settings.env_steps is None else settings.env_steps - trainer.env_steps,
                 episodes=None if settings.episodes is None else settings.episodes - len(trainer.history.returns),
@@ -196,7 +196,7 @@ def check_settings(settings: RunSettings) -> None:
         find_maker(place)
     if settings.plateau is not None and settings.early_stop is not None and settings.early_stop <= settings.plateau:
         raise ConfigurationError(
-            f"After {settings.early_stop} looks without improvement training would stop, before the learning rate is "
+            f"After {settings.early_stop} checks without improvement training would stop, before the learning rate is "
             f"ever lowered after {settings.plateau}: let it stop later, or lower the rate sooner."
         )
     StrategySpec.of(settings.strategy)
@@ -218,13 +218,13 @@ def _check_numbers(settings: RunSettings) -> None:
         raise ConfigurationError(f"pool is {settings.pool}: give a number of processes up to {MOST_PROCESSES}.")
 
 
-def left_to_do(folder: RunFolder, settings: RunSettings) -> bool:
+def has_budget_left(folder: RunFolder, settings: RunSettings) -> bool:
     """Return whether a run has not used all of a budget."""
     there = header_of(find(folder.path))
-    return not nothing_left(settings, there.env_steps, there.episodes)
+    return not is_budget_used(settings, there.env_steps, there.episodes)
 
 
-def nothing_left(settings: RunSettings, env_steps: int, episodes: int) -> bool:
+def is_budget_used(settings: RunSettings, env_steps: int, episodes: int) -> bool:
     """Return whether a number of environment steps or episodes uses up a budget."""
     steps_done = settings.env_steps is not None and env_steps >= settings.env_steps
     return steps_done or (settings.episodes is not None and episodes >= settings.episodes)
@@ -237,17 +237,17 @@ def _judge(settings: RunSettings) -> JudgedBy:
 def _callbacks(folder: RunFolder) -> list[Callback]:
     """Return the callbacks for the settings, without history and checkpoints, which every run has."""
     settings = folder.settings
-    looks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
+    checks: dict[str, Any] = {"judged_by": _judge(settings), "from_step": settings.patience_from}
     callbacks: list[Callback] = []
     if settings.evaluate_every is not None:
         episodes, most = settings.evaluate_episodes, settings.eval_max_steps
         callbacks.append(Evaluate(settings.evaluate_every, n_episodes=episodes, max_steps=most))
     if settings.plateau is not None:
         lowest = settings.min_learning_rate
-        reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **looks)
+        reduce = ReduceOnPlateau(settings.plateau_factor, settings.plateau, min_learning_rate=lowest, **checks)
         callbacks.append(reduce)
     if settings.early_stop is not None:
-        callbacks.append(EarlyStopping(settings.early_stop, **looks))
+        callbacks.append(EarlyStopping(settings.early_stop, **checks))
     if settings.tensorboard:
         from agents.callbacks.tensorboard import TensorBoard
 

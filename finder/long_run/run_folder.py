@@ -144,14 +144,14 @@ class RunFolder:
         Raises:
             ConfigurationError: The folder exists and is not empty.
         """
-        with _refused(path, "read"):
+        with _named_os_errors(path, "read"):
             there = next(each for each in (path, *path.absolute().parents) if each.exists())
-            begun, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
+            has_run, free = (path / _FILE).exists(), not path.exists() or (path.is_dir() and not any(path.iterdir()))
         if not there.is_dir():
             raise ConfigurationError(
                 f"{str(path)!r} cannot be created: {str(there)!r} is not a folder. Give another one."
             )
-        if begun:
+        if has_run:
             raise ConfigurationError(
                 f"{str(path)!r} has a run already: resume it (--resume {path}), or give another folder."
             )
@@ -165,11 +165,11 @@ class RunFolder:
         Raises:
             ConfigurationError: The folder cannot be created.
         """
-        with _refused(self.path, "written to"):
+        with _named_os_errors(self.path, "written to"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     def begin(self, keep: Callable[[], Any]) -> None:
-        """Write the settings; call it within `held`.
+        """Write the settings; call it within `locked`.
 
         Args:
             keep: Writes the first checkpoint, before the settings make the run resumable.
@@ -179,7 +179,7 @@ class RunFolder:
         """
         if (self.path / _FILE).exists():
             raise ConfigurationError(f"Another run has just started in {str(self.path)!r}: give a folder (--folder).")
-        with _refused(self.path, "written to"):
+        with _named_os_errors(self.path, "written to"):
             keep()
             self._write()
 
@@ -191,33 +191,35 @@ class RunFolder:
             ConfigurationError: There is no run, its settings are damaged, or another version has written them.
         """
         try:
-            told = json.loads((path / _FILE).read_text(encoding="utf-8"))
+            stored = json.loads((path / _FILE).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             raise ConfigurationError(f"{str(path)!r} is no folder of a run: it has no {_FILE}.") from None
         except OSError as error:
             raise ConfigurationError(f"{path / _FILE} cannot be read: {error.strerror or error}.") from None
         except (ValueError, RecursionError) as error:
             raise _damaged(path, str(error)) from None
-        if not isinstance(told, dict) or not isinstance(told.get("settings"), dict):
+        if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
             raise _damaged(path, "it does not describe a run")
         known = {each.name for each in fields(RunSettings)}
-        if told.get("format") != _FORMAT or not set(told["settings"]) <= known:
+        if stored.get("format") != _FORMAT or not set(stored["settings"]) <= known:
             raise ConfigurationError(
-                f"{path / _FILE} has format {told.get('format')}, and this version of Finder reads format {_FORMAT}."
+                f"{path / _FILE} has format {stored.get('format')}, and this version of Finder reads format {_FORMAT}."
             )
         try:
-            settings = pydantic.TypeAdapter(RunSettings).validate_python(told["settings"])
+            settings = pydantic.TypeAdapter(RunSettings).validate_python(stored["settings"])
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
             why = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg'].lower()}"
             raise _damaged(path, f"{name} {why}") from None
-        result, command = told.get("result"), told.get("command", ())
+        result, command = stored.get("result"), stored.get("command", ())
         if not (result is None or (isinstance(result, dict) and "reason" in result)) or isinstance(command, str):
             raise _damaged(path, f"its result is {result!r}")
-        return cls(path, settings, result, command, is_ours=is_signature_of(told.get("signature"), told["settings"]))
+        return cls(
+            path, settings, result, command, is_ours=is_signature_of(stored.get("signature"), stored["settings"])
+        )
 
-    def named_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
+    def trusted_code(self, allowed: Iterable[str], *, trust: bool) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the settings may name allowed modules only; all modules if this user wrote them.
 
         Args:
@@ -236,19 +238,19 @@ class RunFolder:
         """Folder of the log for TensorBoard."""
         return self.path / "tensorboard"
 
-    def ended(self, result: Mapping[str, Any] | None) -> None:
+    def write_result(self, result: Mapping[str, Any] | None) -> None:
         """Write the result (None while the run continues) and the present settings."""
         self.result = result
         self._write()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder against other processes.
 
         Raises:
             ConfigurationError: Another process has locked the folder.
         """
-        with _refused(self.path, "written to"):
+        with _named_os_errors(self.path, "written to"):
             lock = (self.path / ".lock").open("w")
         with lock:
             try:
@@ -260,7 +262,7 @@ class RunFolder:
 
     def _write(self) -> None:
         settings = json.loads(json.dumps(asdict(self.settings)))
-        told = {
+        stored = {
             "format": _FORMAT,
             "settings": settings,
             "signature": signature_of(settings),
@@ -269,7 +271,7 @@ class RunFolder:
             "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
         }
         with replacing(self.path / _FILE, for_all=True) as file:
-            file.write(json.dumps(told, indent=2, ensure_ascii=False).encode())
+            file.write(json.dumps(stored, indent=2, ensure_ascii=False).encode())
 
 
 def _damaged(folder: Path, why: str) -> ConfigurationError:
@@ -281,7 +283,7 @@ def _damaged(folder: Path, why: str) -> ConfigurationError:
 
 
 @contextlib.contextmanager
-def _refused(folder: Path, what: str) -> Iterator[None]:
+def _named_os_errors(folder: Path, what: str) -> Iterator[None]:
     """Convert an `OSError` to a `ConfigurationError` that names the folder and the operation."""
     try:
         yield

@@ -86,7 +86,7 @@ class NotebookOutput:
         page = _PAGE.format("\n".join(part for part in parts if part))
         if page != self._shown:
             self._shown = page
-            self._show = self._show or _shown_by_ipython()
+            self._show = self._show or _ipython_display()
             self._show(page)
 
 
@@ -110,7 +110,7 @@ class NotebookProgress(LiveProgress):
         self._output.stop()
 
 
-def _shown_by_ipython() -> Callable[[str], None]:
+def _ipython_display() -> Callable[[str], None]:
     """Return a function that shows a page in the running cell, in place of the previous one."""
     from IPython.display import HTML, display
 

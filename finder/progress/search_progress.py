@@ -148,7 +148,7 @@ class LiveProgress(PlainProgress):
         super().__init__(console, clock)
         self._lines_between = False
         self._starting = Spinner("dots", Text("starting", style="dim"))
-        self._live = GuardedLive(self._draw, self.console, self._go_plain)
+        self._live = GuardedLive(self._draw, self.console, self._fall_back_to_lines)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -157,7 +157,7 @@ class LiveProgress(PlainProgress):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._live.stop()
 
-    def _go_plain(self, error: Exception) -> None:
+    def _fall_back_to_lines(self, error: Exception) -> None:
         self._lines_between = True
         self.console.print(failure_note(error))
 
@@ -223,7 +223,7 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     spec = study.spec
     runs = f"{counted(len(spec.seeds), 'seed')} ({', '.join(map(str, spec.seeds))})"
     where = "memory only" if study.storage.url == "memory" else study.storage.label
-    plan = f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_then(study)}"
+    plan = f"{counted(spec.n_trials, 'trial')} × {runs} × {budget_of(spec)}{_confirmation_text(study)}"
     how = f"{' and '.join(spec.agents)} on {spec.env}, {_means(study, where_run)}"
     lines: list[RenderableType] = [
         Text.assemble(("Study ", "dim"), (study.name, "bold"), (f" in {where}", "dim")),
@@ -240,14 +240,14 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
         lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:
         lines.append(
-            Text(f"Going on: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
+            Text(f"Resuming: {counted(n_before, 'trial')} {'is' if n_before == 1 else 'are'} done, {n_left} left.")
         )
     if n_again:
         lines.append(Text(f"Trying {counted(n_again, 'failed trial')} again."))
     return lines
 
 
-def _then(study: OpenStudy) -> str:
+def _confirmation_text(study: OpenStudy) -> str:
     """Return the description of the confirmation."""
     spec = study.spec
     if not spec.confirm or spec.n_trials < 2:

@@ -68,7 +68,7 @@ class RunningTrial:
         used = self.env_steps if self.by_steps else self.episodes
         return min(1.0, sum(used.values()) / (self.budget * len(self.seeds)))
 
-    def mark(self, now: float) -> None:
+    def record(self, now: float) -> None:
         """Record the progress at a time."""
         self.last = (now, self.share)
         self.first = self.first or self.last
@@ -175,12 +175,12 @@ class Tracker:
         running = list(self.running.values())
         if running and all(trial.first is None for trial in running):
             return None
-        left = [self._left_of(trial, now) for trial in running]
+        left = [self._remaining_of(trial, now) for trial in running]
         known = [(trial, seconds) for trial, seconds in zip(running, left, strict=True) if seconds is not None]
         if not self._durations and not known:
             return None
         usual = statistics.fmean(self._durations or [now - trial.began + seconds for trial, seconds in known])
-        guesses = [_guess(trial, seconds, usual, now) for trial, seconds in zip(running, left, strict=True)]
+        guesses = [_estimate(trial, seconds, usual, now) for trial, seconds in zip(running, left, strict=True)]
         places = [guess for guess in guesses if guess is not None]
         if len(places) < len(guesses):
             return None
@@ -224,9 +224,9 @@ class Tracker:
         """See `Observer`."""
         self.n_elsewhere = n_trials
         self.phase = ""
-        self._look_around()
+        self._count_elsewhere()
 
-    def _look_around(self) -> None:
+    def _count_elsewhere(self) -> None:
         """Count the trials of other processes."""
         from studies.analysis.status import status_of
 
@@ -266,7 +266,7 @@ class Tracker:
             if value is not None:
                 trial.recent.append(value)
         if records:
-            trial.mark(self._clock())
+            trial.record(self._clock())
             if self.phase in _BEFORE_STEPS:
                 self.phase = ""
 
@@ -275,7 +275,7 @@ class Tracker:
         trial = self.running.pop(number, None)
         self.states[outcome.state] += 1
         self.phase = "" if self.phase in _BEFORE_STEPS else self.phase
-        self._look_around()
+        self._count_elsewhere()
         if trial is None:
             return
         if outcome.state != "interrupted":
@@ -286,7 +286,7 @@ class Tracker:
         if outcome.state == "complete" and outcome.value is not None and self._is_best(outcome.value):
             self.best = Best(number, trial.params, outcome.value, spread_of(outcome))
 
-    def _left_of(self, trial: RunningTrial, now: float) -> float | None:
+    def _remaining_of(self, trial: RunningTrial, now: float) -> float | None:
         """Return the remaining seconds by the speed of the trial, or by its total time if no trial has ended."""
         seconds = trial.seconds_left(now)
         if seconds is None and not self._durations and trial.share > _SHARE_TO_JUDGE:
@@ -304,7 +304,7 @@ class Tracker:
         return value > self.best.value if self.study.direction == "maximize" else value < self.best.value
 
 
-def _guess(trial: RunningTrial, seconds: float | None, usual: float, now: float) -> float | None:
+def _estimate(trial: RunningTrial, seconds: float | None, usual: float, now: float) -> float | None:
     """Estimate the remaining seconds of a running trial; None if it exceeds the usual time without progress.
 
     Args:

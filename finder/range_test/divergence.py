@@ -91,7 +91,7 @@ class RewardScale:
         self._largest = 1.0  # other terms, such as the entropy, have this size
         self._n_steps = 0
 
-    def see(self, rewards: Array) -> None:
+    def add(self, rewards: Array) -> None:
         """Add the rewards of one step of all environments, [N]."""
         self._n_steps += 1
         self._largest = max(self._largest, float(np.abs(rewards).max()))
@@ -102,7 +102,7 @@ class RewardScale:
         return self._largest * (1.0 / (1.0 - self._gamma) if self._gamma < 1.0 else max(1, self._n_steps))
 
 
-def delay_of(start_lr: float, end_lr: float, n_increases: int) -> int:
+def steps_per_decade(start_lr: float, end_lr: float, n_increases: int) -> int:
     """Return the number of increases for a factor of about ten: at least 10, at most a third of all increases."""
     decades = math.log10(end_lr / start_lr)
     return max(10, min(math.ceil(n_increases / decades), n_increases // 3))

@@ -23,7 +23,7 @@ from agents.training.run import Budget
 from agents.training.trainer import Trainer
 from finder.deprecation import renamed_arguments, warn_renamed
 from finder.range_test.evidence import LEVEL, p_value
-from finder.range_test.suggestion import Suggestion, minimum, smooth, steepest, unreadable
+from finder.range_test.suggestion import Suggestion, empty_suggestion, minimum, smooth, steepest
 from finder.range_test.sweep import Sweep, Sweeper
 from finder.trials.metric import Metric, MetricName, metric_of
 
@@ -53,7 +53,7 @@ class RangeTestResult:
         error: The error of the environment or the agent that ended the test, which then has no suggestion; else None.
         diverged: Whether the test ended because the rate was too high.
         seeds: The seed of each run.
-        runs: The single runs of a pooled result (`finder.range_test.range_tests`).
+        runs: The single runs of a pooled result (`finder.range_test.pooling`).
         low: Lower end of the 95% interval of the suggestion; NaN for a single run.
         high: Upper end of this interval.
     """
@@ -266,7 +266,7 @@ def read_suggestion(
     """
     maximize = metric == "return"
     rule = "minimum" if maximize else "steepest"
-    nothing = unreadable(rule, rates, values)
+    nothing = empty_suggestion(rule, rates, values)
     if nothing is not None:
         return nothing
     p = p_value(values, maximize=maximize, sources=sources)

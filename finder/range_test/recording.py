@@ -110,7 +110,7 @@ def record_range_test(
                 raise StudyError(f"the study {spec.name!r} takes no further trial.")
             trial = TrialSpec(number=ask.number, agent=agent, seeds=spec.seeds, env_steps=spec.env_steps)
             last = runs[-1]
-            configuration = configuration_of(trial, _at_suggestion(last.agent, result), last.vectorization)
+            configuration = configuration_of(trial, _with_suggested_rate(last.agent, result), last.vectorization)
             recorder.started(ask.number, {"executor": "inline", **configuration})
             for run in runs:
                 recorder.episodes(ask.number, run.episodes)
@@ -134,7 +134,7 @@ def _free_name(storage: StudyStorage, name: str) -> str:
     return next(candidate for candidate in numbered if candidate not in taken)
 
 
-def _at_suggestion(agent: Agent, result: RangeTestResult) -> Agent:
+def _with_suggested_rate(agent: Agent, result: RangeTestResult) -> Agent:
     """Return the agent with the suggested rate, for the pick of the study."""
     if result.suggestion.rate is not None:
         name = "learning_rate" if result.optimizer == "all" else f"{result.optimizer}.learning_rate"

@@ -24,12 +24,12 @@ __all__ = [
     "RULES",
     "Suggestion",
     "changes",
+    "empty_suggestion",
     "minimum",
     "slide",
     "smooth",
     "steepest",
     "suggest",
-    "unreadable",
     "valley",
 ]
 
@@ -78,7 +78,7 @@ def steepest(rates: Numbers, values: Numbers, *, maximize: bool, sma: int = 1) -
     Raises:
         ValueError: Shapes differ, or rates do not ascend or are not > 0, or `sma` < 1.
     """
-    curve, nothing = _judged("steepest", rates, values, maximize)
+    curve, nothing = _prepare("steepest", rates, values, maximize)
     if nothing is not None:
         return nothing
     points = np.flatnonzero(np.isfinite(curve.goodness))  # [F]
@@ -124,7 +124,7 @@ def valley(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
     Raises:
         ValueError: Shapes differ, or rates do not ascend or are not > 0.
     """
-    curve, nothing = _judged("valley", rates, values, maximize)
+    curve, nothing = _prepare("valley", rates, values, maximize)
     if nothing is not None:
         return nothing
     points = np.flatnonzero(np.isfinite(curve.goodness))
@@ -155,7 +155,7 @@ def minimum(rates: Numbers, values: Numbers, *, maximize: bool) -> Suggestion:
     Raises:
         ValueError: Shapes differ, or rates do not ascend or are not > 0.
     """
-    curve, nothing = _judged("minimum", rates, values, maximize)
+    curve, nothing = _prepare("minimum", rates, values, maximize)
     if nothing is not None:
         return nothing
     index = int(np.nanargmax(curve.goodness))
@@ -197,7 +197,7 @@ def slide(
         raise ValueError(f"threshold must be a finite number > 0, got {threshold!r}")
     if not 0.0 < scale <= 1.0:
         raise ValueError(f"scale must be in (0, 1], got {scale!r}")
-    curve, nothing = _judged("slide", rates, values, maximize)
+    curve, nothing = _prepare("slide", rates, values, maximize)
     if nothing is not None:
         return nothing
     best = int(np.nanargmax(curve.goodness))
@@ -225,9 +225,9 @@ RULES: dict[str, Callable[..., Suggestion]] = {
 """Every rule by name."""
 
 
-def unreadable(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
+def empty_suggestion(rule: str, rates: Numbers, values: Numbers) -> Suggestion | None:
     """Return the empty suggestion for a curve with too few finite values or without changes, else None."""
-    return _judged(rule, rates, values, maximize=True)[1]
+    return _prepare(rule, rates, values, maximize=True)[1]
 
 
 def suggest(rates: Numbers, values: Numbers, *, maximize: bool, rule: str = "steepest") -> Suggestion:
@@ -253,7 +253,7 @@ class _Curve(NamedTuple):
     goodness: Floats  # the values, negated if they are to be minimised, NaN where not finite: [M]
 
 
-def _judged(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tuple[_Curve, Suggestion | None]:
+def _prepare(rule: str, rates: Numbers, values: Numbers, maximize: bool) -> tuple[_Curve, Suggestion | None]:
     """Check a curve, negate values to minimise, and return an empty suggestion if no rule can be applied."""
     checked, given = check_curve(rates, values)
     finite = np.isfinite(given)

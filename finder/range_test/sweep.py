@@ -13,7 +13,7 @@ from agents.functional.schedules import ExponentialSchedule
 from agents.training.records import Episode
 from agents.training.trainer import Trainer
 from agents.updates.gradient_steps import LOSS_AFTER
-from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
+from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, steps_per_decade
 from finder.trials.metric import Metric
 
 
@@ -84,7 +84,7 @@ class Sweeper(Callback):
         self._seen = False  # whether an episode has ended after an update at this rate
         self._rate = float(schedule(0))
         self.diverged = False
-        delay = delay_of(float(schedule(0)), float(schedule(n_increases)), n_increases)
+        delay = steps_per_decade(float(schedule(0)), float(schedule(n_increases)), n_increases)
         judged = agent.optimizers if optimizer is None else (optimizer,)
         self._guards = {name: DivergenceGuard(delay) for name in judged}  # a sum of losses would hide one of them
         self._scale = RewardScale(float(getattr(agent.config, "gamma", 1.0)))
@@ -106,7 +106,7 @@ class Sweeper(Callback):
 
     def on_step_end(self, trainer: Trainer) -> None:
         if trainer.newest_rewards is not None:
-            self._scale.see(trainer.newest_rewards)
+            self._scale.add(trainer.newest_rewards)
 
     def on_update_begin(self, trainer: Trainer) -> None:
         # The episodes up to the next update show the effect of the previous update.
@@ -123,7 +123,7 @@ class Sweeper(Callback):
             return
         if not update.finite:
             if self.learned or all(np.isfinite(values[0]) for values in update.losses.values()):
-                self._stop_diverged(trainer, f"{_broken(update)} at a learning rate of {self._rate:.3g}")
+                self._stop_diverged(trainer, f"{_non_finite_text(update)} at a learning rate of {self._rate:.3g}")
             return  # at the first gradient step the rate is not the cause, and the trainer raises an error
         self.learned.add(self._rate)
         if self._metric == "loss":
@@ -168,7 +168,7 @@ def _rise(update: UpdateMetrics, name: str) -> float:
     return float(rises[made].mean()) if made.any() else math.nan
 
 
-def _broken(update: UpdateMetrics) -> str:
+def _non_finite_text(update: UpdateMetrics) -> str:
     """Return the message for losses that are not finite."""
     values = {name: losses[~np.isfinite(losses)] for name, losses in update.losses.items()}
     name, broken = next((name, own) for name, own in values.items() if len(own))

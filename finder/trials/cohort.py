@@ -152,7 +152,7 @@ class _Cohort:
                 error,
             )
             for trial, seed in runs:
-                trial.drop(seed)
+                trial.remove_run(seed)
             if group is not None:
                 group.close(self._templates)
             return False
@@ -216,7 +216,7 @@ class _Cohort:
         log.warning("The agent cannot be trained in a population, so each run is trained by itself: %s", group.error)
         runs = [(run.trial, run.seed) for run in group.runs.values() if not run.trial.ended]
         for trial, seed in runs:
-            trial.drop(seed)
+            trial.remove_run(seed)
         group.close(self._templates)
         try:
             made = list(single_run_groups(runs))

@@ -182,7 +182,7 @@ class Group(Callback):
             self.trainer.stop(reason, member)
 
     def on_episode_end(self, trainer: Trainer, episode: Episode) -> None:
-        self.runs[episode.member].note(episode)
+        self.runs[episode.member].add_episode(episode)
 
     def on_step_end(self, trainer: Trainer) -> None:
         self._heartbeat()
@@ -216,7 +216,7 @@ class Group(Callback):
         self.trainer.callbacks.set_state(state.get("callbacks", {}))
         for member, run in self.runs.items():
             for episode in self.trainer.runs[member].history.episodes:
-                run.note(episode)
+                run.add_episode(episode)
 
     def close(self, templates: TemplateCache) -> None:
         """End the loop, close the environments and release the compiled agent."""

@@ -49,7 +49,7 @@ class TrialRun:
         errors = [self.error, *(run.error for run in self.runs)]
         return next(error for error in errors if error is not None)
 
-    def drop(self, seed: int) -> None:
+    def remove_run(self, seed: int) -> None:
         """Remove the run of a seed, which is about to restart."""
         self.runs = [run for run in self.runs if run.seed != seed]
 
@@ -128,7 +128,7 @@ class SeedRun:
         """Return whether a callback has stopped the run before the end of its budget."""
         return self.group.trainer.runs[self.member].stop_reason is not None
 
-    def note(self, episode: Episode) -> None:
+    def add_episode(self, episode: Episode) -> None:
         """Add an episode that has ended."""
         record = episode_record(self.seed, episode)
         self._fresh.append(record)

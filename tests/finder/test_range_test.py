@@ -15,7 +15,7 @@ from agents.contract.agent import UpdateMetrics
 from agents.errors import NonFiniteError
 from agents.functional.schedules import ExponentialSchedule
 from finder import LRFinder
-from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, delay_of
+from finder.range_test.divergence import CollapseGuard, DivergenceGuard, RewardScale, steps_per_decade
 from finder.range_test.range_test import range_test, read_suggestion
 from finder.range_test.sweep import Sweeper
 from studies import load_study
@@ -232,12 +232,12 @@ class TestGuards:
     def test_the_scale_of_values_follows_the_rewards_and_the_discount(self):
         scale = RewardScale(0.9)
         assert scale.largest_value == pytest.approx(10.0)
-        scale.see(np.array([-3.0, 2.0]))
-        scale.see(np.array([0.5, 0.5]))
+        scale.add(np.array([-3.0, 2.0]))
+        scale.add(np.array([0.5, 0.5]))
         assert scale.largest_value == pytest.approx(30.0)
         undiscounted = RewardScale(1.0)
         for _ in range(7):
-            undiscounted.see(np.array([2.0]))
+            undiscounted.add(np.array([2.0]))
         assert undiscounted.largest_value == pytest.approx(14.0)
 
     @pytest.mark.parametrize(
@@ -245,10 +245,10 @@ class TestGuards:
         [(300, 50), (100, 17), (12, 10), (1, 10)],  # over six decades
     )
     def test_a_loss_is_compared_with_what_it_was_a_decade_of_rates_before(self, n_increases: int, delay: int):
-        assert delay_of(1e-6, 1.0, n_increases) == delay
+        assert steps_per_decade(1e-6, 1.0, n_increases) == delay
 
     def test_over_less_than_a_decade_it_is_compared_within_the_sweep(self):
-        assert delay_of(1e-4, 2e-4, 300) == 100
+        assert steps_per_decade(1e-4, 2e-4, 300) == 100
 
 
 class TestWhoseLossIsJudged:

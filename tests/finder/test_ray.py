@@ -14,7 +14,7 @@ import pytest
 
 from agents import AgentSpec, ConfigurationError
 from finder.executors import choose_executor
-from finder.executors.ray_cluster import room_for
+from finder.executors.ray_cluster import capacity_for
 from studies import StudyError, StudySpec
 
 SCRIPT = """
@@ -197,7 +197,7 @@ SMALL, LARGE = {"CPU": 2.0, "memory": 4.0 * GB}, {"CPU": 7.0, "memory": 16.0 * G
 def test_room_is_counted_machine_by_machine(
     cpus: float, memory: int | None, machines: list[dict[str, float]], room: int
 ) -> None:
-    assert room_for(cpus, memory, machines) == room
+    assert capacity_for(cpus, memory, machines) == room
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_room_is_counted_machine_by_machine(
 )
 def test_a_trial_that_no_machine_has_room_for_is_refused(cpus: float, memory: int | None, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        room_for(cpus, memory, [SMALL, LARGE, SMALL])
+        capacity_for(cpus, memory, [SMALL, LARGE, SMALL])
 
 
 def test_without_ray_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

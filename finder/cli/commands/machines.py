@@ -73,15 +73,15 @@ def submit(
         print_commands(
             "Next",
             [
-                (f"finder worker {shlex.quote(study.name)}{where}", _whoever_runs_it(study.storage.shared)),
+                (f"finder worker {shlex.quote(study.name)}{where}", _worker_purpose(study.storage.shared)),
                 (f"finder studies{where}", "how far it is"),
             ],
         )
     return 0
 
 
-def _whoever_runs_it(shared: bool) -> str:
-    return f"runs it; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
+def _worker_purpose(shared: bool) -> str:
+    return f"runs the study; {'on as many machines as you like' if shared else 'one at a time; more by finder serve'}"
 
 
 def worker(

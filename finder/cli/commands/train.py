@@ -13,7 +13,13 @@ from agents.errors import ConfigurationError
 from finder.cli import values
 from finder.cli.parameters import ENVIRONMENT, EnvKwargs, Json, MaxEpisodeSteps, Output, Quiet, Storage, Wrappers
 from finder.cli.training.run import resume_run, run
-from finder.cli.training.settings import findable, findable_environment, settings_of_agent, settings_of_pick, weights_of
+from finder.cli.training.settings import (
+    environment_settings,
+    settings_of_agent,
+    settings_of_pick,
+    weights_of,
+    with_absolute_path,
+)
 from finder.cli.trust_options import AllowModule, Trust
 from finder.progress.console import print_note
 from studies.defaults import DEFAULT_STORAGE
@@ -263,7 +269,7 @@ def train(
 
     with ExitStack() as until:
         if from_ is not None:
-            current_params = {
+            set_by_pick = {
                 "env",
                 "env_kwargs",
                 "wrapper",
@@ -273,7 +279,7 @@ def train(
                 "vectorization",
                 "strategy",
             }
-            _refuse(given & current_params, "--from trains the study's pick as it is")
+            _refuse(given & set_by_pick, "--from trains the study's pick as it is")
             chosen = {**budget, **kept, "callbacks": callback}
             settings = settings_of_pick(
                 from_, storage or DEFAULT_STORAGE, agent, state, chosen,
@@ -285,8 +291,8 @@ def train(
             arguments = values.json_object(env_kwargs, "--env-kwargs")
             place = EnvironmentSpec.of(env, arguments)
             place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)
-            where = {**findable_environment(place), "vectorization": vectorization or "auto"}
-            where |= {"callbacks": tuple(map(findable, callback or ())), "strategy": strategy or "none"}
+            where = {**environment_settings(place), "vectorization": vectorization or "auto"}
+            where |= {"callbacks": tuple(map(with_absolute_path, callback or ())), "strategy": strategy or "none"}
             settings = settings_of_agent(agent, place, values.settings(set_), {**where, **budget, **kept})
         from finder.long_run.long_run import check_settings
         from finder.long_run.run_folder import RunFolder, free_folder

@@ -83,7 +83,7 @@ class PlainTraining(Callback):
                 self._marks.clear()  # evaluations do not count for the speed
             self._begin("", trainer)
         elif time.monotonic() >= self._next:
-            self._look(trainer)
+            self._update(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
         self._note_speed(trainer)
@@ -113,7 +113,7 @@ class PlainTraining(Callback):
         self._note_speed(trainer)
         self._show(trainer)
 
-    def _look(self, trainer: Trainer) -> None:
+    def _update(self, trainer: Trainer) -> None:
         self._next = time.monotonic() + self._every_seconds
         self._note_speed(trainer)
         self._show(trainer)
@@ -165,7 +165,7 @@ class LiveTraining(PlainTraining):
         self._shown: tuple[float, list[str]] | None = None
         self._spinner = Spinner("dots", Text("starting", style="dim"))
         self._shows_itself = True
-        self._live = GuardedLive(self._draw, self._console, self._go_plain)
+        self._live = GuardedLive(self._draw, self._console, self._fall_back_to_lines)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -198,7 +198,7 @@ class LiveTraining(PlainTraining):
         self._spinner.update(text=Text(self.phase, style="dim"))
         return Group(beside, self._spinner)
 
-    def _go_plain(self, error: Exception) -> None:
+    def _fall_back_to_lines(self, error: Exception) -> None:
         self._shows_itself, self._every_seconds = False, 5.0
         self._console.print(failure_note(error))
 

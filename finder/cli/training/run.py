@@ -51,7 +51,7 @@ def resume_run(
     from finder.long_run.run_folder import RunFolder
 
     folder = RunFolder.open(path)
-    with folder.named_code(allow_modules, trust=trust):
+    with folder.trusted_code(allow_modules, trust=trust):
         return _resume(folder, budget, output, hang_seconds, trust)
 
 
@@ -59,7 +59,7 @@ def _resume(
     folder: RunFolder, budget: Mapping[str, Any], output: Output, hang_seconds: float | None, trust: bool
 ) -> int:
     from agents.callbacks.signals import REASON
-    from finder.long_run.long_run import RunResult, left_to_do
+    from finder.long_run.long_run import RunResult, has_budget_left
 
     path = folder.path
     if folder.settings.weights_only:
@@ -70,7 +70,7 @@ def _resume(
     settings = replace(folder.settings, **budget)
     if hang_seconds is not None:
         settings = replace(settings, hang_seconds=hang_seconds)
-    left = left_to_do(folder, settings)
+    left = has_budget_left(folder, settings)
     if budget and not left:
         raise ConfigurationError(
             f"Nothing is left to train of {budget_text(settings)}: {_where(folder)}. Give more, or see its result: "
@@ -123,7 +123,7 @@ def run(
         if shown is not None:
             stack.enter_context(shown)
         if resumes:
-            stack.enter_context(folder.held())
+            stack.enter_context(folder.locked())
         import_tensorflow()
         from finder.long_run.long_run import LongRun
 
@@ -135,8 +135,8 @@ def run(
                 print_resumed(header, training.why_new_episodes)
         else:
             folder.create()  # after all checks, so that mistakes leave no folder behind
-            stack.enter_context(folder.held())
-            folder.begin(training.keep_beginning)
+            stack.enter_context(folder.locked())
+            folder.begin(training.write_initial_checkpoint)
         try:
             result = training.train(further=further, hangs=lambda reason: _end_hung(folder, reason))
         except KeyboardInterrupt:

@@ -36,8 +36,10 @@ def settings_of_agent(
 
     spec = AgentSpec.of(agent, environment, params)
     spec.config.refuse_without_effect(params)
-    config = {name: findable(value) if name in _OWN else value for name, value in spec.config.to_dict().items()}
-    return RunSettings(agent=findable(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
+    config = {
+        name: with_absolute_path(value) if name in _OWN else value for name, value in spec.config.to_dict().items()
+    }
+    return RunSettings(agent=with_absolute_path(agent), config=config, **_with_limit(chosen, DEFAULT_STEPS))
 
 
 def settings_of_pick(
@@ -80,11 +82,11 @@ def settings_of_pick(
             raise typer.Exit(1)
         pick = best(opened)
         spec = recommended_agent(opened, pick, agent, weights)
-        callbacks = tuple(map(findable, recommended_callbacks(opened, chosen["callbacks"])))
+        callbacks = tuple(map(with_absolute_path, recommended_callbacks(opened, chosen["callbacks"])))
         settings = RunSettings(
-            agent=findable(agent or pick.agent),
+            agent=with_absolute_path(agent or pick.agent),
             config=spec.config.to_dict(),
-            **findable_environment(spec.environment),
+            **environment_settings(spec.environment),
             vectorization=spec.environment.vectorization,
             strategy=opened.spec.strategy,
             study={"name": opened.name, "storage": opened.storage.label, "trial": pick.trial},
@@ -102,7 +104,7 @@ def _with_limit(chosen: Mapping[str, Any], steps: int) -> dict[str, Any]:
     return {**chosen} if any(chosen[name] for name in limits) else {**chosen, "env_steps": steps}
 
 
-def findable(place: Any) -> Any:
+def with_absolute_path(place: Any) -> Any:
     """Return a place with the absolute path of its file, so that it is found from other directories."""
     if not isinstance(place, str):
         return place
@@ -110,11 +112,11 @@ def findable(place: Any) -> Any:
     return f"{Path(file).resolve()}{colon}{name}" if colon else place
 
 
-def findable_environment(environment: EnvironmentSpec) -> dict[str, Any]:
-    """Return the description of an environment with absolute paths; see `findable`."""
+def environment_settings(environment: EnvironmentSpec) -> dict[str, Any]:
+    """Return the description of an environment with absolute paths; see `with_absolute_path`."""
     described = environment.described
-    wrappers = tuple(map(findable, described["wrappers"]))
-    return {**described, "env": findable(described["env"]), "wrappers": wrappers}
+    wrappers = tuple(map(with_absolute_path, described["wrappers"]))
+    return {**described, "env": with_absolute_path(described["env"]), "wrappers": wrappers}
 
 
 def weights_of(place: Path, *, trust: bool) -> Mapping[str, Any]:

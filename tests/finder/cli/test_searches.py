@@ -146,7 +146,7 @@ class TestOtherSearches:
         assert first.code == 0, first.err
         assert "1 trial × 1 seed (0) × 600 environment steps" in first.err
         more = finder("run", "study.toml", "--n-trials", "2", "--json")
-        assert "Going on: 1 trial is done, 1 left." in more.err
+        assert "Resuming: 1 trial is done, 1 left." in more.err
         assert more.json["trials"]["complete"] == 2
         elsewhere = finder("run", "study.toml", "--storage", "b.db", "--study-name", "other", "--quiet")
         assert (elsewhere.code, elsewhere.err) == (0, "")

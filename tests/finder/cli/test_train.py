@@ -274,7 +274,7 @@ class TestGoingOn:
         from finder.long_run.run_folder import RunFolder
 
         assert finder("train", *PPO, "--steps", "100", "--folder", "run").code == 0
-        with RunFolder.open(finder.folder / "run").held():
+        with RunFolder.open(finder.folder / "run").locked():
             ran = finder("train", "--resume", "run", "--steps", "200")
         assert ran.code == 2
         assert "Another process trains in 'run' at this moment." in ran.err
@@ -292,7 +292,7 @@ class TestGoingOn:
         begun = RunFolder.open(finder.folder / "run")
         (begun.path / ".lock").unlink(missing_ok=True)
         (begun.path / ".lock").mkdir()
-        with pytest.raises(ConfigurationError, match="cannot be written to: Is a directory"), begun.held():
+        with pytest.raises(ConfigurationError, match="cannot be written to: Is a directory"), begun.locked():
             pass
         (begun.path / "run.json").write_text('{"format": 1, "settings": {')
         ran = finder("train", "--resume", "run")

@@ -15,7 +15,7 @@ from finder.range_test.sweep import Sweep
 from studies.analysis.learning_rate_estimate import WIDEST
 
 
-def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:
+def pool_results(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestResult:
     """Pool several range tests over the same rates.
 
     The pooled curve is the mean over the tests that reached a rate, up to the rate at which the first of them diverged.
@@ -50,11 +50,11 @@ def pooled(runs: Sequence[RangeTestResult], seeds: Sequence[int]) -> RangeTestRe
     suggestion = together.read() if together.curve()[0] else runs[-1].suggestion
     if suggestion.rate is None:
         return replace(together, suggestion=suggestion)
-    places = [place for run in runs if not math.isnan(place := _place(run, end))]
-    if len(places) < 2:
-        reason = f"only {len(places)} of {len(runs)} runs shows by itself where it learns fastest"
+    log_rates = [log_rate for run in runs if not math.isnan(log_rate := _log_rate_of(run, end))]
+    if len(log_rates) < 2:
+        reason = f"only {len(log_rates)} of {len(runs)} runs shows by itself where it learns fastest"
         return replace(together, suggestion=Suggestion(None, None, suggestion.rule, reason))
-    reach = _reach(places, together.curve()[0])
+    reach = _half_width(log_rates, together.curve()[0])
     low, high = suggestion.rate * 10**-reach, suggestion.rate * 10**reach
     if 2 * reach > WIDEST:
         reason = (
@@ -84,7 +84,7 @@ def _normalized_until(run: RangeTestResult, end: float) -> list[tuple[float, flo
     return [(value, rate) for value, rate in pairs if rate <= end]
 
 
-def _place(run: RangeTestResult, end: float) -> float:
+def _log_rate_of(run: RangeTestResult, end: float) -> float:
     """Return the decimal logarithm of the best rate of one curve, without a test for noise; NaN if there is none."""
     rates, values = run.curve()
     kept = [i for i, rate in enumerate(rates) if rate <= end]
@@ -97,8 +97,8 @@ def _place(run: RangeTestResult, end: float) -> float:
     return math.nan if found is None or found.rate is None else math.log10(found.rate)
 
 
-def _reach(places: Sequence[float], rates: Sequence[float]) -> float:
+def _half_width(log_rates: Sequence[float], rates: Sequence[float]) -> float:
     """Return half the width of the 95% interval of the mean, in decades; at least half the distance of two rates."""
-    quantile = float(stats.t.ppf(0.975, len(places) - 1))
+    quantile = float(stats.t.ppf(0.975, len(log_rates) - 1))
     step = math.log10(rates[-1] / rates[0]) / max(1, len(rates) - 1)
-    return max(quantile * float(np.std(places, ddof=1)) / math.sqrt(len(places)), step / 2)
+    return max(quantile * float(np.std(log_rates, ddof=1)) / math.sqrt(len(log_rates)), step / 2)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from finder import LRFinder
+from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult
-from finder.range_test.range_tests import pooled
 from finder.range_test.suggestion import Suggestion
 from finder.range_test.sweep import Sweep
 
@@ -38,14 +38,14 @@ def falling(at: float, noise: float = 0.0, seed: int = 0) -> list[float]:
 
 def test_one_run_is_what_it_was():
     run = run_of(falling(1e-3))
-    assert pooled([run], [7]).seeds == (7,)
-    assert pooled([run], [7]).runs == ()
-    assert math.isnan(pooled([run], [7]).low)
+    assert pool_results([run], [7]).seeds == (7,)
+    assert pool_results([run], [7]).runs == ()
+    assert math.isnan(pool_results([run], [7]).low)
 
 
 def test_the_curve_is_the_mean_and_the_interval_says_how_far_runs_agree():
     runs = [run_of(falling(10**-x)) for x in (2.9, 3.0, 3.1)]
-    result = pooled(runs, [0, 1, 2])
+    result = pool_results(runs, [0, 1, 2])
     rates, values = result.curve()
     assert rates == RATES
     assert values[60] == pytest.approx(np.mean([run.losses.values[60] for run in runs]))
@@ -58,28 +58,28 @@ def test_the_curve_is_the_mean_and_the_interval_says_how_far_runs_agree():
 
 
 def test_runs_that_disagree_suggest_nothing_safe():
-    result = pooled([run_of(falling(10**-x)) for x in (1.5, 3.0, 4.5)], [0, 1, 2])
+    result = pool_results([run_of(falling(10**-x)) for x in (1.5, 3.0, 4.5)], [0, 1, 2])
     assert result.suggestion.rate is None
     assert "the 3 runs disagree" in result.suggestion.reason
 
 
 def test_noise_suggests_nothing():
     rng = np.random.default_rng(0)
-    result = pooled([run_of(list(rng.normal(size=121))) for _ in range(3)], [0, 1, 2])
+    result = pool_results([run_of(list(rng.normal(size=121))) for _ in range(3)], [0, 1, 2])
     assert result.suggestion.rate is None
     assert "noise alone" in result.suggestion.reason
 
 
 def test_several_runs_see_through_noise_that_hides_it_from_one():
     runs = [run_of(falling(1e-3, noise=2.0, seed=seed)) for seed in range(12)]
-    together = pooled(runs, range(12))
+    together = pool_results(runs, range(12))
     assert sum(run.read().rate is not None for run in runs) <= 6
     assert "noise alone" not in together.suggestion.reason
 
 
 def test_beyond_the_first_divergence_nothing_is_read():
     short = run_of(falling(1e-3)[:100], diverged=True)
-    result = pooled([run_of(falling(1e-3)), short], [0, 1])
+    result = pool_results([run_of(falling(1e-3)), short], [0, 1])
     assert result.curve()[0][-1] == RATES[99]
     assert result.diverged
     assert result.reason == "the loss diverged at 0.1"
