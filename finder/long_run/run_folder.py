@@ -55,7 +55,7 @@ class RunSettings:
         plateau: Checks without improvement before the learning rate is lowered (`agents.ReduceOnPlateau`); or None.
         plateau_factor: Factor of the learning rate at a plateau.
         min_learning_rate: Lower limit of the learning rate.
-        early_stop: Checks without improvement before the run ends (`agents.EarlyStop`); or None.
+        early_stop: Checks without improvement before the run ends (`agents.EarlyStopping`); or None.
         patience_from: Environment steps before the first check.
         tensorboard: Whether to write a log for TensorBoard.
         callbacks: Factories of further callbacks: module:Class or file.py:Class.
