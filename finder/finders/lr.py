@@ -17,7 +17,7 @@ from agents.errors import ConfigurationError
 from agents.training.trainer import Trainer
 from finder.deprecation import renamed_arguments
 from finder.finders.range_extension import RangeExtension
-from finder.range_test.curve import changes
+from finder.range_test.curve import changes, trim
 from finder.range_test.figures import plot_sweep
 from finder.range_test.pooling import pool_results
 from finder.range_test.range_test import RangeTestResult, check_sweep, evenly_spaced, range_test
@@ -319,7 +319,7 @@ class LRFinder:
             return self.result.plot()
         result = self._range_test()
         if normalized:
-            rates, values = _trim(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
+            rates, values = trim(result.rewards.rates, result.normalized, n_skip_beginning, n_skip_end)
             return plot_sweep(rates, values, "normalized")
         return self._plot("return", n_skip_beginning, n_skip_end)
 
@@ -365,7 +365,7 @@ class LRFinder:
                 raise ConfigurationError(f"The grid has {self.result.best!r}")
             return self.best_learning_rate
         result = self._range_test()
-        _trim(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
+        trim(*result.curve(), n_skip_beginning, n_skip_end)  # raises if more points are left out than there are
         suggestion = result.read(n_skip_beginning, n_skip_end, sma)
         if suggestion.rate is None:
             raise ConfigurationError(
@@ -374,13 +374,13 @@ class LRFinder:
         return suggestion.rate
 
     def _plot(self, of: Metric, n_skip_beginning: int, n_skip_end: int) -> go.Figure:
-        rates, values = _trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         return plot_sweep(rates, values, of)
 
     def _plot_change(
         self, of: Metric, sma: int, n_skip_beginning: int, n_skip_end: int, y_lim: tuple[float, float] | None
     ) -> go.Figure:
-        rates, values = _trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
+        rates, values = trim(*self._range_test().curve(of), n_skip_beginning, n_skip_end)
         change = changes(rates, smooth(values, sma)) if len(rates) > 1 else np.array([])
         return plot_sweep(rates[1:], list(change[1:]), f"{of} change", y_lim=y_lim)
 
@@ -390,18 +390,6 @@ class LRFinder:
         if self.result is None:
             raise ConfigurationError("There was no range test yet: call find() first.")
         return self.result
-
-
-def _trim(
-    rates: Sequence[float], values: Sequence[float], n_beginning: int, n_end: int
-) -> tuple[list[float], list[float]]:
-    if n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):
-        raise ConfigurationError(
-            f"n_skip_beginning and n_skip_end must be >= 0 and leave some of the {len(rates)} points, "
-            f"got {n_beginning} and {n_end}."
-        )
-    kept = slice(n_beginning, len(rates) - n_end)
-    return list(rates[kept]), list(values[kept])
 
 
 def _with_one_rate(agent: AgentSpec) -> AgentSpec:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Numbers", "changes", "check_curve", "smooth"]
+from agents.errors import ConfigurationError
+
+__all__ = ["Floats", "Numbers", "changes", "check_curve", "smooth", "trim"]
 
 Numbers = Sequence[float] | npt.NDArray[np.floating]
 Floats = npt.NDArray[np.float64]
@@ -85,6 +87,29 @@ def check_curve(rates: Numbers, values: Numbers) -> tuple[Floats, Floats]:
         at = int(np.flatnonzero(steps <= 0.0)[0])
         raise ValueError(f"rates must ascend, got {float(checked[at])!r} before {float(checked[at + 1])!r}")
     return checked, given
+
+
+def trim(
+    rates: Sequence[float], values: Sequence[float], n_beginning: int, n_end: int
+) -> tuple[list[float], list[float]]:
+    """Return a curve without its first and last points.
+
+    Args:
+        rates: Learning rates, [M].
+        values: The value at each rate, [M].
+        n_beginning: Number of points to leave out at the beginning, >= 0.
+        n_end: Number of points to leave out at the end, >= 0.
+
+    Raises:
+        ConfigurationError: A number is negative, or more points are left out than there are.
+    """
+    if n_beginning < 0 or n_end < 0 or n_beginning + n_end > len(rates):
+        raise ConfigurationError(
+            f"n_skip_beginning and n_skip_end must be >= 0 and leave some of the {len(rates)} points, "
+            f"got {n_beginning} and {n_end}."
+        )
+    kept = slice(n_beginning, len(rates) - n_end)
+    return list(rates[kept]), list(values[kept])
 
 
 def _vector(name: str, numbers: Numbers) -> Floats:
