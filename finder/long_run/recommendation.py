@@ -39,9 +39,9 @@ def recommended_agent(
     label = pick.agent
     if agent is None and ":" not in label and label.lower() not in ALGORITHMS:
         raise ConfigurationError(
-            f"The agent {label!r} of the study {study.name!r} was given by a script: where it is a class, say where, "
-            f"as module:{label} or file.py:{label}; a training function is called from Python, with what the study "
-            f"found (finder best {shlex.quote(study.name)})."
+            f"The agent {label!r} of the study {study.name!r} was defined in a script: give the place of the class, "
+            f"module:{label} or file.py:{label}. A training function is called from Python, with the pick of the study "
+            f"(finder best {shlex.quote(study.name)})."
         )
     environment = EnvironmentSpec.of_described(pick, study.vectorization)
     spec = AgentSpec.of(agent or label, environment, pick.config)

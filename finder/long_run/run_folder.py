@@ -107,7 +107,7 @@ class RunSettings:
         environment = EnvironmentSpec.of_described(self, self.vectorization)
         spec = AgentSpec.of(self.agent, environment, self.config)
         lines = call_lines(self.agent, self, self.config)
-        spec.refuse_functions(f"nothing can be kept of it in a folder. Call it yourself:\n\n{lines}")
+        spec.refuse_functions(f"it cannot be trained in a folder. Call it yourself:\n\n{lines}")
         return spec
 
 

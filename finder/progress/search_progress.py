@@ -233,9 +233,9 @@ def plan_lines(study: OpenStudy, where_run: str, n_before: int, n_left: int, n_a
     ]
     now = study_status(study)
     if n_left == 0 and now.complete:
-        lines.append(Text("Nothing left to run; showing what it found."))
+        lines.append(Text("All trials have ended; this is the result."))
     elif n_left == 0 and not now.all_ended:
-        lines.append(Text(f"Nothing left to begin: {counted(now.n_running, 'trial')} run in other processes."))
+        lines.append(Text(f"No trials are left to start: {counted(now.n_running, 'trial')} run in other processes."))
     elif n_left == 0:
         lines.append(Text("All trials are done; the best are still to be confirmed."))
     elif n_before:

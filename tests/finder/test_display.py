@@ -85,7 +85,7 @@ def test_a_file_and_a_worker_are_shown_too(tmp_path: Path, capsys: pytest.Captur
     storage = f"sqlite:///{tmp_path}/finder.db"
     run_search(StudySpec(**{**SPEC, "storage": storage}), progress=False)
     work("x", storage).close()
-    assert "Nothing left to run" in capsys.readouterr().err
+    assert "All trials have ended" in capsys.readouterr().err
     work("x", storage, progress=False).close()
     assert capsys.readouterr().err == ""
 

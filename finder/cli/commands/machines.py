@@ -74,7 +74,7 @@ def submit(
             "Next",
             [
                 (f"finder worker {shlex.quote(study.name)}{where}", _worker_purpose(study.storage.shared)),
-                (f"finder studies{where}", "how far it is"),
+                (f"finder studies{where}", "its progress"),
             ],
         )
     return 0

@@ -108,7 +108,7 @@ def delete(
             n_trials = len(opened.optuna.get_all_trials(require_study(opened, study), deepcopy=False))
             question = f"Remove the study {study} with its {counted(n_trials, 'trial')} from {opened.label}?"
             if not sys.stdin.isatty():
-                raise ConfigurationError(f"{question} Nobody can be asked here: say --yes.")
+                raise ConfigurationError(f"{question} The deletion cannot be confirmed without a terminal: give --yes.")
             if not typer.confirm(question, err=True):
                 errors().print("Nothing was removed.")
                 return 1

@@ -287,7 +287,7 @@ def train(
             )  # fmt: skip
         else:
             if agent is None or env is None:
-                raise ConfigurationError("Say what to train: AGENT --env ID, --from STUDY, or --resume DIR.")
+                raise ConfigurationError("Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR.")
             arguments = values.json_object(env_kwargs, "--env-kwargs")
             place = EnvironmentSpec.of(env, arguments)
             place = replace(place, wrappers=wrapper or (), max_episode_steps=max_episode_steps)

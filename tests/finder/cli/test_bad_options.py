@@ -153,7 +153,7 @@ SPACES = [
 ]
 
 TRAIN = [
-    Mistake("train", "Say what to train", "--from STUDY"),
+    Mistake("train", "Nothing to train is given", "--from STUDY"),
     Mistake("train PPO --env-steps HUGE", "HUGE", "9223372036854775807"),
     Mistake("train PPO --episodes 0", "'--episodes'", "greater than or equal to 1"),
     Mistake("train PPO --seed HUGE", "HUGE", "9223372036854775807"),

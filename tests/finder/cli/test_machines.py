@@ -78,7 +78,7 @@ def test_a_submitted_study_is_run_by_a_worker(finder: Any) -> None:
     assert finder("best", "shared", "--storage", "kept.db", "--json").json["complete"] is True
     nothing = finder("worker", "shared", "--storage", "kept.db")
     assert nothing.code == 0
-    assert "Nothing left to run; showing what it found." in nothing.err
+    assert "All trials have ended; this is the result." in nothing.err
 
 
 def test_others_are_told_an_address_that_they_reach(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ class TestLearningRates:
     def test_a_complete_study_says_so_and_shows_what_it_found(self, searched: Any) -> None:
         again = searched.finder.small(*searched.words)
         assert (again.code, again.out) == (0, searched.ran.out)
-        assert "Nothing left to run; showing what it found." in again.err
+        assert "All trials have ended; this is the result." in again.err
         assert "started" not in again.err
 
     def test_json(self, searched: Any) -> None:

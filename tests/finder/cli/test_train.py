@@ -435,8 +435,8 @@ class TestThePick:
 
 
 MISTAKES = {
-    "nothing": ((), "Say what to train: AGENT --env ID, --from STUDY, or --resume DIR."),
-    "no environment": (("ppo",), "Say what to train"),
+    "nothing": ((), "Nothing to train is given: AGENT --env ID, --from STUDY, or --resume DIR."),
+    "no environment": (("ppo",), "Nothing to train is given"),
     "unknown agent": (("pppo", "--env", "CartPole-v1"), "Did you mean ppo"),
     "unknown environment": (("ppo", "--env", "CartPol-v1"), "Did you mean CartPole-v1"),
     "environment argument": (("ppo", "--env", "CartPole-v1", "--env-kwargs", '{"colour": 1}'), "colour"),
