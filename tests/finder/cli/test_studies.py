@@ -128,7 +128,7 @@ class TestDeleting:
         monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
         ran = finder("delete", study)
         assert ran.code == 2
-        assert "say --yes" in ran.err
+        assert "give --yes" in ran.err
         assert len(finder("studies", "--json").json) == 1
 
 
