@@ -36,7 +36,7 @@ def test_the_trials_of_a_study(searched: Any) -> None:
         ["1", "1e-1"],
         ["2", "3.16e-3"],
     ]
-    assert {line.partition("again ")[2].strip() for line in lines[5:]} == {f"#{i} on further seeds" for i in range(3)}
+    assert {line.partition("repeats ")[2].strip() for line in lines[5:]} == {f"#{i} on new seeds" for i in range(3)}
     assert sum("←" in line for line in lines) == 1
     trials = searched.finder("show", searched.study, "--json").json["trials"]
     assert {trial["state"] for trial in trials} == {"complete"}
