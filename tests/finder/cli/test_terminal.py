@@ -132,7 +132,8 @@ def test_ctrl_c_in_a_terminal(finder: Any, columns: int) -> None:
     assert shown.code == 130, shown.text
     assert "Traceback" not in shown.text
     assert "Stopped. 0 of 2 trials are done and recorded in kept.db." in shown.text
-    assert f"Resume:  finder {' '.join(words)}" in "".join(shown.text.splitlines())
+    rows = "".join(line.ljust(columns) for line in shown.text.splitlines())  # a row may have ended with a space
+    assert f"Resume:  finder {' '.join(words)}" in rows
     kept = finder("show", "lr-ppo-cli_envs:Slow-v0", "--storage", "kept.db", "--json").json
     assert "interrupted" in [trial["state"] for trial in kept["trials"]]
 
