@@ -1,6 +1,6 @@
 """Collection: stepping environments with an agent, in this process or in several (`Pool`).
 
-Only this room sums the rewards of an episode.
+Rewards of episodes are summed in this room only.
 """
 
 from agents.collection.pool import Pool

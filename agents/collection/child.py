@@ -1,4 +1,4 @@
-"""What runs in a collector process. Importing this module imports TensorFlow and does nothing with it."""
+"""Main function of a collector process. Importing this module imports TensorFlow, but runs nothing in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import cloudpickle
 
 from agents.collection.shared_arrays import arrays_in, own_columns
-from agents.collection.worker import Part, Shapes
+from agents.collection.worker import CollectorWorker, Shapes
 from agents.contract.pickling import unpickled
 from agents.contract.registry import import_all
 from agents.errors import portable
@@ -17,20 +17,20 @@ import_all()
 
 
 def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: int, address: str) -> None:
-    """Does what it is asked, until the pipe is closed.
+    """Execute requests until the pipe is closed.
 
     Args:
         payload: A pickled `Task`.
-        pipe: Where it is asked, and answers with whether it raised, and what.
-        blocks: Shared memory of the rows, and of what it acts with; and what is in there.
-        threads: Cores that this process may use.
-        address: Where shared objects are.
+        pipe: Connection for requests and their answers; see `as_answer`.
+        blocks: Shared memory of the transitions and of the acting state, each with its shapes.
+        threads: Number of cores that this process may use.
+        address: Address of the shared objects.
     """
     begin(threads, address)
     rows, acting = (arrays_in(*block) for block in blocks)
     try:
         task = unpickled(payload)
-        part = Part(task)
+        worker = CollectorWorker(task)
     except Exception as error:  # noqa: BLE001 - a user's environment may raise anything
         pipe.recv_bytes()
         pipe.send_bytes(as_answer(error, raised=True))
@@ -42,14 +42,14 @@ def main(payload: bytes, pipe: Any, blocks: list[tuple[Any, Shapes]], threads: i
                 slot, n_steps = arguments
                 arguments = (n_steps, list(acting.values()), own_columns(rows, slot, task.copies))
             try:
-                answer = as_answer(getattr(part, method)(*arguments))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the learner hears of it
+                answer = as_answer(getattr(worker, method)(*arguments))
+            except Exception as error:  # noqa: BLE001 - any error is sent to the learner
                 answer = as_answer(error, raised=True)
             pipe.send_bytes(answer)
     except (EOFError, OSError):
-        part.close()
+        worker.close()
 
 
 def as_answer(value: Any, *, raised: bool = False) -> bytes:
-    """What the learner is sent: whether it was raised, and what."""
+    """Pickle an answer for the learner: whether the request raised an error, and its result or that error."""
     return bytes(cloudpickle.dumps((raised, portable(value) if raised else value)))

@@ -1,4 +1,4 @@
-"""The collector steps the environments and is the only place where an episode's return is summed."""
+"""The collector: it steps the environments; returns of episodes are summed here only."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ Array = np.ndarray[Any, Any]
 
 
 class Actor(Protocol):
-    """Who acts: an agent or a population."""
+    """Protocol of what acts in environments: an agent or a population."""
 
     def act(self, observations: Array, explore: bool = False) -> Array:
-        """An action for each observation."""
+        """Return an action for each observation."""
 
     def restart(self, environments: Array) -> None:
-        """Is told in which copies new episodes begin: [N] bool."""
+        """Reset the exploration of the environments in which new episodes begin: [N] bool."""
 
 
 class EndedEpisode(NamedTuple):
-    """Return and length of an episode that has just ended in one copy of the environment."""
+    """Return and length of an episode that has just ended in one environment."""
 
-    position: int  # of the member among those that are there
-    environment: int  # which of its copies
+    position: int  # of the member among the current members
+    environment: int  # index of the member's environment
     episode_return: float
     length: int
 
 
 class Collected(NamedTuple):
-    """What one step of all copies gave."""
+    """Result of one step of all environments."""
 
     transition: Transition
     ended: list[EndedEpisode]
-    errors: dict[int, Exception]  # position of a member -> why its environment cannot go on
-    renewed: tuple[int, ...] = ()  # copies that began a new episode with this step, though their last one did not end
+    errors: dict[int, Exception]  # position of a member -> error of its environment
+    renewed: tuple[int, ...] = ()  # environments whose episode was replaced by a new one before its end
     infos: Sequence[Mapping[str, Any] | None] | None = None  # see `agents.environments.Step`
 
 
 class Collector:
-    """Owns N copies of an environment for each member, and where each of them stands.
+    """Owns N environments for each member, and the state of their episodes.
 
     Args:
-        environment: What to make.
-        n_envs: Copies a member.
-        seeds: A seed for the environments of each member; each copy gets its own from it.
-        copies: Which of the copies are here, where others have the rest. Defaults to None: all.
-        life: How many collectors of these copies were lost before. Its episodes are others than theirs.
-        infos: Whether what environments tell beside each step is wanted.
+        environment: The environment to make.
+        n_envs: Number of environments per member.
+        seeds: A seed per member; the seeds of its environments are derived from it.
+        copies: Range of the environments of this collector, if other collectors have the rest. Defaults to None: all.
+        life: Number of collectors of these environments that were lost before; episodes differ between lives.
+        infos: Whether the `info` of each step is recorded.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Collector:
         self._observations = self.environments.reset(self._seeds_now())
 
     def _seeds_now(self) -> list[int]:
-        """Seeds that no earlier episode had: [P * N]."""
+        """Return seeds that no earlier episode had: [P * N]."""
         if not self._resets and not self._life:
             return [seed for seeds in self._seeds for seed in seeds]
         key = (self._resets, self._life) if self._life else (self._resets,)
@@ -96,10 +96,10 @@ class Collector:
         return [int(word) >> 1 for shift in shifts for word in shift.generate_state(self.n_envs)]
 
     def plan(self, n_steps: int) -> None:
-        """Is told how many steps will be wanted until the agent learns: it makes them one by one, as they are."""
+        """Take the number of steps until the next update; this collector ignores it and makes steps one by one."""
 
     def step(self, actor: Actor, explore: bool = False) -> Collected:
-        """Let the agent act once in every copy."""
+        """Let the agent act once in every environment."""
         if self._observations is None:
             self.start()
         observations: Array = self._observations  # type: ignore[assignment]
@@ -118,7 +118,7 @@ class Collector:
             self._returns[i] = 0.0
             self._lengths[i] = 0
         self._observations = step.observations
-        rewards = step.rewards.astype(np.float32)  # only now: the sums above stay as exact as the environments are
+        rewards = step.rewards.astype(np.float32)  # cast after the sums, which keep the precision of the environments
         transition = Transition(observations, actions, rewards, step.successors, step.terminated, step.truncated)
         errors: dict[int, Exception] = {}
         for i, error in step.errors.items():
@@ -127,15 +127,15 @@ class Collector:
 
     @property
     def steps_ahead(self) -> int:
-        """Steps of each copy that are made and were not given yet."""
+        """The number of steps per environment that are made and not returned yet."""
         return 0
 
     def call(self, method: str, arguments: Sequence[Any], position: int | None = None) -> list[Any]:
-        """Call a method of every copy that is alive, of one member or of all; gives what they gave, in order.
+        """Call a method of every running environment, of one member or of all; return the results in order.
 
         Raises:
-            ConfigurationError: Copies have no such method, or are no single environments.
-            Exception: What the first of them raised; the others were called too.
+            ConfigurationError: The environments have no such method, or are stepped as one.
+            Exception: The first error of a call; all other environments are called too.
         """
         first = 0 if position is None else position * self.n_envs
         copies = range(first, self.environments.n_envs if position is None else first + self.n_envs)
@@ -146,7 +146,7 @@ class Collector:
         return [answer.result for answer in answers]
 
     def select(self, positions: Sequence[int]) -> None:
-        """Goes on with the environments of these members only, in this order."""
+        """Keep the environments of these members only, in this order."""
         rows = [position * self.n_envs + i for position in positions for i in range(self.n_envs)]
         self.environments.select(rows)
         self._seeds = [self._seeds[position] for position in positions]
@@ -159,7 +159,7 @@ class Collector:
         self.environments.close()
 
     def get_state(self, *, environments: bool = True) -> dict[str, Any]:
-        """Where the episodes stand. ``"environments"`` is None where they cannot be copied, or shall not be."""
+        """Return the state of episodes; ``"environments"`` is None if they cannot be copied, or if not requested."""
         return {
             "environments": self.environments.get_state() if self.started and environments else None,
             "started": self.started,
@@ -171,17 +171,17 @@ class Collector:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on where `get_state` was called.
+        """Restore a state of `get_state`.
 
         Environments that could not be copied begin new episodes instead, with seeds that no earlier episode had.
 
         Raises:
-            ConfigurationError: It is the state of a pool.
+            ConfigurationError: The state belongs to a pool.
         """
         if "parts" in state:
             raise ConfigurationError(
-                f"A trainer without a pool cannot go on from the state of a pool of {len(state['parts'])} processes: "
-                f"give it one (pool={len(state['parts'])})."
+                f"A trainer without a pool cannot resume from the state of a pool of {len(state['parts'])} processes: "
+                f"give it a pool of that size (pool={len(state['parts'])})."
             )
         self._resets = state["resets"]
         self._step_as_before(state)
@@ -192,15 +192,17 @@ class Collector:
             self._lengths = state["lengths"].copy()
             return
         self._resets += bool(state["started"])
-        self._observations = None  # they begin with the next step: until then others may prepare them
+        self._observations = (
+            None  # episodes begin with the next step: until then callbacks may prepare the environments
+        )
         self._returns[:] = 0.0
         self._lengths[:] = 0
 
     def _step_as_before(self, state: dict[str, Any]) -> None:
-        """Has EnvPool step the environments of a run that it stepped before, where nothing else is asked for.
+        """Step the environments with EnvPool if a run of an earlier version did, and no other vectorization is set.
 
-        Earlier versions took it without being asked, and did not note that they had: it is taken for what stepped them
-        where it can step these environments and they could not be copied.
+        Earlier versions used EnvPool by default and did not record this; it is assumed where EnvPool has these
+        environments and they could not be copied.
         """
         kind = state.get("kind", "envpool" if state["started"] and state["environments"] is None else "")
         environments = self.environments

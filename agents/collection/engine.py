@@ -1,4 +1,4 @@
-"""What a pool's processes are to its collector, wherever they run."""
+"""Base class for the processes of a pool, wherever they run."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any
 from agents.collection.worker import Array, Task
 
 N_SLOTS = 2
-"""One is served while the other is filled."""
+"""Number of slots: one is read while the other is filled."""
 
 
-class Gone(Exception):  # noqa: N818 - what it tells is no error of the learner's
-    """A process is gone; says how it ended."""
+class ProcessEnded(Exception):  # noqa: N818 - not an error of the learner
+    """A collector process has ended; the message says how."""
 
 
 class Engine(ABC):
-    """Starts processes, asks them and hears them."""
+    """Base class for engines, which start collector processes, send requests to them and receive their answers."""
 
     rows: dict[str, Array]
-    """What was collected: each [N_SLOTS, T, N, ...]."""
+    """The collected transitions, each [N_SLOTS, T, N, ...]."""
 
     @abstractmethod
     def start(self, task: Task) -> None:
-        """Start the process of a place in the pool, or another one in place of one that is gone."""
+        """Start the process of a place in the pool, also as the replacement of one that has ended."""
 
     @abstractmethod
     def publish(self, acting: Sequence[Array]) -> None:
-        """Give all processes what they act with. None of them may be collecting."""
+        """Send the acting state to all processes. None of them may be collecting."""
 
     @abstractmethod
     def ask(self, index: int, method: str, *arguments: Any) -> None:
-        """Ask a process for a method of its `Part`; ``collect`` takes a slot and the number of steps."""
+        """Request a method of a process's `CollectorWorker`; ``collect`` takes a slot and the number of steps."""
 
     @abstractmethod
     def answer(self, index: int) -> Any:
-        """Wait for the answer to the oldest question that has none.
+        """Wait for the answer to the oldest open request.
 
         Raises:
-            Gone: The process has ended.
-            Exception: What the method raised.
+            ProcessEnded: The process has ended.
+            Exception: The error of the method.
         """
 
     @abstractmethod

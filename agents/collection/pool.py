@@ -1,4 +1,4 @@
-"""A pool of collectors as data: how many processes there are, where, and whether they wait while the agent learns."""
+"""A pool of collector processes as data: number, engine, and whether collection waits for updates."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ ENGINES = ("process", "ray")
 
 @dataclass(frozen=True)
 class Pool:
-    """Processes that step environments for one agent that learns.
+    """Processes that step environments for one agent.
 
-    Worth it where a step of the environment is slow (from some tenths of a millisecond on): each process acts with a
-    copy of the agent in its share of the `n_envs` copies, for a whole chunk of steps at a time. The same seed and
-    number of processes give the same run; another number gives another one, since each process draws its own
-    exploration.
+    A pool pays for environments with slow steps (from some tenths of a millisecond): each process acts with a copy of
+    the agent in its share of the `n_envs` environments, for a whole chunk of steps at a time. A run is reproducible for
+    a seed and a number of processes; another number gives another run, since each process has its own exploration
+    stream.
 
     Attributes:
-        processes: How many, >= 1, and at most the agent's `n_envs`.
-        updates: ``"sync"``: they wait while the agent learns, and act with its newest weights. ``"async"``: they go on
-            while it learns, with weights that are up to two chunks old; for agents that learn from a replay.
-        engine: ``"process"``: processes of this machine, whose transitions come through shared memory. ``"ray"``:
-            actors of the Ray cluster that `RAY_ADDRESS` names, or of one on this machine.
-        chunk: With ``"async"``, steps of each copy that are collected at a time, >= 1. Defaults to None: 16. (With
-            ``"sync"`` there are as many as the agent wants until it learns; where that is every step, as DQN's
-            `train_freq` has it by default, processes gain little.)
-        cpus: With ``"ray"``, CPUs that each process asks for, >= 0. Defaults to None: 1. Less will do where
-            environments wait more than they compute.
+        processes: Number of processes, >= 1 and at most the agent's `n_envs`.
+        updates: ``"sync"``: processes wait during updates, and act with the newest weights. ``"async"``: they collect
+            during updates, with weights that are up to two chunks old; for agents with a replay buffer.
+        engine: ``"process"``: processes of this machine, with transitions in shared memory. ``"ray"``: actors of the
+            Ray cluster of `RAY_ADDRESS`, or of one on this machine.
+        chunk: With ``"async"``, steps per environment in a chunk, >= 1. Defaults to None: 16. (With ``"sync"`` a chunk
+            has the steps up to the next update; with an update at every step, as for DQN's default `train_freq`,
+            processes gain little.)
+        cpus: With ``"ray"``, CPUs that each process requests, >= 0. Defaults to None: 1. Less is enough for
+            environments that wait more than they compute.
 
     Raises:
-        ConfigurationError: A value that is out of range or not known.
+        ConfigurationError: A value is out of range or unknown.
     """
 
     processes: int
@@ -42,19 +42,19 @@ class Pool:
     cpus: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what does not exist."""
+        """Refuse unknown values and values out of range."""
         if isinstance(self.processes, bool) or not isinstance(self.processes, int):
             raise ConfigurationError(f"A pool is a number of processes or an agents.Pool, got {self.processes!r}.")
         if self.processes < 1:
             raise ConfigurationError(f"A pool needs at least one process, got {self.processes}.")
         if self.chunk is not None and (self.chunk < 1 or self.updates == "sync"):
             raise ConfigurationError(
-                f"chunk says how many steps (>= 1) are collected at a time with updates='async'; got {self.chunk} with "
+                f"chunk is the number of steps (>= 1) collected at a time with updates='async'; got {self.chunk} with "
                 f"{self.updates!r}."
             )
         if self.cpus is not None and (self.cpus < 0 or self.engine != "ray"):
             raise ConfigurationError(
-                f"cpus says what each process asks of Ray (>= 0, engine='ray'); got {self.cpus} with {self.engine!r}."
+                f"cpus is what each process requests of Ray (>= 0, engine='ray'); got {self.cpus} with {self.engine!r}."
             )
         if self.updates not in UPDATES:
             raise unknown_name("way of a pool's updates", self.updates, UPDATES)
@@ -63,5 +63,5 @@ class Pool:
 
     @classmethod
     def of(cls, value: int | Pool) -> Pool:
-        """A pool from a number of processes, or as it is."""
+        """Return a pool of a number of processes, or the given pool."""
         return value if isinstance(value, Pool) else cls(value)

@@ -1,4 +1,4 @@
-"""The collector whose environments are stepped by a pool of processes: to the trainer a `Collector` like the other."""
+"""The collector with a pool of processes; the trainer uses it like a `Collector`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from agents.buffers import Buffer, Transition
 from agents.collection.collector import Actor, Collected, EndedEpisode
-from agents.collection.engine import N_SLOTS, Engine, Gone
+from agents.collection.engine import N_SLOTS, Engine, ProcessEnded
 from agents.collection.pool import Pool
-from agents.collection.worker import Array, Made, Shapes, Task, Told, rows_of
+from agents.collection.worker import Array, EnvironmentInfo, Shapes, StepsReport, Task, rows_of
 from agents.contract.pickling import spec_of
 from agents.environments import EnvironmentSpec
 from agents.errors import ConfigurationError
@@ -24,35 +24,35 @@ from agents.processes.hanging import HungError, under_way
 log = logging.getLogger(__name__)
 
 _Question = tuple[str, tuple[Any, ...]]
-"""Method of a process's `Part`, and its arguments."""
+"""Method of a process's `CollectorWorker`, and its arguments."""
 
 _SLOT_BYTES = 32 * 2**20
 _MOST_STEPS = 1_024
 _CHUNK = 16
 _DEATHS = 5
-"""Processes that may die one after the other in one place, without an answer, before that is taken for no accident."""
+"""Number of processes in one place that may die in succession without an answer before training fails."""
 
 
 @dataclass
 class _Chunk:
-    """Steps of all copies that were collected and are given out one after another."""
+    """Collected steps of all environments, which are returned one after another."""
 
     rows: dict[str, Array]  # each [T, N, ...]
     ended: dict[int, list[EndedEpisode]] = field(default_factory=dict)  # by step
     errors: dict[int, Exception] = field(default_factory=dict)  # by step
-    renewed: tuple[int, ...] = ()  # copies that began anew before the first step
+    renewed: tuple[int, ...] = ()  # environments that were replaced before the first step
     n_steps: int = 0
     given: int = 0
 
     def next(self) -> Collected:
         t, self.given = self.given, self.given + 1
-        # Copies, because the rows will be written to again and a memory may keep what it gets.
+        # Copies, because the rows are overwritten later and a buffer may keep its arrays.
         transition = Transition(**{name: values[t].copy() for name, values in self.rows.items()})
         errors = {0: self.errors[t]} if t in self.errors else {}
         return Collected(transition, self.ended.get(t, []), errors, () if t else self.renewed)
 
     def rest(self) -> _Chunk:
-        """What was not given out yet, as a chunk of its own."""
+        """Return the steps that were not returned yet, as a chunk."""
         at = self.given
         rows = {name: values[at : self.n_steps].copy() for name, values in self.rows.items()}
         ended = {t - at: episodes for t, episodes in self.ended.items() if t >= at}
@@ -66,42 +66,43 @@ def pool_collector(
     """Start the processes of a pool.
 
     Args:
-        pool: How many processes, and where.
+        pool: Number and kind of processes.
         agent: The agent that learns.
         environment: The environment to make in each process.
         seeds: Seeds of the members that learn: one.
-        memory: The agent's buffer.
+        buffer: The agent's buffer.
 
     Raises:
-        ConfigurationError: The agent is a population, has fewer copies of the environment than there are processes,
-            or must not learn from what older weights did.
+        ConfigurationError: The agent is a population, has fewer environments than there are processes, or is on-policy
+            with ``updates="async"``.
     """
     if len(seeds) != 1:
-        raise ConfigurationError("A population has no pool: its members act together in one process.")
+        raise ConfigurationError("A population cannot have a pool: its members act together in one process.")
     if agent.config.n_envs < pool.processes:
         raise ConfigurationError(
-            f"{pool.processes} processes need at least as many copies of the environment: give the agent n_envs="
+            f"{pool.processes} processes need at least as many environments: give the agent n_envs="
             f"{pool.processes} (it has {agent.config.n_envs})."
         )
     if pool.updates == "async" and not buffer.off_policy:
         raise ConfigurationError(
-            f"{type(agent).__name__} learns from what its newest weights did, and collectors that go on while it "
-            f"learns act with older ones: use updates='sync', or an agent with a replay."
+            f"{type(agent).__name__} learns from transitions of its newest weights, and collectors that step during "
+            f"updates use older weights: use updates='sync', or an agent with a replay buffer."
         )
     agent.check_poolable()
     return PoolCollector(pool, agent, environment, seeds[0])
 
 
 class PoolCollector:
-    """Has a pool's processes collect chunks of steps, and gives them to the trainer step by step.
+    """Collects chunks of steps in the processes of a pool, and returns them to the trainer step by step.
 
-    A process that is killed is replaced: its copies begin new episodes, and what it had not told yet is made again.
+    A process that dies is replaced: its environments begin new episodes, and steps that it had not sent are collected
+    again.
 
     Args:
-        pool: How many processes, and where.
+        pool: Number and kind of processes.
         agent: The learner.
-        environment: What to make.
-        seed: The run's.
+        environment: The environment to make.
+        seed: Seed of the run.
     """
 
     def __init__(self, pool: Pool, agent: Any, environment: EnvironmentSpec, seed: int) -> None:
@@ -112,10 +113,10 @@ class PoolCollector:
         self._tasks = _tasks(pool, agent, environment, seed)
         self._chunks: deque[_Chunk] = deque()
         self._wanted = 1
-        self._asked: tuple[int, int] | None = None  # slot and steps of the chunk that is being collected
+        self._asked: tuple[int, int] | None = None  # slot and steps of the chunk in collection
         self._slot = 0
         self._renewed: set[int] = set()
-        self._deaths = [0] * len(self._tasks)  # since the last answer
+        self._deaths = [0] * len(self._tasks)  # deaths since the last answer
         rows = rows_of(agent, self.n_envs)
         size = sum(np.dtype(dtype).itemsize * int(np.prod(shape)) for shape, dtype in rows.values())
         self._most = max(1, min(_MOST_STEPS, _SLOT_BYTES // size))
@@ -125,7 +126,7 @@ class PoolCollector:
         try:
             for task in self._tasks:
                 self._engine.start(task)
-            self.environments: Made = self._asked_all("made")[0]
+            self.environments: EnvironmentInfo = self._asked_all("made")[0]
         except BaseException:
             self.close()
             raise
@@ -135,17 +136,17 @@ class PoolCollector:
         self.started = True
 
     def plan(self, n_steps: int) -> None:
-        """Is told how many steps will be wanted before the agent learns again, or training ends."""
+        """Set the number of steps until the next update or the end of training."""
         self._wanted = n_steps
 
     def step(self, _actor: Actor, _explore: bool = False) -> Collected:
-        """One step of every copy; its processes know how they act."""
+        """Return one step of every environment; the actor and `explore` are those of the processes."""
         if not self._chunks:
             if self._asked is None:
                 self._begin()
-            self._chunks.append(self._arrived())
+            self._chunks.append(self._receive())
         chunk = self._chunks[0]
-        # The next one begins with the first step of the last one, also where a state was taken in between.
+        # Request the next chunk with the first step of the last chunk, also if a state was taken in between.
         if self.pool.updates == "async" and chunk.given == 0 and self._asked is None and len(self._chunks) == 1:
             self._begin()
         collected = chunk.next()
@@ -155,7 +156,7 @@ class PoolCollector:
         return collected
 
     def _begin(self) -> None:
-        """Has the next chunk collected with the agent's weights as they are now."""
+        """Request the next chunk, with the agent's current weights."""
         steps = self.pool.chunk or _CHUNK if self.pool.updates == "async" else max(1, self._wanted)
         self._slot = (self._slot + 1) % N_SLOTS
         asked = (self._slot, min(steps, self._most))
@@ -165,20 +166,20 @@ class PoolCollector:
             self._ask([("collect", asked)] * len(self._tasks))
         self._asked = asked
 
-    def _arrived(self) -> _Chunk:
+    def _receive(self) -> _Chunk:
         assert self._asked is not None
         asked, self._asked = self._asked, None
         slot, _ = asked
         under_way.environment = self._tasks[0].environment.label
         under_way.begin("step")
         try:
-            told: list[Told] = self._answers([("collect", asked)] * len(self._tasks))
+            reports: list[StepsReport] = self._answers([("collect", asked)] * len(self._tasks))
         finally:
             under_way.end()
         chunk = _Chunk({name: values[slot] for name, values in self._engine.rows.items()})
-        # Where an environment of one process cannot go on, the steps of the others end with it.
-        chunk.n_steps = min(each.n_steps for each in told)
-        for each in told:
+        # If an environment of one process fails, the steps of all processes end there.
+        chunk.n_steps = min(each.n_steps for each in reports)
+        for each in reports:
             for t, episode in each.ended:
                 chunk.ended.setdefault(t, []).append(episode)
             for t, error in each.errors:
@@ -188,35 +189,35 @@ class PoolCollector:
 
     @property
     def steps_ahead(self) -> int:
-        """Steps of each copy that are made and were not given to the trainer yet."""
+        """The number of steps per environment that are made and not returned to the trainer yet."""
         return sum(chunk.n_steps - chunk.given for chunk in self._chunks)
 
     def call(self, method: str, arguments: Sequence[Any], _position: int | None = None) -> list[Any]:
-        """Call a method of every copy, in all processes, when the chunk that is under way is made.
+        """Call a method of every environment, in all processes, after the current chunk.
 
-        A process that takes the place of another one calls it again, as the newest call of this method.
+        A process that replaces another one repeats the newest call of each method.
         """
         if self._asked is not None:
-            self._chunks.append(self._arrived())
+            self._chunks.append(self._receive())
         answers = self._asked_all("call", method, tuple(arguments))
         self._tasks = [replace(task, calls={**task.calls, method: tuple(arguments)}) for task in self._tasks]
         return [answer for each in answers for answer in each]
 
-    # Asking processes -----------------------------------------------------------------------------------------
+    # Requests -----------------------------------------------------------------------------------------------
 
     def _ask(self, questions: Sequence[_Question]) -> None:
         for index, (method, arguments) in enumerate(questions):
             self._engine.ask(index, method, *arguments)
 
     def _answers(self, questions: Sequence[_Question]) -> list[Any]:
-        """Everybody's answers. All are awaited before what one of them raised is raised here."""
+        """Return the answers of all processes. An error is raised after all answers have been received."""
         answers, errors = [], []
         for index, question in enumerate(questions):
             try:
                 with self._uninterrupted():
                     answers.append(self._answer(index, question))
             except HungError:
-                raise  # the others are ended with it
+                raise  # ends all other processes
             except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
         if errors:
@@ -225,8 +226,9 @@ class PoolCollector:
 
     @contextlib.contextmanager
     def _uninterrupted(self) -> Generator[None]:
-        """For talking to processes. Where it is interrupted, nobody knows any more who was asked and has answered what:
-        all processes are ended, and others take their places should training go on.
+        """Guard an exchange with processes: an interruption leaves open requests unknown, so all processes are ended.
+
+        They are replaced if training continues.
         """
         try:
             yield
@@ -246,7 +248,7 @@ class PoolCollector:
                 answer = self._engine.answer(index)
                 self._deaths[index] = 0
                 return answer
-            except Gone as gone:
+            except ProcessEnded as gone:
                 self._replace(index, gone)
                 method, arguments = question
                 self._engine.ask(index, method, *arguments)
@@ -256,38 +258,38 @@ class PoolCollector:
         self._ask(questions)
         return self._answers(questions)
 
-    def _replace(self, index: int, gone: Gone) -> None:
+    def _replace(self, index: int, gone: ProcessEnded) -> None:
         task = self._tasks[index]
         deaths = self._deaths[index]
         self._deaths[index] += 1
         if deaths >= _DEATHS or not self.started:
             before = f", as {deaths} before it" if deaths else ""
             raise RuntimeError(
-                f"The collector process {index} is gone ({gone}){before}: look at what its environment does, or give "
-                f"it more memory. Training can go on from its last checkpoint."
+                f"The collector process {index} has ended ({gone}){before}: check its environment, or give it more "
+                f"memory. Training can be resumed from its last checkpoint."
             ) from None
-        told = "The collector process %d is gone (%s). Another one takes its place, and begins new episodes."
-        log.warning(told, index, gone)
+        message = "The collector process %d has ended (%s). A new process replaces it, and begins new episodes."
+        log.warning(message, index, gone)
         task = self._tasks[index] = replace(task, life=task.life + 1, state=self._agent.get_state())
         self._engine.start(task)
         self._renewed.update(task.copies)
 
-    # As the other collector -----------------------------------------------------------------------------------
+    # As in `Collector` ----------------------------------------------------------------------------------------
 
     def select(self, _positions: Sequence[int]) -> None:
-        """An agent alone stays."""
+        """Select members; a single agent cannot leave a population."""
 
     def close(self) -> None:
         """End the processes."""
         self._engine.close()
 
     def get_state(self, *, environments: bool = True) -> dict[str, Any]:
-        """Where the episodes stand, and what was collected and not given out yet.
+        """Return the state of the episodes, and the collected steps that were not returned yet.
 
-        ``"environments"`` is None where they cannot be copied, or shall not be: then what was not given out is lost.
+        ``"environments"`` is None if they cannot be copied, or if not requested: then steps not returned yet are lost.
         """
         if self._asked is not None:
-            self._chunks.append(self._arrived())
+            self._chunks.append(self._receive())
         parts = self._asked_all("get_state", environments)
         copied = self.started and all(part["collector"]["environments"] is not None for part in parts)
         chunks = [vars(chunk.rest()) for chunk in self._chunks] if copied else []
@@ -301,19 +303,19 @@ class PoolCollector:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on where `get_state` was called; environments that could not be copied begin new episodes.
+        """Restore a state of `get_state`; environments that could not be copied begin new episodes.
 
         Raises:
-            ConfigurationError: It is the state of a pool of another size, or of no pool.
+            ConfigurationError: The state belongs to a pool of another size, or to no pool.
         """
         theirs = len(state.get("parts", ()))
         if theirs != len(self._tasks):
             raise ConfigurationError(
-                f"A pool of {len(self._tasks)} processes cannot go on from the state of "
-                f"{f'one of {theirs}' if theirs else 'a trainer without a pool'}: give it as many."
+                f"A pool of {len(self._tasks)} processes cannot resume from the state of "
+                f"{f'a pool of {theirs}' if theirs else 'a trainer without a pool'}: use the same number of processes."
             )
         if self._asked is not None:
-            self._arrived()
+            self._receive()
         learner = self._agent.get_state()
         lives = zip(self._tasks, state["lives"], strict=True)
         self._tasks = [replace(task, life=max(task.life, life)) for task, life in lives]

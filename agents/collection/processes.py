@@ -1,4 +1,4 @@
-"""Collectors in processes of this machine: their transitions and the learner's weights are in shared memory."""
+"""Collector processes of this machine; transitions and acting state are in shared memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import cloudpickle
 import multiprocess
 from multiprocess.connection import wait
 
-from agents.collection.engine import Engine, Gone
+from agents.collection.engine import Engine, ProcessEnded
 from agents.collection.shared_arrays import arrays_in, size_of
 from agents.collection.worker import Array, Shapes, Task
 from agents.contract.pickling import pickled
@@ -24,20 +24,20 @@ _SECONDS_TO_END = 5.0
 
 
 class ProcessEngine(Engine):
-    """Starts processes of this machine, forked from a server that has imported TensorFlow.
+    """Runs collector processes of this machine, forked from a server that has imported TensorFlow.
 
     Args:
-        n: How many there will be; each gets an equal share of the cores.
-        rows: Shapes of what they collect.
-        acting: Shapes of what they act with.
+        n: Number of processes; each gets an equal share of the cores.
+        rows: Shapes of transitions.
+        acting: Shapes of the acting state.
 
     Raises:
-        ConfigurationError: This process is one that must have no children of its own.
+        ConfigurationError: This process must not have children.
     """
 
     def __init__(self, n: int, rows: Shapes, acting: Shapes) -> None:
         if multiprocess.current_process().daemon:
-            raise ConfigurationError("A trial in a process of its own cannot have a pool: use the inline executor.")
+            raise ConfigurationError("A trial in a worker process cannot have a pool: use the inline executor.")
         self._context = prepare_processes("agents.collection.child")
         await_fork_server(self._context)
         self._blocks = [(self._context.RawArray("b", size_of(shapes)), shapes) for shapes in (rows, acting)]
@@ -55,7 +55,7 @@ class ProcessEngine(Engine):
         with without_main_module():
             process = self._context.Process(target=main, args=arguments, name=f"collector-{task.index}", daemon=True)
             process.start()
-        other.close()  # so that the child's end is the only one, and its death is heard
+        other.close()  # so that the child has the only open end, and its death closes the pipe
         self._processes[task.index], self._pipes[task.index] = process, own
 
     def publish(self, acting: Sequence[Array]) -> None:
@@ -63,26 +63,26 @@ class ProcessEngine(Engine):
             shared[...] = values
 
     def ask(self, index: int, method: str, *arguments: Any) -> None:
-        with contextlib.suppress(OSError):  # that it is gone is told where its answer is wanted
+        with contextlib.suppress(OSError):  # `answer` reports a process that has ended
             self._pipes[index].send_bytes(cloudpickle.dumps((method, arguments)))
 
     def answer(self, index: int) -> Any:
         pipe, process = self._pipes[index], self._processes[index]
         try:
-            # What its environment has started may keep the pipe open when the process itself is gone.
+            # Processes that its environment started may keep the pipe open after its end.
             if pipe not in wait([pipe, process.sentinel]):
                 raise EOFError
             raised, answer = cloudpickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             process.join(_SECONDS_TO_END)
-            raise Gone(f"exit code {process.exitcode}") from None
+            raise ProcessEnded(f"exit code {process.exitcode}") from None
         if raised:
             raise answer
         return answer
 
     def close(self) -> None:
         for pipe in self._pipes.values():
-            pipe.close()  # which they take for their end
+            pipe.close()  # the processes end when their pipe is closed
         until = time.monotonic() + _SECONDS_TO_END
         for process in self._processes.values():
             process.join(max(0.0, until - time.monotonic()))

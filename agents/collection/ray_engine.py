@@ -1,4 +1,4 @@
-"""Collectors in actors of a Ray cluster: the extra `ray`."""
+"""Collector processes as actors of a Ray cluster: the extra `ray`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.collection.engine import Engine, Gone
-from agents.collection.worker import Array, Part, Shapes, Task
+from agents.collection.engine import Engine, ProcessEnded
+from agents.collection.worker import Array, CollectorWorker, Shapes, Task
 from agents.contract.pickling import pickled, unpickled
 from agents.errors import ConfigurationError, portable
 from agents.shared_objects import address_for_actors, use_address
@@ -22,16 +22,16 @@ _SECONDS_FOR_ROOM = 10.0
 
 
 class RayEngine(Engine):
-    """Starts actors, which Ray spreads over its machines.
+    """Runs collector processes as Ray actors, which Ray distributes over its machines.
 
     Args:
-        n: How many there will be.
-        cpus: That each asks for.
-        rows: Shapes of what they collect.
-        acting: Shapes of what they act with.
+        n: Number of actors.
+        cpus: CPUs that each actor requests.
+        rows: Shapes of transitions.
+        acting: Shapes of the acting state.
 
     Raises:
-        ConfigurationError: Ray is not installed or not reached, or has no room for so many.
+        ConfigurationError: Ray is not installed or not reachable, or has not enough free CPUs.
     """
 
     def __init__(self, n: int, cpus: float, rows: Shapes, acting: Shapes) -> None:
@@ -45,13 +45,13 @@ class RayEngine(Engine):
         self._acting: Any = None
 
     def _await_room(self, n: int) -> None:
-        """Wait for CPUs that somebody gives back just now."""
+        """Wait for CPUs that are about to be released."""
         until = time.monotonic() + _SECONDS_FOR_ROOM
         while (free := self._ray.available_resources().get("CPU", 0)) < n * self._cpus:
             if time.monotonic() > until:
                 raise ConfigurationError(
-                    f"A pool of {n} processes asks the Ray cluster for {n * self._cpus:g} CPUs, and {free:g} are free: "
-                    f"have fewer processes, or have them ask for less, such as Pool({n}, engine='ray', cpus=0.5)."
+                    f"A pool of {n} processes requests {n * self._cpus:g} CPUs of the Ray cluster, and {free:g} are "
+                    f"free: use fewer processes, or let each request less, such as Pool({n}, engine='ray', cpus=0.5)."
                 )
             time.sleep(0.1)
 
@@ -80,16 +80,16 @@ class RayEngine(Engine):
         try:
             raised, answer = answered(reference)
         except self._ray.exceptions.RayError as error:
-            raise Gone(first_line(error)) from None
+            raise ProcessEnded(first_line(error)) from None
         if raised:
             raise answer
         if slot is None:
             return answer
-        rows, told = answer
+        rows, report = answer
         copies = self._tasks[index].copies
         for name, values in rows.items():
-            self.rows[name][slot, : told.n_steps, copies.start : copies.stop] = values
-        return told
+            self.rows[name][slot, : report.n_steps, copies.start : copies.stop] = values
+        return report
 
     def close(self) -> None:
         for actor in self._actors.values():
@@ -98,26 +98,26 @@ class RayEngine(Engine):
 
 
 class _Actor:
-    """A collector process. Its part is made with the first question, so that what it raises is an answer."""
+    """A collector process, whose worker is made at the first request: an error of its construction is an answer."""
 
     def __init__(self, payload: bytes, address: str) -> None:
         self._payload, self._address = payload, address
-        self._part: Any = None
+        self._worker: Any = None
 
     def _made(self) -> Any:
-        if self._part is None:
+        if self._worker is None:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
             use_address(self._address)
-            self._part = Part(unpickled(self._payload))
-        return self._part
+            self._worker = CollectorWorker(unpickled(self._payload))
+        return self._worker
 
     def collect(self, n_steps: int, acting: Sequence[Array]) -> tuple[bool, Any]:
-        """Steps, and their rows [T, n, ...]."""
+        """Make steps; return them with their transitions [T, n, ...]."""
         return self.do("collected", (n_steps, acting))
 
     def do(self, method: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-        """Whether it raised, and what it gave."""
+        """Call a method; return whether it raised an error, and its result or that error."""
         try:
             return False, getattr(self._made(), method)(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the learner hears of it
+        except Exception as error:  # noqa: BLE001 - any error is sent to the learner
             return True, portable(error)

@@ -1,4 +1,4 @@
-"""Arrays in a block of memory that processes share."""
+"""Arrays in a block of shared memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ALIGNED = 64
 
 
 def size_of(shapes: Shapes) -> int:
-    """Bytes that arrays of these shapes take, one after another."""
+    """Return the bytes of arrays of these shapes, one after another."""
     return max(1, sum(_aligned(shape, dtype) for shape, dtype in shapes.values()))
 
 
 def arrays_in(memory: Any, shapes: Shapes) -> dict[str, Array]:
-    """The arrays of these shapes in a block of memory."""
+    """Return the arrays of these shapes in a block of memory."""
     arrays, offset = {}, 0
     for name, (shape, dtype) in shapes.items():
         arrays[name] = np.frombuffer(memory, dtype, math.prod(shape), offset).reshape(shape)
@@ -33,5 +33,5 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> int:
 
 
 def own_columns(rows: Mapping[str, Array], slot: int, copies: range) -> dict[str, Array]:
-    """A process's part of a slot, [T, n, ...]."""
+    """Return a process's part of a slot, [T, n, ...]."""
     return {name: values[slot][:, copies.start : copies.stop] for name, values in rows.items()}

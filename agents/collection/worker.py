@@ -1,4 +1,4 @@
-"""What one collector process does: it acts with a copy of the agent in its share of the environments."""
+"""The worker of a collector process: it acts with a copy of the agent in its share of the environments."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """What a collector process is for.
+    """The task of a collector process.
 
     Attributes:
-        index: Its place in the pool.
-        copies: Which of the environment's copies are its own.
-        n_envs: How many there are in all processes.
-        agent: Who acts.
-        state: As the agent stands.
-        environment: Where.
-        seed: The run's.
+        index: Index of the process in the pool.
+        copies: Range of its environments.
+        n_envs: Number of environments in all processes.
+        agent: The agent that acts.
+        state: State of the agent.
+        environment: The environment to make.
+        seed: Seed of the run.
         spaces: The agent's observation and action space.
-        life: How many processes had this place before.
-        calls: Methods of the environments that were called before, and with what; the newest call of each.
+        life: Number of earlier processes with this index.
+        calls: Earlier calls of environments' methods, with arguments; the newest call of each method.
     """
 
     index: int
@@ -55,27 +55,27 @@ class Task:
     calls: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-class Made(NamedTuple):
-    """What the environments of a process are."""
+class EnvironmentInfo(NamedTuple):
+    """Spaces and vectorization of the environments of a process."""
 
     observation_space: spaces.Box
     action_space: spaces.Discrete | spaces.Box
     kind: str
 
 
-class Told(NamedTuple):
-    """What a process tells of its steps, beside their rows."""
+class StepsReport(NamedTuple):
+    """Report of the steps of a process, besides their transitions."""
 
-    n_steps: int  # fewer than were asked for where an environment cannot go on
+    n_steps: int  # fewer than requested if an environment failed
     ended: list[tuple[int, EndedEpisode]]  # step, episode
-    errors: list[tuple[int, Exception]]  # step, why
+    errors: list[tuple[int, Exception]]  # step, error
 
 
-class Part:
-    """The agent's copy and its environments.
+class CollectorWorker:
+    """A copy of the agent and its environments.
 
     Args:
-        task: What it is for.
+        task: The task of the process.
     """
 
     def __init__(self, task: Task) -> None:
@@ -87,54 +87,54 @@ class Part:
         for method, arguments in task.calls.items():
             self.call(method, arguments)
 
-    def made(self) -> Made:
-        """What its environments are."""
+    def made(self) -> EnvironmentInfo:
+        """Return the spaces and the vectorization of its environments."""
         environments = self._collector.environments
-        return Made(environments.observation_space, environments.action_space, environments.kind)
+        return EnvironmentInfo(environments.observation_space, environments.action_space, environments.kind)
 
-    def collect(self, n_steps: int, acting: Sequence[Array], rows: Rows) -> Told:
+    def collect(self, n_steps: int, acting: Sequence[Array], rows: Rows) -> StepsReport:
         """Make steps with these weights.
 
         Args:
-            n_steps: Of each copy.
+            n_steps: Steps per environment.
             acting: The learner's `acting_state`.
-            rows: Where they go, [>= n_steps, n, ...].
+            rows: Arrays for the transitions, [>= n_steps, n, ...].
         """
         self._agent.set_acting_state(acting)
         ended: list[tuple[int, EndedEpisode]] = []
         for t in range(n_steps):
             collected = self._collector.step(self._agent, self._agent.config.explore)
-            self._agent.advance(self._task.n_envs)  # schedules go by the steps of all processes
+            self._agent.advance(self._task.n_envs)  # schedules count the steps of all processes
             for name, values in collected.transition._asdict().items():
                 rows[name][t] = values
             for episode in collected.ended:
                 there = self._task.copies[episode.environment]
                 ended.append((t, episode._replace(environment=there)))
             if collected.errors:
-                return Told(t + 1, ended, [(t, portable(error)) for error in collected.errors.values()])
-        return Told(n_steps, ended, [])
+                return StepsReport(t + 1, ended, [(t, portable(error)) for error in collected.errors.values()])
+        return StepsReport(n_steps, ended, [])
 
-    def collected(self, n_steps: int, acting: Sequence[Array]) -> tuple[Rows, Told]:
-        """Make steps with these weights; gives them [n_steps, n, ...] and what there is to tell of them."""
+    def collected(self, n_steps: int, acting: Sequence[Array]) -> tuple[Rows, StepsReport]:
+        """Make steps with these weights; return the transitions [n_steps, n, ...] and the report."""
         shapes = rows_of(self._agent, len(self._task.copies))
         rows = {name: np.zeros((n_steps, *shape), dtype) for name, (shape, dtype) in shapes.items()}
-        told = self.collect(n_steps, acting, rows)
-        return {name: values[: told.n_steps] for name, values in rows.items()}, told
+        report = self.collect(n_steps, acting, rows)
+        return {name: values[: report.n_steps] for name, values in rows.items()}, report
 
     def call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
         """Call a method of its environments."""
         return self._collector.call(method, arguments)
 
     def get_state(self, environments: bool) -> dict[str, Any]:
-        """Where its episodes and its exploration stand; the weights are the learner's."""
+        """Return the state of episodes and exploration; the weights belong to the learner."""
         agent = {name: part for name, part in self._agent.get_state().items() if name not in _OF_THE_LEARNER}
         collector = self._collector.get_state(environments=environments)
-        # Pickled here, where the classes of a script are what they are.
+        # Pickled in this process, which has the classes of the user's script.
         collector["environments"] = as_bytes(collector["environments"])
         return {"agent": agent, "collector": collector}
 
     def set_state(self, state: Mapping[str, Any], learner: Mapping[str, Any]) -> None:
-        """Goes on where `get_state` was called."""
+        """Restore a state of `get_state`."""
         self._agent.set_state({**learner, **state["agent"]})
         made = state["collector"]["environments"]
         copied = None if made is None else from_own_bytes(made)

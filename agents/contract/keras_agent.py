@@ -379,7 +379,7 @@ class KerasAgent(MutableAgent):
     def set_state(self, state: Mapping[str, Any]) -> None:
         # Compilation options belong to the machine, not to the state.
         config = type(self.config).from_dict(state["config"]).replace({"jit_compile": self.config.jit_compile})
-        self._require_same_structure(config, "go on from a state")
+        self._require_same_structure(config, "be restored")
         for name, network in self.networks.items():
             assign_all(network.variables, state["networks"][name])
         for name, optimizer in self._optimizers.items():

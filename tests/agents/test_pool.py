@@ -375,7 +375,7 @@ def test_a_killed_collector_is_replaced_and_its_episodes_are_cut(caplog):
         process.join()
         with caplog.at_level(logging.WARNING):
             trainer.train(env_steps=4 * 120)
-        assert "collector process 1 is gone (exit code -9)" in caplog.text
+        assert "collector process 1 has ended (exit code -9)" in caplog.text
         t = buffer._arrays["observations"][:, :, 0]  # [T, N] steps into the episode
         cut = 12
         np.testing.assert_array_equal(t[cut - 1], [11, 11, 11, 11])
@@ -410,7 +410,7 @@ def test_what_kills_every_collector_is_told():
     agent = built(DQN, SMALL_DQN, EnvironmentSpec(Line, {"dies_at": 3}))
     with (
         Trainer(agent, pool=2) as trainer,
-        pytest.raises(RuntimeError, match=r"is gone \(exit code -9\), as 5 before it: look at what its environment"),
+        pytest.raises(RuntimeError, match=r"has ended \(exit code -9\), as 5 before it: check its environment"),
     ):
         trainer.train(env_steps=100)
 
@@ -446,19 +446,19 @@ def test_what_cannot_be_is_refused():
         Pool(2, engine="threads")
     with pytest.raises(ConfigurationError, match=r"n_envs=8 \(it has 4\)"):
         Trainer(built(DQN, SMALL_DQN), pool=8)
-    with pytest.raises(ConfigurationError, match="PPO learns from what its newest weights did"):
+    with pytest.raises(ConfigurationError, match="PPO learns from transitions of its newest weights"):
         Trainer(built(PPO, SMALL_PPO), pool=Pool(2, "async"))
     with pytest.raises(ConfigurationError, match="got 64 with 'sync'"):
         Pool(4, chunk=64)
     with pytest.raises(ConfigurationError, match=r"a number of processes or an agents.Pool, got 'four'"):
         Trainer(built(DQN, SMALL_DQN), pool="four")
-    with pytest.raises(ConfigurationError, match="what each process asks of Ray"):
+    with pytest.raises(ConfigurationError, match="what each process requests of Ray"):
         Pool(2, cpus=0.5)
     counts = {**SMALL_DQN, "policy": "boltzmann_gumbel"}
     with pytest.raises(ConfigurationError, match="BoltzmannGumbel has state, and each process of a pool"):
         Trainer(built(DQN, counts), pool=2)
     spec = AgentSpec.of("ppo", "CartPole-v1", SMALL_PPO)
-    with pytest.raises(ConfigurationError, match="A population has no pool"):
+    with pytest.raises(ConfigurationError, match="A population cannot have a pool"):
         Trainer(Population(spec, [{"seed": 0}, {"seed": 1}]), pool=2)
 
 
@@ -473,7 +473,7 @@ def test_states_of_other_pools_are_refused():
         state = pooled.get_state()
     with (
         Trainer(built(DQN, SMALL_DQN), pool=3) as other,
-        pytest.raises(ConfigurationError, match="of 3 processes cannot go on from the state of one of 2"),
+        pytest.raises(ConfigurationError, match="of 3 processes cannot resume from the state of a pool of 2"),
     ):
         other.set_state(state)
     with (
@@ -556,7 +556,7 @@ def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
         ray.kill(trainer.collector._engine._actors[1], no_restart=True)
         with caplog.at_level(logging.WARNING):
             trainer.train(env_steps=4 * 30)
-        assert "collector process 1 is gone" in caplog.text
+        assert "collector process 1 has ended" in caplog.text
         np.testing.assert_array_equal(trainer.buffer._arrays["truncated"][11], [False, False, True, True])
         assert trainer.buffer._arrays["truncated"].sum() == 2
         with pytest.raises(ZeroDivisionError, match="the ball fell off the table"):
@@ -565,7 +565,7 @@ def test_actors_that_are_killed_are_replaced_and_errors_come_back(ray, caplog):
 
 def test_a_cluster_without_room_is_told(ray, monkeypatch):
     monkeypatch.setattr("agents.collection.ray_engine._SECONDS_FOR_ROOM", 0.2)
-    with pytest.raises(ConfigurationError, match="asks the Ray cluster for 4 CPUs, and 3 are free: have fewer"):
+    with pytest.raises(ConfigurationError, match="requests 4 CPUs of the Ray cluster, and 3 are free: use fewer"):
         Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray"))
     with Trainer(built(DQN, SMALL_DQN), pool=Pool(4, engine="ray", cpus=0.5)) as trainer:
         trainer.train(env_steps=20)

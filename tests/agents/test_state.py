@@ -139,7 +139,7 @@ def test_the_state_of_an_agent_of_another_structure_is_refused(params):
     one = DQN(PLANE, TWO, DQNConfig.from_dict({**SMALL, **params}))
     other = DQN(PLANE, TWO, DQNConfig.from_dict(SMALL))
     before = other.get_state()
-    with pytest.raises(ConfigurationError, match=f"cannot go on from a state to {next(iter(params))}="):
+    with pytest.raises(ConfigurationError, match=f"cannot be restored to {next(iter(params))}="):
         other.set_state(one.get_state())
     assert_same(other.get_state(), before)
 
